@@ -28,6 +28,7 @@ demo: $(RUNTIME)  ## diagnose a run whose learning rate jumped; LOG=FILE for ano
 
 test: check tests  ## run every check, then the tests
 
+# TESTS="--hypothesis-profile thorough" draws a thousand new examples for each property.
 tests: $(TEST)  ## run the tests alone; TESTS="tests/readers -x" for a part of them
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TESTS)
 

@@ -128,7 +128,7 @@ def _said(name: str, report: Report) -> dict[str, Any]:
         "slug": found.slug,
         "severity": found.severity.value,
         "step": found.step,
-        "actions": [found.first_action, *found.next_actions],
+        "actions": [action.kind for action in found.actions],
         "findings": [f"{one.slug} ({one.severity.value}) {one.step}" for one in report.findings],
     }
 

@@ -26,8 +26,9 @@ from build_pictures import pictures
 
 import stabdiag
 from stabdiag.explain.pages import PAGES, page
-from stabdiag.formats import render, svg
-from stabdiag.formats.scans.terminal import OverviewPage
+from stabdiag.formats import render
+from stabdiag.formats.scans.overview_text import OverviewPage
+from stabdiag.formats.terminal import picture as drawn
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles import ROLES
@@ -165,7 +166,7 @@ def overview() -> str:
     with chdir(ROOT):
         found = stabdiag.scan(SCANNED, jobs=1, top=5)
     page = OverviewPage(overview=replace(found, seconds=None))
-    return svg.picture(page, f"stabdiag scan '{SCANNED}'")
+    return drawn(page, f"stabdiag scan '{SCANNED}'")
 
 
 def failure_modes() -> str:

@@ -12,11 +12,11 @@ import stabdiag
 from stabdiag.checks.checklist import checklist
 from stabdiag.checks.preflight import preflight
 from stabdiag.comparison.outcomes import OUTCOMES as COMPARED
+from stabdiag.model.edges import QUESTIONS
+from stabdiag.model.leaves import BY_SLUG as OUTCOMES
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.outcomes import BY_SLUG as OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

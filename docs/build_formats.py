@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.api import read
-from stabdiag.log_formats import log_formats
+from stabdiag.cli.tables import log_formats
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles import ROLES
@@ -17,7 +17,7 @@ from stabdiag.model.roles import ROLES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.formats.logs import LogFormat
+    from stabdiag.formats.lists import LogFormat
 
 SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "readers" / "samples"
 

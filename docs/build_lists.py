@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import stabdiag
 from stabdiag.checks.checklist import INTERVENTIONS, STEPS, checklist
 from stabdiag.checks.preflight import CHECKS, preflight
+from stabdiag.formats import render
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, read_manifest
-from stabdiag.tick_formats import render_sheet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,24 +30,24 @@ Two commands write lists to tick. Both take `--format terminal`, `markdown` or `
 
 ## `stabdiag preflight MANIFEST`
 
-Holds a configuration against what is usual, before there is a log: `fine`, `look`, or `not told`,
-which is never taken for fine. The manifest is a JSON, TOML or YAML file in the words of any
-framework; `--set FIELD=VALUE` and `--dtype` go before it. Exit code 1 says that something is at or
-above `--fail-on` (`error` by default), 2 that the file cannot be read. The thresholds are the
-limits of the section `preflight`, and a few of those of the symptoms:
+Compares a configuration with what is usual, before there is a log: `fine`, `look`, or
+`not recorded`, which never counts as fine. The manifest is a JSON, TOML or YAML file in any
+framework's terms; `--set FIELD=VALUE` and `--dtype` override it. Exit code 1 means something is at
+or above `--fail-on` (`error` by default), 2 that the file cannot be read. The thresholds are the
+limits of the section `preflight`, and a few of the symptoms':
 `stabdiag thresholds` lists them, `--limit NAME=VALUE` changes them."""
 
 BY_HAND = """\
-Then comes what to try before a long run, which no manifest shows. It is to be ticked by hand; the
-level of a first loss is computed where the manifest names the number of classes."""
+Then comes what to try before a long run, which no manifest shows: tick it by hand. The expected
+first loss is computed where the manifest records the number of classes."""
 
 CHECKLIST = """\
 ## `stabdiag checklist LOG`
 
-Diagnoses the log and ticks four lists off from what it and the manifest show. Each line is done,
-not done, or cannot be told, with the reason, and with what to do or to run where it is open. What
-no log can show, such as unit tests of the data, is never ticked. The list of interventions says
-where to begin: at the first that this run has not tried.
+Diagnoses the log and fills in four lists from what it and the manifest show. Each line is done, not
+done, or cannot be told, with the reason, and with what to do or run where it is open. What no log
+can show, such as unit tests of the data, is never ticked. The list of interventions says where to
+begin: at the first that this run has not tried.
 
 The options are those of `stabdiag diagnose`. The exit code is 0 if the lists were written; with
 `--fail-on not-done` it is 1 if a line is not done."""
@@ -96,4 +96,4 @@ def _table(checks: Iterable[tuple[str, str, str, object]]) -> str:
 
 def _example(command: str, sheet: Sheet) -> str:
     """Return a command, and what it prints, in two blocks."""
-    return f"```console\n$ {command}\n```\n\n```text\n{render_sheet(sheet, 'terminal')}```"
+    return f"```console\n$ {command}\n```\n\n```text\n{render(sheet, 'terminal', 'sheet')}```"

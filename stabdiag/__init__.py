@@ -4,13 +4,11 @@ from stabdiag._version import __version__
 
 TYPE_CHECKING = False  # type checkers know the name; to import it could fail, and nothing is here
 if TYPE_CHECKING:
-    from stabdiag.api import compare, convert, diagnose, postmortem, read
+    from stabdiag.api import Comparison, Report, compare, convert, diagnose, postmortem, read
     from stabdiag.errors import StabdiagError
-    from stabdiag.model.comparison import Comparison
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
-    from stabdiag.model.report import Report
     from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import scan
     from stabdiag.testing import UnhealthyRun, assert_healthy
@@ -36,12 +34,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "stabdiag.model.comparison",
+    "Comparison": "stabdiag.api",
     "History": "stabdiag.model.history",
     "Limits": "stabdiag.model.limits",
     "Manifest": "stabdiag.model.manifest",
     "Overview": "stabdiag.model.scan",
-    "Report": "stabdiag.model.report",
+    "Report": "stabdiag.api",
     "Row": "stabdiag.model.scan",
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",

@@ -1,8 +1,8 @@
 """The program as a process: ``stabdiag``, and ``python -m stabdiag``.
 
-People stop jobs on exit code 1, so a verdict ends with it and nothing else: neither an exception,
-for which Python would have the 1 as well, nor a library in C that calls ``exit(1)``. What is
-imported here at the top is there anyhow, and so cannot fail before anybody looks.
+People stop jobs on exit code 1, so only a verdict ends with it: neither an exception, for which
+Python uses 1 as well, nor a C library that calls ``exit(1)``. The imports at the top are loaded by
+Python itself, and so cannot fail before the guard is set up.
 """
 
 import os
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-# The exit code of what nobody foresaw (EX_SOFTWARE in sysexits.h).
+# The exit code of an internal error (EX_SOFTWARE in sysexits.h).
 _INTERNAL = 70
 _SAID = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
 
-# What glibc's malloc is told (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, so that
-# freed memory stays for the next array, and M_ARENA_MAX, so that all threads share it. To get fresh
-# pages from the system is a tenth of the time of a long log.
+# Options of glibc's malloc (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD keep freed
+# memory for the next array, and M_ARENA_MAX lets all threads share it. Getting fresh pages from the
+# system takes a tenth of the time of a long log.
 _MALLOC = ((-1, 1 << 30), (-3, 1 << 30), (-8, 1))
 
 
@@ -28,10 +28,10 @@ class _Terminated(BaseException):
 
 
 def run() -> "NoReturn":
-    """Run the command line, and leave without taking apart what it has made.
+    """Run the command line, and exit without freeing every object in turn.
 
-    To free every object in turn takes a tenth of the time of a small log, and the system takes the
-    memory back anyhow; mypy leaves in this way, too.
+    That takes a tenth of the time of a small log, and the system takes the memory back anyhow; mypy
+    exits in this way, too.
     """
     code, debug = _INTERNAL, False
     try:
@@ -55,7 +55,7 @@ def _debug() -> bool:
 def _prepare() -> None:
     """Set up the streams, the memory and the threads of a process that lives for one log."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # Whoever closed a stream wants nothing of it; the exit code still tells.
+        # Whoever closed a stream does not want it; the exit code still counts.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - open to the end
     if sys.platform != "win32":
@@ -66,19 +66,19 @@ def _prepare() -> None:
 
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
-    # A process that soon ends gains nothing by looking for cycles: 5% of the time of a small log.
+    # Collecting cycles takes 5% of the time of a small log, and this process soon ends.
     gc.disable()
-    # They are for those who write programs, and PYTHONWARNINGS=error is for theirs.
+    # Warnings are for developers, and PYTHONWARNINGS=error is meant for their own programs.
     warnings.simplefilter("ignore")
-    # NumPy's linear algebra starts threads that wait busily, and nothing here multiplies matrices.
+    # NumPy's linear algebra starts busy-waiting threads, and nothing here multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _guard() -> None:
-    """Let the C library's ``exit``, by which we never leave, end with the code of a mishap.
+    """Let the C library's ``exit``, which we never call, end with the code of an internal error.
 
-    OpenBLAS calls it where memory is scarce, and Python after an exception that nobody caught. The
-    last function that is registered runs first; both are C's own, so that no Python is needed then.
+    OpenBLAS calls it when memory is scarce, and Python after an uncaught exception. The function
+    registered last runs first; both are C functions, so no Python is needed then.
     """
     import ctypes  # NumPy imports it anyhow
 
@@ -102,7 +102,7 @@ def _command() -> int:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # what could not be written has been told of
+    except OSError:  # already reported
         pass
     return code
 
@@ -112,13 +112,13 @@ def _terminate(_number: int, _frame: "FrameType | None") -> None:
 
 
 def _code_of(error: BaseException, *, debug: bool) -> int:
-    """Return the exit code of what came through to here; say so, if it is a fault of ours."""
+    """Return the exit code of an uncaught exception; report it if it is an internal error."""
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, _Terminated):
         return 143
     first = error
-    while first.__cause__ is not None:  # of an import that failed, why
+    while first.__cause__ is not None:  # the reason for a failed import
         first = first.__cause__
     told = [f"internal error, and no verdict: {type(first).__name__}: {first}"]
     if debug:
@@ -126,10 +126,10 @@ def _code_of(error: BaseException, *, debug: bool) -> int:
 
         told = "".join(traceback.format_exception(error)).splitlines() + told
     else:
-        told.append("to report it, add what the same command tells with --debug")
+        told.append("to report it, add the output of the same command with --debug")
     try:
         for line in told:
-            # What is in it may come from a log.
+            # It may contain text from a log.
             sys.stderr.write(f"stabdiag: {ascii(line)[1:-1][:2000]}\n")
         sys.stderr.flush()
     except OSError:

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stabdiag.assemble import build_history
-from stabdiag.assemble.given import limits_from, loaded_run, manifest_from, raw_columns
-from stabdiag.assemble.infer import in_its_steps, infer
+from stabdiag.assemble.inputs import (
+    in_its_steps,
+    infer,
+    limits_from,
+    loaded_run,
+    manifest_from,
+    raw_columns,
+)
 from stabdiag.errors import StabdiagError, refuse_unknown
+from stabdiag.model import comparison as compared
+from stabdiag.model import report as reported
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.report import Detected, Report, Tree
 from stabdiag.model.text import plural
-from stabdiag.symptoms.check import Checked, check_symptoms, worst_first
-from stabdiag.tree.advice.changed import with_changes
+from stabdiag.symptoms import Checked, check_symptoms, worst_first
+from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
-from stabdiag.tree.unlogged import not_logged
+from stabdiag.tree.nothing_found import not_logged
 from stabdiag.tree.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from stabdiag.model.comparison import Comparison
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from stabdiag.model.findings import Baseline, Finding
 
     One = TypeVar("One")
@@ -43,8 +52,57 @@ _LOSS_WENT_UP = ("§2", "§4")
 # From so many losses on, a second thread pays.
 _LONG = 50_000
 
-# Losses may be infinite or huge: what comes of them is then infinite or NaN, and is told as such.
+# Losses may be infinite or huge; results are then infinite or NaN, and reported as such.
 _quiet = np.errstate(all="ignore")
+
+
+class Report(reported.Report):
+    """One diagnosis with all that led to it, which writes and shows itself."""
+
+    def to_json(self) -> str:
+        """Return the report as strict JSON, schema 2."""
+        from stabdiag.formats import render
+
+        return render(self, "json")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as the JSON object, schema 2."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def __str__(self) -> str:
+        """Return the terminal report."""
+        from stabdiag.formats import render
+
+        return render(self, "terminal")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.terminal import ReportPage
+
+        yield ReportPage(report=self, width=options.max_width)
+
+    def _repr_html_(self) -> str:
+        """Show the report in a notebook."""
+        from stabdiag.formats.html import notebook
+
+        return notebook(self)
+
+
+class Comparison(compared.Comparison):
+    """What was found of several runs, which writes and shows itself."""
+
+    def to_json(self) -> str:
+        """Return the comparison as strict JSON, schema 2."""
+        from stabdiag.formats import render
+
+        return render(self, "json", "comparison")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats.compared.terminal import ComparisonPage
+
+        yield ComparisonPage(comparison=self, width=options.max_width)
 
 
 @_quiet
@@ -61,11 +119,10 @@ def read(
     Args:
         source: a path (``-`` is standard input) or URL of a log, a folder or an archive; a list of
             these for several files of one run; a DataFrame, an Arrow table, or a mapping of arrays.
-        columns: column names by role, where they are not recognised: ``{"loss": "train/ce"}``.
+        columns: column names by role, if they are not recognised: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
         limits: thresholds, or values by dotted name; the defaults if not given.
-        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
-            given.
+        format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -98,9 +155,8 @@ def diagnose(
         limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
         columns: column names by role, where they are not recognised.
         attempt: which of several appended runs to take, from 1; the last by default.
-        literal: apply the decision tree to the letter, and nothing beside it.
-        format: how the log is to be read, by a name of ``stabdiag formats``; recognised if not
-            given.
+        literal: use the tree's original fixed rules, and no symptoms.
+        format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -120,7 +176,7 @@ def diagnose(
 
 @_quiet
 def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
-    """Diagnose a history as it is, with all that is told of its run."""
+    """Diagnose a history as it is, with the manifest of its run."""
     told, history = in_its_steps(told, history)
     known = infer(told, history)
     case = Case(history=history, manifest=known, limits=limits, literal=literal)
@@ -141,7 +197,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     outcome = symptoms.told_of(of_the_tree[0])
     return Report(
         findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
-        tree=Tree(outcome=outcome, answers=answers),
+        tree=reported.Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
         manifest=known,
@@ -155,26 +211,27 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
 
 @_quiet
 def postmortem(report: Report, format: str = "markdown") -> str:
-    """Write the document that follows a spike or a NaN, as ``markdown`` or ``html``.
+    """Write a post-mortem of a spike or a NaN, as ``markdown`` or ``html``.
 
-    Earlier parts of the log are diagnosed as well, to tell when the trouble could have been known.
+    Earlier parts of the log are diagnosed too, to find when the trouble was detectable.
 
     Raises:
         StabdiagError: for an unknown format.
     """
-    from stabdiag.formats.postmortem import FORMATS, render_postmortem
+    from stabdiag.formats import names, render
 
-    refuse_unknown(format, FORMATS)
+    refuse_unknown(format, names("postmortem"))
     nothing = not report.tree.outcome.section and report.diagnosis.severity is not Severity.ERROR
-    return render_postmortem(report, format, detected=None if nothing else first_detected(report))
+    detected = None if nothing else first_detected(report)
+    return render(report, format, "postmortem", detected=detected)
 
 
-def first_detected(report: Report) -> Detected | None:
-    """Return when a diagnosis of the log so far would first have reported the trouble.
+def first_detected(report: Report) -> reported.Detected | None:
+    """Return the step at which a diagnosis would first have reported the trouble.
 
-    The log is cut at the onset, and 1, 5, 21, … points later, until what is found is as bad as the
-    diagnosis. The point is then looked for in the last of these gaps, to a hundredth of its
-    distance from the onset. What is found, and for a while is not, may be missed within a gap.
+    The log is cut at the onset, and 1, 5, 21, … points later, until the finding is as bad as the
+    diagnosis. The last gap is then searched, to a hundredth of its distance from the onset. A
+    finding that comes and goes within a gap may be missed.
     """
     from stabdiag.formats.postmortem.incident import incident_of
 
@@ -194,13 +251,13 @@ def first_detected(report: Report) -> Detected | None:
             quiet = middle
         else:
             cut, found = middle, earlier
-    return None if found is None else Detected(step=int(steps[cut]), slug=found.slug)
+    return None if found is None else reported.Detected(step=int(steps[cut]), slug=found.slug)
 
 
 def _found_by(report: Report, onset: int, last: int) -> Finding | None:
     """Return the finding of the log up to a step that is about the trouble of the whole, if any."""
     whole, cut = report.diagnosis, report.history.before(last + 1)
-    # What the log said later was not known then.
+    # Later events were not known then.
     events = tuple(e for e in cut.events if e.step is None or e.step <= last)
     early = report_on(
         replace(cut, events=events), report.manifest, report.limits, literal=report.literal
@@ -224,10 +281,10 @@ def convert(
     attempt: int | None = None,
     format: str | None = None,
 ) -> History:
-    """Write the history of a run as Parquet, with what is known of the run, and return it.
+    """Write the history of a run and its manifest as Parquet, and return the history.
 
-    The file is written as a whole or not at all. Whatever is asked of it has the answers that the
-    log gives; the arguments are those of ``diagnose``.
+    The file is written as a whole or not at all. It gives the same diagnosis as the log. The
+    arguments are those of ``diagnose``.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -263,17 +320,17 @@ def compare(
     columns: Mapping[str, str] | None = None,
     format: str | None = None,
 ) -> Comparison:
-    """Compare runs that ought to be the same: where they part, by how much, and what that tells.
+    """Compare runs that should be the same: where they part, by how much, and why.
 
     Args:
         runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
             of several ranks of a job.
-        kind: what they are to each other: ``seeds``, ``reruns``, ``ranks`` or ``resume``; told from
-            names, manifests and steps if not given.
-        manifests: a manifest for each run, or None where what lies beside its log will do.
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; recognised from names, manifests and
+            steps if not given.
+        manifests: a manifest for each run, or None to use the one beside its log.
         limits: thresholds, or values by dotted name: ``{"compare.rounding": 1e-4}``.
         columns: column names by role, where they are not recognised.
-        format: how the logs are to be read, by a name of ``stabdiag formats``.
+        format: how to read the logs, by a name of ``stabdiag formats``.
 
     Raises:
         LogError: if a log cannot be read or holds no usable record.
@@ -287,13 +344,13 @@ def compare(
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs
-    from stabdiag.places.ranks import ranks_in
+    from stabdiag.places.logs import ranks_in
 
     held = limits_from(limits)
     if isinstance(runs, str | os.PathLike):
         runs = [runs]
     elif isinstance(runs, Mapping) or hasattr(runs, "iloc") or not isinstance(runs, Iterable):
-        raise StabdiagError("runs to compare are given as a list, one item for each run")
+        raise StabdiagError("give the runs to compare as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
         sources = [*ranks_in(sources[0])] or sources
@@ -311,13 +368,14 @@ def compare(
         )
         for source, manifest in zip(sources, given, strict=True)
     ]
-    return compare_runs(
+    found = compare_runs(
         [history for history, _ in loaded], [told for _, told in loaded], held, kind=kind
     )
+    return Comparison(**vars(found))
 
 
 def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
-    """Return what two calls return; the second is made in a thread of its own.
+    """Return the results of two calls; the second runs in a thread of its own.
 
     An error of either is raised once both are done.
     """

@@ -5,8 +5,8 @@ Every message says what is wrong, where, and what to do about it, in one line.
     StabdiagError
     ├── LogError            the log cannot be read
     │   ├── NoUsableRecord  it was read, and nothing in it can be used
-    │   ├── ColumnError     a column that is asked for or needed is not there
-    │   └── TooSlow         it does not come in any reasonable time
+    │   ├── ColumnError     a column that is named or needed is not there
+    │   └── TooSlow         it does not arrive in a reasonable time
     ├── ManifestError       the manifest cannot be read
     ├── LimitError          an unknown limit, or a value out of its range
     └── ConfigError         a configuration file cannot be read
@@ -30,15 +30,15 @@ class LogError(StabdiagError):
 
 
 class NoUsableRecord(LogError):
-    """The log was read and holds no record that can be used."""
+    """The log was read and holds no usable record."""
 
 
 class ColumnError(LogError):
-    """A column that was asked for, or without which nothing works, is not in the log."""
+    """A column that is named or needed is not in the log."""
 
 
 class TooSlow(LogError):
-    """What a URL leads to does not come in any reasonable time."""
+    """The file behind a URL does not arrive in a reasonable time."""
 
 
 class ManifestError(StabdiagError):
@@ -54,7 +54,7 @@ class ConfigError(StabdiagError):
 
 
 def refuse_unknown(format: str, known: Collection[str]) -> None:
-    """Raise an error for a format that is none of the known ones."""
+    """Raise an error for an unknown format."""
     if format not in known:
         raise StabdiagError(
             f"unknown format {format!r}{did_you_mean(format, known)} "

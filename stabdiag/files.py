@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all, and never over what is read."""
+"""Write files as a whole or not at all, and never over an input."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
-    """Make sure that nothing is written over what is read, nor one file over another.
+    """Make sure that no output replaces an input or another output.
 
     Args:
-        outputs: the files to be written; None is standard output.
+        outputs: the files to write; None is standard output.
         inputs: what is read; only paths of files count, and ``-`` is standard input.
 
     Raises:
@@ -34,14 +34,14 @@ def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> Non
     for output in outputs:
         one = None if output is None else _identity(output)
         if one in read:
-            raise StabdiagError(f"{output}: is read as well; name another file to write to")
+            raise StabdiagError(f"{output}: this is also an input; name another file to write to")
         if one in written:
-            raise StabdiagError(f"{output}: is to be written twice; name another file for one")
+            raise StabdiagError(f"{output}: two outputs go to this file; name another file for one")
         written |= {one} - {None}
 
 
 def refuse_unwritable(outputs: Iterable[Path | None]) -> None:
-    """Make sure, as far as it can be told without writing, that files can be written.
+    """Make sure that files can be written, as far as one can tell without writing.
 
     Raises:
         StabdiagError: if one cannot.
@@ -58,14 +58,14 @@ def _obstacle(output: Path) -> str | None:
             return os.strerror(errno.EISDIR)
         place = output if _takes_bytes(output) else Path(os.path.realpath(output)).parent
         if not place.exists():
-            return f"there is no folder {place}; make it first"
+            return f"there is no folder {place}; create it first"
     except OSError as error:  # a name too long, a folder above that is locked
         return error.strerror
     return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
 
 
 def _identity(path: str | os.PathLike[str]) -> Path | None:
-    """Return what tells a file from others, or None for what nothing can be written over."""
+    """Return the identity of a file, or None for what cannot be overwritten."""
     with suppress(OSError, ValueError):  # a URL, a name too long
         real = Path(os.path.realpath(path))
         if not real.exists() or real.is_file():
@@ -75,7 +75,7 @@ def _identity(path: str | os.PathLike[str]) -> Path | None:
 
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """Name the folder for temporary files where one cannot be written.
+    """Name the folder for temporary files if one cannot be written.
 
     Raises:
         StabdiagError: If so.
@@ -87,26 +87,27 @@ def temporary_space() -> Iterator[None]:
     except OSError as error:
         place = tempfile.tempdir or "temporary files"  # None where no folder was fit for them
         raise StabdiagError(
-            f"{place}: {error.strerror}; make room there, or name another folder in TMPDIR"
+            f"{place}: {error.strerror}; make room there, or set TMPDIR to another folder"
         ) from None
 
 
 @contextmanager
 def written_whole(output: Path) -> Iterator[BinaryIO]:
-    """Give a file in memory that is written to ``output`` when all went well.
+    """Give a file that takes the place of ``output`` when all went well.
 
     Raises:
         StabdiagError: If the file cannot be written.
     """
-    whole = BytesIO()
-    yield whole
     try:
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _takes_bytes(output):
+            whole = BytesIO()
+            yield whole
             _hand_on(output, whole.getvalue())
         else:
-            _put_in_place(Path(os.path.realpath(output)), whole.getvalue())
+            with _put_in_place(Path(os.path.realpath(output))) as file:
+                yield file
     except OSError as error:
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
@@ -122,7 +123,7 @@ def _takes_bytes(output: Path) -> bool:
 def _descriptor(output: Path) -> int | None:
     """Return which of our open files a name such as ``/dev/stdout`` stands for, if any.
 
-    What is open may be a file of the shell's, which is not ours to replace or to begin anew.
+    It may be a file of the shell's, which is not ours to replace or to truncate.
     """
     opened = os.path.realpath("/dev/fd")
     while os.path.realpath(output.parent) != opened:
@@ -134,7 +135,7 @@ def _descriptor(output: Path) -> int | None:
 
 def _hand_on(output: Path, whole: bytes) -> None:
     descriptor = _descriptor(output)
-    # As on standard output, a reader who has enough is no error.
+    # As on standard output, a reader that stops early is no error.
     with (
         suppress(BrokenPipeError),
         open(output if descriptor is None else os.dup(descriptor), "wb") as file,  # noqa: PTH123
@@ -142,14 +143,15 @@ def _hand_on(output: Path, whole: bytes) -> None:
         file.write(whole)
 
 
-def _put_in_place(output: Path, whole: bytes) -> None:
-    """Write a file beside ``output`` that takes its place, and its permissions."""
+@contextmanager
+def _put_in_place(output: Path) -> Iterator[BinaryIO]:
+    """Give a file beside ``output`` that takes its place, and its permissions."""
     mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else None
     part = output.with_name(f".stabdiag-{os.urandom(8).hex()}.part")  # as short as names may be
     opener = partial(os.open, mode=0o666 if mode is None else mode)
     try:
         with open(part, "xb", opener=opener) as file:
-            file.write(whole)
+            yield file
         if mode is not None:
             part.chmod(mode)
         part.replace(output)

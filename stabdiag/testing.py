@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from stabdiag.api import Report
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
-    from stabdiag.model.report import Report
 
 
 class UnhealthyRun(AssertionError):
-    """A run in which something is wrong; ``report`` tells what, and so does the message."""
+    """Something is wrong with a run; ``report`` and the message say what."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(f"\n{render(report, 'terminal')}")
@@ -37,10 +37,10 @@ def assert_healthy(
     literal: bool = False,
     format: str | None = None,
 ) -> Report:
-    """Diagnose a run and return the report, if nothing as bad as ``fail_on`` is found.
+    """Diagnose a run and return the report, if nothing as severe as ``fail_on`` is found.
 
-    A run of which too little was logged to tell does not pass either: nothing was tested. The other
-    arguments are those of ``diagnose``.
+    A run with too little data to diagnose does not pass either. The other arguments are those of
+    ``diagnose``.
 
     Raises:
         UnhealthyRun: an ``AssertionError`` whose message is the report.

@@ -120,7 +120,7 @@ def test_a_file_that_is_called_as_no_format_is_refused(
 ) -> None:
     result = stabdiag("formats", "-o", "formats.html")
     assert (result.code, result.out, list(tmp_path.iterdir())) == (2, "", [])
-    assert "--format (terminal, markdown, json)" in result.err
+    assert "--format (terminal, json, markdown)" in result.err
 
 
 def test_an_output_that_cannot_be_written_is_one_line(
@@ -198,7 +198,7 @@ def test_nothing_is_written_over_what_is_found_and_read(
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     result = stabdiag(*arguments.split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert "is read as well; name another file to write to" in result.err
+    assert "name another file to write to" in result.err
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -236,7 +236,7 @@ def test_a_dash_is_standard_output(
         ("diagnose LOG --column los=x", "unknown role 'los'; did you mean loss?"),
         ("diagnose LOG --log-format jsnl", "unknown format 'jsnl'; did you mean jsonl?"),
         ("diagnose LOG --config none.toml", "none.toml: No such file or directory; check the path"),
-        ("checklist LOG --format html", "unknown format 'html' (there are: terminal, markdown"),
+        ("checklist LOG --format html", "unknown format 'html' (there are: terminal, json"),
         ("checklist LOG -o none/x", "there is no folder"),
         ("postmortem LOG --format xml", "unknown format 'xml' (there are: markdown, html)"),
         ("postmortem LOG -o none/x.md", "there is no folder"),
@@ -275,7 +275,7 @@ def test_two_outputs_may_be_devices(stabdiag: Callable[..., Result], runs: Path)
     ("arguments", "words"),
     [
         (["diagnose", "LOG", "-o", "/"], ["/: cannot be written (Is a directory)"]),
-        (["diagnose", ""], ["name is empty"]),
+        (["diagnose", ""], ["the log is empty"]),
         (["watch", "LOG", "--interval", "nan"], ["--interval wants a number of seconds"]),
         (["watch", "LOG", "--until-idle", "inf"], ["--until-idle wants a number of seconds"]),
         (["diagnose", "nope.jsonl"], ["nope.jsonl", "no such file"]),
@@ -407,8 +407,8 @@ def test_a_file_of_any_name_may_hold_limits_as_pyproject_does(
     [
         ("[tool.stabdiag.limit]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.limit'; "),
         ("[tool.stabdiag]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.spike'; "),
-        ("[tool]\nstabdiag = 4\n", "[tool.stabdiag.limits] is no table"),
-        ("[tool.stabdiag]\nlimits = 4\n", "[tool.stabdiag.limits] is no table"),
+        ("[tool]\nstabdiag = 4\n", "[tool.stabdiag.limits] is not a table"),
+        ("[tool.stabdiag]\nlimits = 4\n", "[tool.stabdiag.limits] is not a table"),
         (f"a = {'1' * 5000}\n", "not valid TOML (Exceeds the limit"),
         (f"a = 0x{'f' * 5000}\n", "not valid TOML (a number of more than 1000 digits)"),
         (f"a = {'[' * 2000}\n", "not valid TOML ("),
@@ -451,7 +451,7 @@ def test_all_that_can_be_explained_is_listed(stabdiag: Callable[..., Result]) ->
 def test_what_can_be_explained_is_listed_with_its_title(stabdiag: Callable[..., Result]) -> None:
     listed = stabdiag("explain").out
     assert "spike-lr-jump: Loss spike from a learning-rate jump" in listed
-    assert "Q4.1: Has the loss been rising over the last 200 steps?" in listed
+    assert "Q4.1: Did the loss rise over the last 200 steps?" in listed
 
 
 def test_explain_fits_its_lines_unless_markdown_is_asked_for(
@@ -567,7 +567,7 @@ def test_a_page_names_the_command_that_makes_it_again(
 
 
 def test_a_command_that_is_shown_keeps_secrets() -> None:
-    from stabdiag.cli.again import command
+    from stabdiag.cli.options import command
 
     told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
     assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
@@ -587,10 +587,7 @@ def test_preflight_and_checklist_have_exit_codes(
     log = runs / "spike-lr-jump" / "log.jsonl"
     mixed_up = stabdiag("preflight", log)
     assert mixed_up.code == 2
-    assert mixed_up.err == (
-        f"stabdiag: {log}: a log, and preflight takes a manifest; for a log there is stabdiag "
-        "diagnose\n"
-    )
+    assert f"{log}: this is a log" in mixed_up.err
     (tmp_path / "broken.json").write_text('{"dtype": "fp16",}', encoding="utf-8")
     assert "broken.json: not valid JSON" in stabdiag("preflight", "broken.json").err
     missing = stabdiag("preflight", tmp_path / "no.json")
@@ -616,6 +613,6 @@ def test_files_that_each_begin_a_run_anew_are_told_of(
     result = stabdiag("diagnose", first, second)
     assert result.code == 0
     assert "2 separate runs" in result.err
-    assert "stabdiag check judges each file" in result.err
+    assert "stabdiag check" in result.err
     assert stabdiag("diagnose", first, second, "--attempt", "1").err == ""
     assert stabdiag("diagnose", first, rest).err == ""

@@ -17,9 +17,6 @@ def test_every_error_is_one_of_ours_and_drawn_in_the_docstring(error: type[Excep
     assert error.__doc__
 
 
-@pytest.mark.parametrize(
-    ("word", "hint"),
-    [("los", "; did you mean loss?"), ("zzz", ""), ("", "")],
-)
+@pytest.mark.parametrize(("word", "hint"), [("los", "; did you mean loss?"), ("zzz", ""), ("", "")])
 def test_did_you_mean(word: str, hint: str) -> None:
     assert did_you_mean(word, iter(["loss", "lr"])) == hint

@@ -14,8 +14,8 @@ import pyarrow as pa
 from corpus import Run
 
 import stabdiag
+from stabdiag.model.leaves import OUTCOMES
 from stabdiag.model.report import Report
-from stabdiag.tree.outcomes import OUTCOMES
 
 SECTIONS = {"§1": "NaN", "§2": "spike", "§3": "mixed precision", "§4": "divergence"}
 CAUSES = frozenset(

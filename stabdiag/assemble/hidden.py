@@ -1,34 +1,40 @@
-"""Losses that went NaN and were not written as NaN.
+"""Losses and gradient norms that went NaN and were not written as NaN.
 
 Missing is not NaN, yet NaN hides: pandas writes a blank cell, JavaScript writes ``null``, Megatron
-drops the field, the HF Trainer writes 0.0. What gives it away is the company: the series that are
-logged together with the loss go on without it.
+drops the field, the HF Trainer writes 0.0. What gives it away is that the other training series,
+which are logged together with the loss, go on without it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.assemble.company import (
-    STRETCHES,
+from stabdiag.assemble.records import (
+    ENOUGH,
+    MANY,
+    MOST,
+    all_of,
     any_of,
+    are_few,
+    goes_with,
     has_a_rhythm,
     is_filled,
-    keeps_company,
+    often_with,
     stretches,
+    up_to_last,
 )
+from stabdiag.model.roles import is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.model.arrays import Mask
-    from stabdiag.readers.columns import Column
+    from stabdiag.model.arrays import Ints, Mask
+    from stabdiag.readers.columns import Column, Columns
 
-# A loss that was never a number is told of from so many training records on.
-_NEVER = 10
+_COUNTERS: Final = ("step", "epoch")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +47,7 @@ class Hidden:
 
 def find_hidden(
     loss: Column,
-    company: Mapping[str, Column],
+    others: Mapping[str, Column],
     evaluation: Mask,
     *,
     of_another_kind: Callable[[], Mask],
@@ -52,35 +58,36 @@ def find_hidden(
 
     Args:
         loss: the loss as it was written.
-        company: the other training columns, by role.
+        others: the other training columns, by role.
         evaluation: records that carry evaluation values: a loss missing there proves nothing.
         of_another_kind: returns the records that hold what is left blank beside the losses.
         absent_records: a loss missing from so many records in a row counts.
         null_is_nan: whether the format tells a null that was written from a missing key.
     """
-    found = [_zero_beside_nan(loss, company)]
+    found = [_zero_beside_nan(loss, others)]
     if null_is_nan and not loss.present.any():
-        found.append(_never_a_number(loss, company, evaluation))
+        found.append(_never_a_number(loss, others, evaluation, absent_records))
     if not loss.present.all() and loss.present.any():
         first = int(np.argmax(loss.present))
         absent = ~loss.present & ~evaluation
         absent[:first] = False
         if null_is_nan:
-            found.append(_written_null(loss, company, absent, of_another_kind))
-        for role, column in company.items():
-            found.append(_left_alone(loss, role, column, absent, absent_records, company))
-        found.append(_empty_records(loss, company, absent, absent_records, of_another_kind))
+            found.append(_written_null(loss, others, absent, of_another_kind))
+        for role, column in others.items():
+            if goes_with(loss, column, absent):
+                found.append(_gone_beside(loss, role, column, absent, absent_records, others))
+        found.append(_empty_records(loss, others, absent, absent_records, of_another_kind))
     return [hidden for hidden in found if hidden is not None]
 
 
-def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | None:
-    norm = company.get("grad_norm")
+def _zero_beside_nan(loss: Column, others: Mapping[str, Column]) -> Hidden | None:
+    norm = others.get("grad_norm")
     if norm is None:
         return None
     zero = loss.present & (loss.values == 0.0)
     records = zero & norm.present & ~np.isfinite(norm.values)
-    # A loss that is zero all along is no placeholder for NaN.
-    if zero.sum() > max(2 * records.sum(), 0.9 * loss.present.sum()):
+    # Where most zeros stand beside a finite norm, a loss of zero is no placeholder for NaN.
+    if 2 * records.sum() < zero.sum():
         return None
     return Hidden(
         records=records,
@@ -88,17 +95,19 @@ def _zero_beside_nan(loss: Column, company: Mapping[str, Column]) -> Hidden | No
     )
 
 
-def _never_a_number(loss: Column, company: Mapping[str, Column], evaluation: Mask) -> Hidden | None:
+def _never_a_number(
+    loss: Column, others: Mapping[str, Column], evaluation: Mask, absent_records: int
+) -> Hidden | None:
     """A null in each training record, from the first on: the run never had a finite loss."""
-    training = any_of(company.values(), like=evaluation) & ~evaluation
-    if training.sum() < _NEVER or not loss.null[training].all():
+    training = any_of(others.values(), like=evaluation) & ~evaluation
+    if training.sum() < absent_records or not loss.null[training].all():
         return None
     return Hidden(records=training, grounds="the loss was written as null in every training record")
 
 
 def _written_null(
     loss: Column,
-    company: Mapping[str, Column],
+    others: Mapping[str, Column],
     absent: Mask,
     of_another_kind: Callable[[], Mask],
 ) -> Hidden | None:
@@ -106,54 +115,53 @@ def _written_null(
     records = absent & loss.null
     if has_a_rhythm(loss.present[loss.present | records]):
         return None
-    if is_filled(company):
-        # A table written as records has nulls in all of its gaps; there only company counts.
-        kept = (column for column in company.values() if keeps_company(loss, column, absent))
-        records &= any_of(kept, like=absent)
+    if is_filled(others):
+        # A table written as records has nulls in all of its gaps.
+        together = (column for column in others.values() if goes_with(loss, column, absent))
+        records &= any_of(together, like=absent)
     else:
-        alone = records & ~any_of(company.values(), like=absent)
-        if alone.sum() > 0.5 * loss.present.sum():
+        alone = records & ~any_of(others.values(), like=absent)
+        if 2 * alone.sum() > loss.present.sum():
             return None
         if alone.any():
             records &= ~(alone & of_another_kind())
     return Hidden(records=records, grounds="the loss was written as null")
 
 
-def _left_alone(
+def _gone_beside(
     loss: Column,
     role: str,
     column: Column,
     absent: Mask,
     absent_records: int,
-    company: Mapping[str, Column],
-) -> Hidden | None:
-    if not keeps_company(loss, column, absent):
-        return None
+    others: Mapping[str, Column],
+) -> Hidden:
+    """A loss that is missing beside a series that is otherwise logged with it."""
     logged = np.flatnonzero(column.present)
     records = np.zeros_like(absent)
-    norm = company.get("grad_norm")
+    norm = others.get("grad_norm")
     for begin, end in stretches(absent[logged]):
         rows = logged[begin:end]
-        suspicious = norm is not None and bool(
+        beside_nan = norm is not None and bool(
             (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
         )
         # A step whose gradient was measured had a loss: a blank cell is enough there, if it is not
         # the last one, which a writer that was killed may have left.
         blank = role == "grad_norm" and bool(loss.null[rows].all()) and rows[0] < len(absent) - 1
-        if len(rows) >= absent_records or suspicious or blank:
+        if len(rows) >= absent_records or beside_nan or blank:
             records[rows] = True
     return Hidden(records=records, grounds=f"the loss is absent while {role} was logged on")
 
 
 def _empty_records(
     loss: Column,
-    company: Mapping[str, Column],
+    others: Mapping[str, Column],
     absent: Mask,
     absent_records: int,
     of_another_kind: Callable[[], Mask],
 ) -> Hidden:
     """Blank records that hold nothing of another kind were written for something: for the loss."""
-    empty = absent & loss.null & ~any_of(company.values(), like=absent)
+    empty = absent & loss.null & ~any_of(others.values(), like=absent)
     records = _for_long(loss, empty, absent_records)
     if records.any():
         # Most logs are spared a look at all of their columns.
@@ -169,8 +177,157 @@ def _for_long(loss: Column, empty: Mask, absent_records: int) -> Mask:
     records = np.zeros_like(empty)
     rows = np.flatnonzero(loss.present | empty)
     found = stretches(empty[rows])
-    if len(found) <= max(STRETCHES * len(rows), 1):
+    if are_few(found, len(rows)):
         for begin, end in found:
             if end - begin >= absent_records:
                 records[rows[begin:end]] = True
     return records
+
+
+def find_stopped(
+    loss: Column,
+    others: Mapping[str, Column],
+    steps: Ints,
+    usable: Mask,
+    elsewhere: Mask,
+    *,
+    absent_records: int,
+) -> Hidden | None:
+    """Find a loss that ends before the run does, where each metric has records of its own.
+
+    There no record lacks the loss. The steps at which another training series is logged are those
+    of the loss, up to where there is a loss no more.
+
+    Args:
+        loss: the loss as it was written.
+        others: the other training columns, by role.
+        steps: shape (rows,), the step of each record that is ``usable``.
+        usable: the records that have a step.
+        elsewhere: records at whose steps no loss is expected.
+        absent_records: a loss missing from so many steps counts.
+    """
+    for role, column in others.items():
+        if column.present.any() and not (column.present & loss.present).any():
+            logged = np.flatnonzero(column.present & usable)
+            after = _after(loss.present & usable, logged, steps, absent_records)
+            after = after[~np.isin(steps[after], steps[elsewhere])]
+            if len(np.unique(steps[after])) >= absent_records:
+                records = np.zeros_like(usable)
+                records[after] = True
+                return Hidden(records=records, grounds=f"{role} was logged on without it")
+    return None
+
+
+def _after(losses: Mask, logged: Ints, steps: Ints, absent_records: int) -> Ints:
+    """Return the records of a series after the last step that it shares with the losses.
+
+    There are none if it has a rhythm of its own, or if more of it has stood ahead of the losses
+    before: those may be written in bursts, the last of which is lost when a run is killed.
+    """
+    rows = np.flatnonzero(losses)
+    of_losses = np.unique(steps[rows])
+    shared = np.flatnonzero(np.isin(steps[logged], of_losses))
+    none = logged[:0]
+    if len(shared) < max(absent_records, MOST * len(of_losses)):
+        return none
+    if len(shared) < MOST * (shared[-1] + 1 - shared[0]):
+        return none
+    after = logged[shared[-1] + 1 :]
+    after = after[steps[after] > of_losses[-1]]
+    ahead = np.searchsorted(logged, rows) - np.arange(len(rows))
+    return after if len(after) >= absent_records + np.ptp(ahead) else none
+
+
+def hidden_norms(
+    loss: Column, norm: Column, others: Mapping[str, Column], *, null_is_nan: bool
+) -> Mask:
+    """Find the records whose gradient norm is missing because it was not finite.
+
+    A null that was written counts once there was a norm, unless nulls fill every gap of the log; so
+    does a gap of a few records in a norm that is otherwise logged with every loss. A key that is
+    not there counts only where the record is complete but for it: fairseq drops a norm that is not
+    finite.
+
+    A table does not tell a null from a missing key. There a longer gap counts as well beside a loss
+    scale, if the norm comes and goes without a rhythm, and where the norm goes as the loss becomes
+    exactly 0.0, and only there: that is the filter of the HF Trainer.
+    """
+    missing = loss.present & ~norm.present
+    records = np.zeros_like(missing)
+    if not norm.present.any():
+        return records
+    logged = np.flatnonzero(loss.present)
+    in_turn = has_a_rhythm(norm.present[logged])
+    if null_is_nan and not is_filled(others) and not in_turn:
+        records |= missing & norm.null
+        records[: int(np.argmax(norm.present))] = False
+    begun = int(np.argmax(norm.present[logged]))
+    gaps = [logged[begin:end] for begin, end in stretches(missing[logged]) if begin > begun]
+    zero = loss.present & (loss.values == 0.0)
+    filtered = zero.sum() > ENOUGH and not (zero & norm.present).any()
+    expected = loss.present & ~zero if filtered else loss.present
+    scaled = "loss_scale" in others and often_with(loss, others["loss_scale"])
+    if scaled and not in_turn and len(gaps) > ENOUGH:
+        longest = len(logged)
+    elif (norm.present & expected).sum() >= MOST * expected.sum():
+        longest = MANY
+    else:
+        return records
+    for rows in gaps:
+        if len(rows) <= longest or (filtered and zero[rows].any()):
+            records[rows] = True
+    usual = [c for c in others.values() if often_with(loss, c)]
+    complete = all_of(usual, like=missing) if usual or not null_is_nan else np.zeros_like(missing)
+    return records & (complete | norm.null)
+
+
+def evaluation_records(
+    columns: Columns,
+    names: Mapping[str, str],
+    loss: Column,
+    others: Mapping[str, Column],
+    absent_records: int,
+) -> Mask:
+    """Return the records of evaluations, in which no training loss is expected.
+
+    A log of epochs has evaluation and loss in the same record: there the one does not excuse that
+    the other is missing, but in a record or two of their own, such as one at the end.
+    """
+    if loss.present.all():
+        return np.zeros(columns.rows, bool)
+    known = names.get("eval_loss")
+    apart, beside = np.zeros(columns.rows, bool), np.zeros(columns.rows, bool)
+    so_far = up_to_last(loss)
+    for name in (n for n in columns.names if n == known or is_evaluation(n)):
+        present = columns.load(name).present
+        if _is_apart(present, loss, so_far):
+            apart |= present
+        else:
+            beside |= present
+    alone = beside & ~any_of([loss, *others.values()], like=beside)
+    for begin, end in stretches(alone):
+        if end - begin < absent_records:
+            apart[begin:end] = True
+    return apart
+
+
+def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) -> Mask:
+    """Return the records of columns that are blank beside the losses, such as a final score.
+
+    What counts records of all kinds tells nothing.
+    """
+    found = np.zeros(columns.rows, bool)
+    so_far = up_to_last(loss)
+    counters = {names.get(role) for role in _COUNTERS}
+    for name in columns.names:
+        if name not in counters:
+            column = columns.load(name)
+            blank = bool((column.null & loss.present).any())
+            if blank and _is_apart(column.present, loss, so_far):
+                found |= column.present
+    return found
+
+
+def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:
+    """Tell whether most of what was logged of a column so far was logged without the loss."""
+    return 2 * int((present & loss.present).sum()) <= int((present & so_far).sum())

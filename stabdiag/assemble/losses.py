@@ -1,4 +1,4 @@
-"""The losses of a log, including those that were NaN but not written as NaN."""
+"""The columns of all roles without what was not measured, and the losses with their hidden NaN."""
 
 from __future__ import annotations
 
@@ -8,27 +8,168 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.due import find_blank
-from stabdiag.assemble.hidden import find_hidden
-from stabdiag.assemble.norms import hidden_norms
-from stabdiag.assemble.other_records import about_successor, evaluation, of_another_kind, successors
-from stabdiag.assemble.skipped import wholly_skipped
-from stabdiag.assemble.stopped import find_stopped
-from stabdiag.model.history import Event, EventKind
-from stabdiag.model.roles import ROLES
+from stabdiag.assemble.hidden import (
+    evaluation_records,
+    find_hidden,
+    find_stopped,
+    hidden_norms,
+    records_of_another_kind,
+)
+from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
+from stabdiag.errors import ColumnError
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.roles import ROLES, counts_since_the_last, is_evaluation, words_of
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from stabdiag.assemble.due import Due
     from stabdiag.assemble.hidden import Hidden
     from stabdiag.assemble.steps import Steps
-    from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.model.limits import Limits
+    from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
 _TRAINING = frozenset(role.name for role in ROLES if role.training)
+
+# Values that some frameworks write on every line for "not measured"; one record or two that say so
+# may have measured it.
+_PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
+
+# No dtype that networks are trained in but fp64 holds more than 3.4e38: a number beyond this is an
+# infinity in all but name, and its square would be one.
+_LARGEST = 1e100
+
+# Several records of a step are a habit, and no resume, if so many of them follow one of their step:
+# it is half of them where two ranks write, less where some steps are written once.
+_HABIT = 0.4
+
+
+def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column], list[Event]]:
+    """Load the column of every role but the step, and drop what is no measurement."""
+    data: dict[str, Column] = {}
+    events: list[Event] = []
+    for role, name in names.items():
+        # What serves as the step is no series beside it.
+        if role == "step" or (role == "epoch" and "step" not in names):
+            continue
+        column = columns.load(name)
+        no_measurement = _no_measurement(columns.source, role, name, column)
+        if no_measurement is not None:
+            events.append(no_measurement)
+            continue
+        data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
+        events += _about_entries(name, column.strays, huge)
+    data, gaps = _without_gaps(data)
+    if "eval_loss" in data and not data["eval_loss"].is_text:
+        data["eval_loss"] = _between_evaluations(data["eval_loss"])
+    return data, events + gaps
+
+
+def _no_measurement(source: str, role: str, name: str, column: Column) -> Event | None:
+    """Tell why a column measures nothing, or None if it does.
+
+    Raises:
+        ColumnError: if it is the loss that holds words.
+    """
+    if column.is_text and role != "batch_id":
+        what = "neither numbers nor times" if role == "clock" else "no numbers"
+        message = f"{name!r} holds words, {what}: it is not used as {role}"
+        if role == "loss":
+            raise ColumnError(f"{source}: {message}; name another with --column loss=NAME")
+        return Event(kind=EventKind.COLUMN, message=message)
+    placeholder = _placeholder(role, column)
+    if placeholder is None:
+        return None
+    return Event(
+        kind=EventKind.PLACEHOLDER,
+        code=EventCode.PLACEHOLDER_DROPPED,
+        message=f"{name!r} is {placeholder:g} in every record, a placeholder: it is not used as "
+        f"{role}",
+        role=role,
+        value=placeholder,
+    )
+
+
+def _placeholder(role: str, column: Column) -> float | None:
+    known = _PLACEHOLDERS.get(role.partition("/")[0])
+    if known is None or int(column.present.sum()) < ENOUGH:
+        return None
+    first = float(column.values[np.argmax(column.present)])
+    return first if first in known and (column.logged == first).all() else None
+
+
+def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
+    """Tell of a column's entries that are no numbers, or none that a training has."""
+    if strays:
+        message = f"{plural(strays, 'word')} among the numbers of {name!r} left out"
+        yield Event(kind=EventKind.COLUMN, message=message)
+    if huge:
+        values = plural(huge, "value counts", "values count")
+        message = f"{values} as infinite: beyond ±{_LARGEST:g} in {name!r}"
+        yield Event(kind=EventKind.COLUMN, message=message)
+
+
+def _bounded(column: Column) -> tuple[Column, int]:
+    """Return the column with numbers that no training holds as infinities, and their count."""
+    values = column.values
+    highest, lowest = np.fmax.reduce(values, initial=0.0), np.fmin.reduce(values, initial=0.0)
+    if max(highest, -lowest) <= _LARGEST:
+        return column, 0
+    huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
+    infinite = np.where(huge, np.copysign(np.inf, values), values)
+    return replace(column, values=infinite), int(huge.sum())
+
+
+def _without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Event]]:
+    """Return the columns by role without the NaN that only fill the gaps of a table.
+
+    pandas writes them when it dumps records of several kinds as JSON. A column that is NaN beside
+    each finite loss, and a number where the loss is NaN, has records of its own: an evaluation's, a
+    monitor's. A loss that is NaN in a record of training stays.
+    """
+    loss = data.get("loss")
+    if loss is None or np.isfinite(loss.logged).all():
+        return dict(data), []
+    lost = loss.present & np.isnan(loss.values)
+    finite = loss.present & np.isfinite(loss.values)
+    others = {role for role, column in data.items() if _is_nan_beside(column, finite)}
+    apart = np.zeros_like(lost)
+    for role in others:
+        apart |= lost & data[role].present & np.isfinite(data[role].values)
+    if not apart.any():
+        return dict(data), []
+    mended = {}
+    for role, column in data.items():
+        gaps = np.isnan(column.values) & (apart | (role in others))
+        mended[role] = replace(column, present=column.present & ~gaps)
+    losses = plural(int(apart.sum()), "NaN loss", "NaN losses")
+    message = f"{losses} left out, in records of another kind: NaN fills the gaps of this table"
+    return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
+
+
+def _is_nan_beside(column: Column, finite: Mask) -> bool:
+    """Tell whether a column is NaN beside each loss that is finite."""
+    beside = np.isnan(column.values) & column.present
+    return int(finite.sum()) >= ENOUGH and bool(beside[finite].all())
+
+
+def _between_evaluations(held: Column) -> Column:
+    """Return an evaluation loss without the NaN that fill the records between evaluations.
+
+    Evaluations then come at a regular distance; a NaN after a longer one is that of an evaluation.
+    """
+    rows = np.flatnonzero(held.present)
+    finite = np.isfinite(held.values[rows])
+    places = np.flatnonzero(finite)
+    if not has_a_rhythm(finite):
+        return held
+    distance = int(np.median(np.diff(places)))
+    number = np.arange(len(rows))
+    last = np.maximum.accumulate(np.where(finite, number, places[0] - distance))
+    waits = np.isnan(held.values[rows]) & (number - last < distance)
+    present = held.present.copy()
+    present[rows[waits]] = False
+    return replace(held, present=present)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,9 +185,9 @@ def read_losses(
     columns: Columns,
     data: dict[str, Column],
     names: Mapping[str, str],
-    limits: Limits,
     clock: Steps,
-    due: Due | None,
+    *,
+    absent_records: int,
 ) -> Losses:
     """Return the losses with hidden NaN put back; ``data`` gets back its hidden gradient norms.
 
@@ -54,51 +195,49 @@ def read_losses(
         columns: the raw columns of the log.
         data: the columns that serve a role, by role; changed in place.
         names: the columns' names by role.
-        limits: ``nan.absent_records`` is used here.
         clock: the step of each record; a loss of those that have none is not missed.
-        due: records that say that they are of the loss.
+        absent_records: a loss missing from so many records in a row counts as NaN.
     """
     steps = clock.steps
     loss = data.get("loss")
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=nothing)
-    company = {role: column for role, column in data.items() if _keeps_company(role)}
-    events = _mark_norms(loss, company, null_is_nan=columns.tells_null)
-    data.update(company)
-    skipped = wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
+    # What is measured with the training loss: its records prove a step.
+    others = {role: one for role, one in data.items() if _is_of_training(role)}
+    events = _mark_norms(loss, others, null_is_nan=columns.tells_null)
+    data.update(others)
+    skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():
         # What stands there, nothing or 0.0, is the loss of no step.
         loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
-    replaced = np.zeros(columns.rows, bool)
-    for name, successor in successors(columns, names, loss):
-        replaced |= successor
-        events.append(about_successor(name, int(steps[np.argmax(successor)])))
-    least = limits.nan.absent_records
+    elsewhere = skipped
+    for name, later in _later_losses(columns, names, loss):
+        elsewhere = elsewhere | later
+        events.append(_about_later(name, int(steps[np.argmax(later)])))
     found = find_hidden(
         loss,
-        company,
-        evaluation(columns, names, loss, company, least) | skipped | replaced,
-        of_another_kind=partial(of_another_kind, columns, names, loss),
-        absent_records=least,
+        others,
+        evaluation_records(columns, names, loss, others, absent_records) | elsewhere,
+        of_another_kind=partial(records_of_another_kind, columns, names, loss),
+        absent_records=absent_records,
         null_is_nan=columns.tells_null,
     )
-    blank = find_blank(loss, due, absent_records=least)
-    found += [] if blank is None else [blank]
+    known = reduce(np.logical_or, (hidden.records for hidden in found), loss.present)
     stopped = find_stopped(
-        _with_hidden(loss, found),
-        company,
+        replace(loss, present=known),
+        others,
         steps,
         clock.usable,
-        skipped | replaced,
-        absent_records=least,
+        elsewhere,
+        absent_records=absent_records,
     )
     found += [] if stopped is None else [stopped]
     return _put_back(loss, found, clock, events)
 
 
 def _put_back(loss: Column, found: Iterable[Hidden], clock: Steps, events: list[Event]) -> Losses:
-    """Return the losses with NaN where they were hidden, and say so after what else was told."""
+    """Return the losses with NaN where they were hidden, and say so after all other events."""
     records, values = loss.present.copy(), loss.values
     for hidden in found:
         new = hidden.records & clock.usable & (~records | np.isfinite(values))
@@ -113,32 +252,25 @@ def _put_back(loss: Column, found: Iterable[Hidden], clock: Steps, events: list[
     return Losses(values=values, records=records, events=events)
 
 
-def _with_hidden(loss: Column, found: Iterable[Hidden]) -> Column:
-    """Return the loss with what is hidden among the records that have one."""
-    present = reduce(np.logical_or, (hidden.records for hidden in found), loss.present)
-    return replace(loss, present=present)
-
-
-def _keeps_company(role: str) -> bool:
-    """Tell whether a role is measured with the training loss: then its records prove a step."""
+def _is_of_training(role: str) -> bool:
     return role != "loss" and role.partition("/")[0] in _TRAINING
 
 
-def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
+def _mark_norms(loss: Column, others: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
     """Put back the gradient norms that were not finite and not written so."""
     found: dict[str, int] = {}
-    norms = [role for role in company if role.partition("/")[0] == "grad_norm"]
-    others = {role: company[role] for role in company.keys() - norms}
+    norms = [role for role in others if role.partition("/")[0] == "grad_norm"]
+    beside = {role: others[role] for role in others.keys() - norms}
     for role in norms:
-        norm = company[role]
+        norm = others[role]
         # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
         hidden = norm.present & (norm.values == -1.0)
         if not norm.present[loss.present].all():
-            hidden |= hidden_norms(loss, norm, others, null_is_nan=null_is_nan)
+            hidden |= hidden_norms(loss, norm, beside, null_is_nan=null_is_nan)
         if not hidden.any():
             continue
         found[role] = int(hidden.sum())
-        company[role] = replace(
+        others[role] = replace(
             norm,
             values=np.where(hidden, np.nan, norm.values),
             present=norm.present | hidden,
@@ -152,3 +284,87 @@ def _mark_norms(loss: Column, company: dict[str, Column], *, null_is_nan: bool) 
     verb = "counts" if count == 1 and not more else "count"
     message = f"{values} {verb} as not finite: missing, null or -1 beside a loss"
     return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
+
+
+def _wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
+    """Return the records, of shape (rows,), whose steps since the record before were all skipped.
+
+    The loss scaler skipped them: Megatron then prints no loss, or 0.0. It prints none either where
+    the loss is NaN. The number of skipped steps tells the two apart.
+    """
+    records = np.zeros(len(steps), dtype=bool)
+    if skipped is None or not counts_since_the_last(name):
+        return records
+    rows = np.flatnonzero(skipped.present)
+    gaps = np.diff(steps[rows])
+    usual = int(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1
+    # The record before the first, and that before a resume, are not known.
+    intervals = np.concatenate([[usual], np.where(gaps > 0, gaps, usual)])
+    records[rows] = skipped.values[rows] >= intervals
+    return records
+
+
+def _later_losses(
+    columns: Columns, names: Mapping[str, str], loss: Column
+) -> Iterator[tuple[str, Mask]]:
+    """Yield the losses that begin where this one ends, like that of a second stage.
+
+    Each comes with the records that hold it: that the other is missing there proves nothing.
+    """
+    end = int(up_to_last(loss).sum())
+    if end in (0, columns.rows):
+        return
+    taken = set(names.values())
+    for name in columns.names:
+        if name not in taken and "loss" in words_of(name) and not is_evaluation(name):
+            other = columns.load(name)
+            if other.present.any() and not other.is_text and not other.present[:end].any():
+                yield name, other.present & np.isfinite(other.values)
+
+
+def _about_later(name: str, step: int) -> Event:
+    message = (
+        f"from step {step} on {name!r} is logged in place of the loss; --column 'loss={name}' "
+        "diagnoses that one"
+    )
+    return Event(kind=EventKind.COLUMN, message=message, step=step)
+
+
+def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: bool) -> Losses:
+    """Return the losses with NaN in all records of a step of which one has a loss that is NaN.
+
+    Several ranks or micro-batches may write each step. The last record of a step counts, and the
+    NaN of another rank would go unseen.
+
+    Args:
+        losses: the losses as they were read.
+        steps: of each record, shape (rows,).
+        usable: the records that have a step.
+        interleaved: the writers shared the log so that the records of a step do not follow one
+            another; else those that do belong together, as a step may come again after a resume.
+    """
+    rows = np.flatnonzero(losses.records & usable)
+    if len(rows) < 2 or np.isfinite(losses.values[rows]).all():
+        return losses
+    if interleaved:
+        rows = rows[np.argsort(steps[rows], kind="stable")]
+    again = steps[rows][1:] == steps[rows][:-1]
+    if again.mean() < _HABIT:
+        return losses
+    group = np.concatenate(([0], np.cumsum(~again)))
+    bad = ~np.isfinite(losses.values[rows])
+    lost, size = np.bincount(group, weights=bad), np.bincount(group)
+    partly = (lost > 0) & (lost < size)
+    # Records that never had a finite loss beside the others were not made to hold one.
+    if not partly.any() or int(np.argmax(lost > 0)) < ENOUGH:
+        return losses
+    marked = rows[partly[group] & ~bad]
+    values = losses.values.copy()
+    values[marked] = np.nan
+    count, at = plural(int(partly.sum()), "loss counts", "losses count"), int(steps[marked].min())
+    message = (
+        f"{count} as NaN, from step {at} on: of several records of the step, one has a loss that "
+        "is not finite"
+    )
+    event = Event(kind=EventKind.HIDDEN_NAN, message=message, step=at)
+    return replace(losses, values=values, events=[*losses.events, event])

@@ -1,16 +1,21 @@
-"""The order of records: rewinds, counters that start again, runs appended to one another."""
+"""The order of records: resumes, counters that start again, runs appended to one another."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from enum import Enum
+from itertools import accumulate, pairwise
+from math import nan
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.rewinds import StepsBack
-from stabdiag.assemble.superseded import about_superseded, kept_of, superseded
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM
 from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,14 +25,8 @@ if TYPE_CHECKING:
     from stabdiag.assemble.steps import Steps
     from stabdiag.model.arrays import Floats, Ints, Mask
 
-# A log whose steps go back more often than this, in records, is not resumed but interleaved.
-_MOST_REWINDS = 0.05
-
 # More rewinds than this are reported by their number alone.
 _MOST_EVENTS = 10
-
-# A counter that starts again more often than this may count batches of an epoch, not those of jobs.
-_FEW_RESTARTS = 3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +61,6 @@ def find_order(
     is_loss: Mask,
     epochs: Floats | None,
     *,
-    times: Floats | None = None,
     epoch_length: int | None = None,
 ) -> Order:
     """Sort out the places where the steps of a log go back.
@@ -72,65 +70,67 @@ def find_order(
         losses: shape (rows,), NaN where not finite or not logged.
         is_loss: the training records, whose steps tell the order.
         epochs: the epoch of each record, if logged.
-        times: when each record was written, if logged.
-        epoch_length: what the steps count up to within each epoch, if that is told.
+        epoch_length: what the steps count up to within each epoch, if the log says so.
 
     A step back to the run's beginning with the loss back at its start is a new run; one with the
     loss going on is a counter that started again (every epoch, or at a resume), and the steps are
     counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
-    What is logged at another stride from then on has other settings: it is a new run if the loss is
-    back at its start or the clock starts again, too. Epochs that start again are a new run if the
-    loss is higher than it was, by more than it ever rose.
+    Epochs that start again are a new run if the loss is higher than it was, by more than it ever
+    rose.
     """
     steps, usable = clock.steps, clock.usable
     training = is_loss & usable
     if training.all() and np.all(steps[1:] > steps[:-1]):
         return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
-    if _is_told_again(steps[rows], losses[rows]):
-        told = _event(EventKind.STEPS, f"the last record is that of step {steps[rows[-1]]} again")
+    if _repeats_the_best(steps[rows], losses[rows]):
+        note = _event(EventKind.STEPS, f"the last record repeats that of step {steps[rows[-1]]}")
         before = replace(clock, usable=usable & (np.arange(len(steps)) != rows[-1]))
-        order = find_order(before, losses, is_loss, epochs, times=times, epoch_length=epoch_length)
-        return replace(order, events=(*order.events, told))
+        order = find_order(before, losses, is_loss, epochs, epoch_length=epoch_length)
+        return replace(order, events=(*order.events, note))
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
-        kept = kept_of(steps, usable, is_loss)
-        return Order(steps=steps, number=_one_run(kept), events=about_superseded(training, kept))
+        kept = _kept(steps, usable, is_loss)
+        return Order(steps=steps, number=_one_run(kept), events=_about_superseded(training, kept))
     by_epoch = _epoch_turns(rows, back, epochs)
-    if int((~by_epoch).sum()) > max(_MOST_REWINDS * len(rows), 20):
+    if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
         return _interleaved(steps, rows, usable, times=len(back))
-    anew = np.zeros(len(rows), dtype=bool)
-    if times is not None:
-        anew[1:] = times[rows[1:]] < times[rows[:-1]]
-    walk = StepsBack(
+    walk = _StepsBack(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
     )
-    places = np.searchsorted(rows, back)
-    ends = [*places[1:].tolist(), len(rows)]
-    for place, end, turned in zip(places.tolist(), ends, by_epoch.tolist(), strict=True):
-        walk.go_back(place, end, turned=turned, anew=bool(anew[place]))
+    for place, turned in zip(np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True):
+        walk.go_back(place, turned=turned)
     return _in_order(walk, rows, steps, usable, is_loss)
 
 
-def _is_told_again(steps: Ints, losses: Floats) -> bool:
+def _repeats_the_best(steps: Ints, losses: Floats) -> bool:
     """Tell whether the last record is an earlier one: early stopping ends on the best iteration."""
-    if len(steps) < 3 or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
+    if len(steps) < ENOUGH or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
         return False
     return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
+def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
+    """Tell which steps back come with the next epoch."""
+    if epochs is None:
+        return np.zeros(len(back), dtype=bool)
+    before = rows[np.searchsorted(rows, back) - 1]
+    turns: Mask = epochs[back] == epochs[before] + 1
+    return turns
+
+
 def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
-    """Return the order of a log whose steps go back so many times that they tell of no resume."""
+    """Return the order of a log whose steps go back so many times that no resume explains it."""
     message = (
         f"the steps go back {times} times, as if several writers shared the log: "
         "records are put in the order of their steps, the last of each step counts"
     )
-    lost = superseded(len(rows) - len(np.unique(steps[rows])))
+    lost = _superseded(len(rows) - len(np.unique(steps[rows])))
     events = (_event(EventKind.STEPS, message), *lost)
     return Order(steps=steps, number=_one_run(usable), events=events, interleaved=True)
 
 
-def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
+def _in_order(walk: _StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
     """Return what a walk through the training records, ``rows``, has found."""
     steps = steps + _spread(walk.added, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)
@@ -139,21 +139,24 @@ def _in_order(walk: StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: M
         part = slice(begin, end)
         if walk.turns:
             _catch_up(steps[part], usable[part], is_loss[part])
-        number[part][kept_of(steps[part], usable[part], is_loss[part])] = run
+        number[part][_kept(steps[part], usable[part], is_loss[part])] = run
     events = walk.events
     if len(events) > _MOST_EVENTS:
         more = f"the log goes back {len(events)} times in all"
         events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
     if walk.turns:
         events += _counted_on(walk)
-    events += about_superseded(usable & is_loss, number > 0)
+    events += _about_superseded(usable & is_loss, number > 0)
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
-def _counted_on(walk: StepsBack) -> list[Event]:
-    """Tell that a counter started again; of a few restarts without a next epoch, where each is."""
+def _counted_on(walk: _StepsBack) -> list[Event]:
+    """Tell that a counter started again; of a few restarts without a next epoch, where each is.
+
+    A counter that starts again more often may count the batches of an epoch, not those of a job.
+    """
     on = "while the loss goes on: it is counted on"
-    if walk.turns == len(walk.restarts) <= _FEW_RESTARTS:
+    if walk.turns == len(walk.restarts) <= ENOUGH:
         return [
             Event(
                 kind=EventKind.STEPS,
@@ -183,14 +186,186 @@ def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
     steps[behind] = steps[last[behind]]
 
 
-def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
-    """Tell which steps back come with the next epoch."""
-    if epochs is None:
-        return np.zeros(len(back), dtype=bool)
-    before = rows[np.searchsorted(rows, back) - 1]
-    turns: Mask = epochs[back] == epochs[before] + 1
-    return turns
+def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
+    """Return the records of a run that no later record replaced.
+
+    A record is superseded by a later training record at a lower step, a training record also by one
+    at the same step.
+    """
+    huge = np.iinfo(np.int64).max
+    ahead = np.where(is_loss & run, steps, huge)
+    if np.all(ahead[:-1] < ahead[1:]):
+        return run
+    lowest = np.minimum.accumulate(ahead[::-1])[::-1]
+    later = np.append(lowest[1:], huge)
+    return run & ~((later < steps) | (is_loss & (later <= steps)))
+
+
+def _about_superseded(training: Mask, kept: Mask) -> tuple[Event, ...]:
+    """Say how many losses later ones of the same steps have replaced."""
+    return _superseded(int((training & ~kept).sum()))
+
+
+def _superseded(count: int) -> tuple[Event, ...]:
+    if not count:
+        return ()
+    losses = plural(count, "loss is", "losses are")
+    later = "a later one" if count == 1 else "later ones"
+    return (_event(EventKind.STEPS, f"{losses} superseded by {later}"),)
 
 
 def _event(kind: EventKind, message: str) -> Event:
     return Event(kind=kind, message=message)
+
+
+class _Back(Enum):
+    REWIND = "rewind"
+    TURN = "turn"
+    NEW_RUN = "new run"
+
+
+class _StepsBack:
+    """Goes through the steps back one by one; a place is a position in the training records.
+
+    ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps
+    from there on are counted on; ``turns`` is how often a counter started again, ``restarts`` the
+    steps, as counted on, at which it did so without a next epoch. Each part of the log is gone
+    through once: there may be thousands.
+    """
+
+    def __init__(self, *, steps: Ints, losses: Floats, of_epochs: bool, length: int | None) -> None:
+        """Take the steps and losses of the training records.
+
+        ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
+        """
+        self.begins = [0]
+        self.added = [(0, 0)]
+        self.turns = 0
+        self.restarts: list[int] = []
+        self.events: list[Event] = []
+        self._steps = steps
+        self._losses = losses
+        self._of_epochs = of_epochs
+        self._length = length
+        self._seen = 0
+        self._gaps = Median()
+        self._last: int | None = None
+        self._last_gap = 0
+        self._highest_rise = 0.0
+
+    def go_back(self, place: int, *, turned: bool) -> None:
+        """Take in the step back at one place; it is ``turned`` if it comes with the next epoch."""
+        begun = self._seen
+        self._take(place)
+        counted = self.added[-1][1]
+        last, to = (int(self._steps[one]) + counted for one in (place - 1, place))
+        back = _Back.TURN if turned else self._what(place)
+        if back is _Back.TURN:
+            self.added.append((place, counted + self._turn(last - counted, to - counted)))
+            self.turns += 1
+            if not turned:
+                self.restarts.append(int(self._steps[place]) + self.added[-1][1])
+        elif back is _Back.NEW_RUN:
+            self.added.append((place, 0))
+            self.begins.append(place)
+            self._gaps, self._last, self._last_gap = Median(), None, 0
+            self._highest_rise = 0.0
+        else:
+            message = f"the log goes back from step {last} to {to}: the later attempt counts"
+            lost = self._lost_before(begun, place, to)
+            event = Event(
+                kind=EventKind.REWIND,
+                message=message + lost,
+                step=to,
+                sound_to=None if lost else last,
+            )
+            self.events.append(event)
+
+    def _lost_before(self, begun: int, place: int, to: int) -> str:
+        """Say which losses were not finite in the part of an attempt that is gone over again."""
+        steps = self._steps[begun:place] + self.added[-1][1]
+        bad = ~np.isfinite(self._losses[begun:place]) & (steps >= to)
+        if not bad.any():
+            return ""
+        what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
+        return f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
+
+    def _turn(self, last: int, to: int) -> int:
+        """Return what is added to a counter that was at ``last`` and starts again at ``to``.
+
+        An epoch's last step is often logged whatever the stride, and the next epoch follows at
+        once.
+        """
+        usual = self._gaps.value
+        ends_early = usual is None or self._last_gap < usual
+        after = last + (1 if ends_early or usual is None else max(int(usual), 1))
+        # An epoch that was left before its end is shorter than the log says.
+        return self._length if self._length and last <= self._length <= after else after - to
+
+    def _take(self, until: int) -> None:
+        """Take in the part of the run up to a place, and the gaps between its steps."""
+        steps = self._steps[self._seen : until] + self.added[-1][1]
+        gaps = np.diff(steps) if self._last is None else np.diff(steps, prepend=self._last)
+        self._last = int(steps[-1])
+        if len(gaps):
+            self._last_gap = int(gaps[-1])
+            self._gaps.add(gaps)
+        if self._of_epochs:
+            rises = np.diff(self._losses[max(self._seen - 1, self.begins[-1]) : until])
+            self._highest_rise = float(np.fmax.reduce(rises, initial=self._highest_rise))
+        self._seen = until
+
+    def _what(self, place: int) -> _Back:
+        """Tell what a step back is that does not come with the next epoch."""
+        # The counter itself, without what earlier turns of it have added.
+        first, last, to = (int(self._steps[one]) for one in (self.begins[-1], place - 1, place))
+        if to > first + max(1, (last - first) // 100):
+            return _Back.REWIND
+        old, new = self._losses[self.begins[-1] : place], self._losses[place : place + ENOUGH]
+        # Where steps are epochs, a loss above the last one by more than it ever rose is another's.
+        rises = self._of_epochs and bool(new[0] - old[-1] > self._highest_rise)
+        starts_over = rises or _starts_over(old, new, turns=self.turns)
+        return _Back.NEW_RUN if starts_over else _Back.TURN
+
+
+def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
+    """Tell whether the new losses begin where the old ones began, not where they ended.
+
+    A run begins with a loss: one that is not finite is what became of the run before, if that had
+    ended so, or if its counter had started again before (``turns``).
+    """
+    if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
+        return False
+    start, end, again = (_level(part) for part in (old[:ENOUGH], old[-ENOUGH:], new[:ENOUGH]))
+    if not np.isfinite([start, end, again]).all():
+        return True
+    return abs(again - start) <= abs(again - end) or len(old) <= ENOUGH
+
+
+def _level(losses: Floats) -> float:
+    finite = losses[np.isfinite(losses)].tolist()
+    return median(finite) if finite else nan
+
+
+class Median:
+    """The median of whole numbers that arrive bit by bit and take few different values."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._counts: Counter[int] = Counter()
+
+    def add(self, values: Ints) -> None:
+        """Take in more numbers."""
+        found, counts = np.unique(values, return_counts=True)
+        self._counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
+
+    @property
+    def value(self) -> float | None:
+        """The median, None if there are no numbers."""
+        if not self._counts:
+            return None
+        values = sorted(self._counts)
+        upto = list(accumulate(self._counts[value] for value in values))
+        middles = ((upto[-1] - 1) // 2, upto[-1] // 2)
+        low, high = (values[bisect_right(upto, middle)] for middle in middles)
+        return (low + high) / 2

@@ -1,4 +1,7 @@
-"""A history as Parquet: one column a role, one row a step, and what else is known as metadata."""
+"""A history as Parquet: one column a role, one row a step, and what else is known as metadata.
+
+``stabdiag convert`` writes it, and the log that it has written only has to be read back.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,15 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.other import NUMBERS, SAVE_STRATEGY, other_number, saves_by_epoch
+from stabdiag.model.history import History, Series, Source, unit_of
+from stabdiag.model.manifest.keys import (
+    KEYS,
+    NUMBERS,
+    SAVE_STRATEGY,
+    other_number,
+    saves_by_epoch,
+)
+from stabdiag.model.roles import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.converted import KEY, Told, as_metadata
 
@@ -17,8 +27,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stabdiag.model.arrays import Ints
-    from stabdiag.model.history import History, Series
     from stabdiag.model.manifest import Manifest
+    from stabdiag.readers.columns import Columns
+
+_ROLES = frozenset(role.name for role in ROLES)
 
 
 def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
@@ -87,3 +99,44 @@ def _column(series: Series, steps: Ints) -> Any:
     values[at] = series.values
     missing[at] = False
     return pa.array(values, mask=missing, from_pandas=False)
+
+
+def converted_history(columns: Columns, told: Told) -> History | None:
+    """Return the history in a converted log, whose columns have the names of their roles.
+
+    None if the log only says that it was converted: a column has another name or holds words, or
+    the steps do not rise from row to row.
+    """
+    clock = columns.load("step")
+    roles = (name.partition("/")[0] for name in columns.names)
+    rising = clock.present.all() and np.all(np.diff(clock.values) > 0)
+    if clock.is_text or not rising or not _ROLES.issuperset(roles):
+        return None
+    steps = clock.values.astype(np.int64)
+    series = {}
+    for role in columns.names:
+        if role == "step":
+            continue
+        column = columns.load(role)
+        if column.is_text:
+            return None
+        values = column.logged
+        at = steps if len(values) == len(steps) else steps[column.present]
+        was = told.columns.get(role, role)
+        words = told.words.get(role, ())
+        series[role] = Series(role=role, column=was, steps=at, values=values, words=words)
+    source = Source(
+        name=columns.source,
+        format=columns.format,
+        records=columns.rows,
+        files=columns.files,
+        runs_beside=columns.runs_beside,
+    )
+    return History(
+        series=series,
+        source=source,
+        events=columns.events,
+        config=columns.config,
+        contested=told.contested,
+        unit=unit_of(columns.events),
+    )

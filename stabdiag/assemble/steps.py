@@ -1,14 +1,16 @@
-"""The step of each record: from the step column, the epoch, or the record's own number."""
+"""When each record was written: its step, and the time if the log has a clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.records import MANY, MOST
 from stabdiag.model.history import Event, EventCode, EventKind
-from stabdiag.model.roles import normal
+from stabdiag.model.manifest.keys import by_spelling, other_number
+from stabdiag.model.roles import assign, normal
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT
 
@@ -16,18 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.manifest import Manifest
     from stabdiag.readers.columns import Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
-# An epoch serves where it changes with nearly every record, and starts again no more often than
-# this: what starts again more often counts within something else.
-_CHANGES = 0.9
-_MOST_STARTS = 20
-
-# So many epochs again and again are those of a worker between two rounds.
-_LOCAL_EPOCHS = 5
-_ROUNDS = frozenset({"round", "rounds", "communication_round", "cycle"})
+_DAY = 86_400  # seconds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +40,7 @@ class Steps:
 
 
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
-    """Return the step of each record."""
+    """Return the step of each record: from the step column, the epoch, or the record's number."""
     tried: list[Event] = []
     for role in ("step", "epoch"):
         if role not in names:
@@ -57,7 +53,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             reason = "holds no numbers"
         elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
-        elif role == "epoch" and not _serves(logged, columns, names[role]):
+        elif role == "epoch" and not _serves(column, good, columns, names):
             continue
         else:
             return _from_column(columns, column, good, role, names[role], tried)
@@ -69,18 +65,19 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     )
 
 
-def _serves(values: Floats, columns: Columns, name: str) -> bool:
-    """Tell whether nearly every record has an epoch of its own, in each of the runs there are."""
-    if len(np.unique(values)) >= _CHANGES * len(values):
+def _serves(epochs: Column, good: Mask, columns: Columns, names: Mapping[str, str]) -> bool:
+    """Tell whether nearly every record of a loss has an epoch of its own.
+
+    In a log of several runs the epochs start again. What starts again often counts within
+    something else, such as a round.
+    """
+    if "loss" in names:
+        good = good & columns.load(names["loss"]).present
+    values = epochs.values[good]
+    if len(np.unique(values)) >= MOST * len(values):
         return True
-    if any(normal(other) in _ROUNDS for other in columns.names if other != name):
-        return False
     moves = np.diff(values)
-    starts = np.flatnonzero(moves < 0) + 1
-    if np.mean(moves != 0) < _CHANGES or len(starts) > _MOST_STARTS:
-        return False
-    lengths = np.diff(starts, prepend=0)
-    return len(lengths) < 2 or len(set(lengths.tolist())) > 1 or lengths[0] > _LOCAL_EPOCHS
+    return bool(np.mean(moves != 0) >= MOST and np.count_nonzero(moves < 0) <= MANY)
 
 
 def _from_column(
@@ -94,8 +91,8 @@ def _from_column(
     if role == "epoch":
         # In another language it is said what it counts.
         what = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
-        told = f"no step was logged: {what} serves as the step"
-        tried.append(_note(told, EventCode.EPOCHS_AS_STEPS))
+        note = f"no step was logged: {what} serves as the step"
+        tried.append(_note(note, EventCode.EPOCHS_AS_STEPS))
     lost = columns.rows - int(good.sum())
     if lost:
         have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"
@@ -107,3 +104,61 @@ def _from_column(
 
 def _note(message: str, code: EventCode | None = None) -> Event:
     return Event(kind=EventKind.STEPS, message=message, code=code)
+
+
+def in_steps(columns: Columns, manifest: Manifest) -> Columns:
+    """Return the columns with steps for numbers of records, if one is written every so many steps.
+
+    The first record is written when so many steps are done.
+    """
+    every = other_number(by_spelling(manifest.also), "log_every")
+    counted = any(event.code is EventCode.COUNTED for event in columns.events)
+    # Below 1 it is a share of the run.
+    if every is None or every < 1 or not counted:
+        return columns
+    between, counter = int(every), assign(columns.names).columns.get("step")
+
+    def load(name: str) -> Column:
+        column = columns.load(name)
+        if name != counter:
+            return column
+        return replace(column, values=(column.values + 1) * between)
+
+    message = (
+        "no step was logged: the records are counted, one every "
+        f"{plural(between, 'step')} (logging_steps)"
+    )
+    events = tuple(
+        replace(event, message=message, code=None) if event.code is EventCode.COUNTED else event
+        for event in columns.events
+    )
+    return replace(columns, load=load, events=events)
+
+
+def with_clock(
+    data: Mapping[str, Column], names: Mapping[str, str]
+) -> tuple[dict[str, Column], dict[str, str], list[Event]]:
+    """Return the columns and their names by role, with the clock if the log has one.
+
+    Dates without times are none. A column called ``time`` may be one, though it mostly holds the
+    time that a step takes.
+    """
+    data, names, events = dict(data), dict(names), []
+    if "clock" in data and _is_days(data["clock"]):
+        message = f"{names['clock']!r} holds dates without times: it is not used as clock"
+        events.append(Event(kind=EventKind.COLUMN, message=message))
+        del data["clock"], names["clock"]
+    if "step_time" in data and "clock" not in data and _rises(data["step_time"].logged):
+        data["clock"], names["clock"] = data.pop("step_time"), names.pop("step_time")
+        message = f"{names['clock']!r} is the time of the record, not the length of the step"
+        events.append(Event(kind=EventKind.COLUMN, message=message))
+    return data, names, events
+
+
+def _is_days(column: Column) -> bool:
+    return column.is_time and not (column.logged % _DAY).any()
+
+
+def _rises(times: Floats) -> bool:
+    """Tell whether times rise nearly always: the length of a step goes up and down."""
+    return len(times) >= MANY and bool(np.mean(times[1:] > times[:-1]) > MOST)

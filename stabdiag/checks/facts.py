@@ -1,10 +1,10 @@
-"""The facts about a run that the lines of the checklist ask for."""
+"""What the lines of the checklist ask of a report."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
     from stabdiag.model.report import Report
 
-# A log that begins within so many steps has the beginning of its run.
-_BEGINNING = 10
+# A log that begins within so many steps shows the beginning of its run.
+_BEGINNING: Final = 10
 
 
 class Remedy(Enum):
-    """What an action sets about, as the checklist tells such things apart."""
+    """What an action deals with, in the terms of the checklist."""
 
     PRECISION = frozenset(
         {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}
@@ -51,7 +51,7 @@ class Remedy(Enum):
 
 
 def remedies(found: Finding) -> tuple[Remedy, ...]:
-    """Return what the first action of a finding sets about; what tells most comes first."""
+    """Return what the first action of a finding deals with; the most telling comes first."""
     kinds = found.actions[0].kinds if found.actions else ()
     return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
@@ -68,15 +68,8 @@ class Facts:
         return self.report.manifest
 
     def calls_for(self, remedy: Remedy) -> Finding | None:
-        """Return the first finding whose first action sets about this."""
+        """Return the first finding whose first action deals with this."""
         return next((f for f in self.report.findings if remedy in remedies(f)), None)
-
-    @property
-    def after_nan(self) -> frozenset[ActionKind]:
-        """All that is to be done about a NaN, at first or should it come again."""
-        found = self.report.diagnosis
-        kinds = (kind for action in found.actions for kind in action.kinds)
-        return frozenset(kinds if found.section == "§1" else ())
 
     def logged(self, role: str) -> int:
         """Return how many points of a role, or of its groups, were logged."""
@@ -93,26 +86,24 @@ class Facts:
 
     @property
     def reload(self) -> str:
-        """An imperative clause: reload the last checkpoint before what was found.
-
-        It is that of the diagnosis, which may lie before the step at which the damage showed.
-        """
-        found = self.report.diagnosis
-        if found.step is None or not self.broke:
-            return "Begin at any checkpoint"
-        if found.reload:
-            return found.reload
-        saved = self.manifest.checkpoint_before(found.step)
+        """An imperative clause: reload the last checkpoint from before the trouble began."""
+        found, unit = self.report.diagnosis, self.report.history.unit
+        began = found.step if found.began is None else found.began
+        if began is None or not self.broke:
+            return "Start from any checkpoint"
+        saved = self.manifest.checkpoint_before(began)
+        if found.severity is Severity.ERROR and found.actions[0].checkpoint is not None:
+            saved = found.actions[0].checkpoint
         if saved is None:
-            return f"Reload the last checkpoint before step {found.step}"
-        return f"Reload the checkpoint of step {saved}" if saved else "Restart from the beginning"
+            return f"Reload the last checkpoint before {unit} {began}"
+        return f"Reload the checkpoint of {unit} {saved}" if saved else "Restart from the beginning"
 
     @property
     def warmup(self) -> str | None:
-        """How long the learning rate warmed up, in words, or None where nothing tells of one."""
-        told, rates = self.manifest.warmup_steps, self._rates
-        if told:
-            return f"the manifest tells of a warm-up of {plural(told, 'step')}"
+        """How long the learning rate warmed up, in words; None where nothing shows a warm-up."""
+        steps, rates = self.manifest.warmup_steps, self._rates
+        if steps:
+            return f"the manifest sets a warm-up of {plural(steps, 'step')}"
         if rates is None:
             return None
         peak, first = float(rates.values.max()), float(rates.values[0])
@@ -122,31 +113,31 @@ class Facts:
 
     @property
     def peak_rate(self) -> float | None:
-        """The highest learning rate that was meant: told, or logged."""
-        told, rates = self.manifest.peak_lr, self._rates
-        return told if told is not None or rates is None else float(rates.values.max())
+        """The highest intended learning rate: configured, or logged."""
+        peak, rates = self.manifest.peak_lr, self._rates
+        return peak if peak is not None or rates is None else float(rates.values.max())
 
     @property
     def from_the_start(self) -> bool:
-        """Whether the log has the beginning of the run, and not what followed a resume."""
+        """Whether the log has the beginning of the run, and not only what followed a resume."""
         steps = self.report.history.finite("loss").steps
         stride = float(np.median(np.diff(steps))) if len(steps) > 1 else 1.0
         return len(steps) > 0 and int(steps[0]) <= max(_BEGINNING, 2 * stride)
 
     @property
     def _rates(self) -> Series | None:
-        """The learning rates, up to the first jump: what it jumped to was never meant."""
-        rates = self.report.history.finite("lr")
+        """The learning rates up to the first jump, which nobody intended."""
+        rates, findings = self.report.history.finite("lr"), self.report.findings
         jumps = [
             step
-            for found in self.report.findings
+            for found in findings
             for panel in found.panels
             if panel.holds and panel.branch == "lr-jump"
             for step in panel.steps
         ]
         jumps += [
             found.step
-            for found in self.report.findings
+            for found in findings
             if found.slug == "lr-discontinuity" and found.step is not None
         ]
         before = rates.until(min(jumps) - 1) if jumps else rates

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
-from stabdiag.model.manifest.other import EVAL_STRATEGY, other_number
-from stabdiag.model.manifest.spelling import by_spelling
+from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
+from stabdiag.model.optimizers import family_of, usual_rates
 from stabdiag.model.text import every, num, plural
 
 if TYPE_CHECKING:
@@ -20,27 +19,20 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
-_TOLD = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not told"}
-_BY_HAND = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "to tick by hand"}
+_SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
+_BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}
 
-# Optimizers whose peak learning rates are alike, by a part of their names; and their title.
-_FAMILIES = (
-    ("lion", re.compile(r"lion", re.IGNORECASE), "Lion"),
-    ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE), "Adam and its variants"),
-    ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE), "SGD"),
-)
-
-_UNTOLD = "The manifest does not say."
-_RANGE_TEST = "Run a learning-rate range test: too low crawls, too high bounces."
-_UNIT = "Check its unit: optimizer steps, micro-batches or samples."
-_WARM_UP = "Warm up linearly over 1% to 5% of the run."
-_CLIP = "Clip the gradient by its global norm at 1.0."
-_DYNAMIC = "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed."
+_NOT_RECORDED: Final = "The manifest does not say."
+_RANGE_TEST: Final = "Run a learning-rate range test: too low crawls, too high bounces."
+_UNIT: Final = "Check its unit: optimizer steps, micro-batches or samples."
+_WARM_UP: Final = "Warm up linearly over 1% to 5% of the run."
+_CLIP: Final = "Clip the global gradient norm at 1.0."
+_DYNAMIC: Final = "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """What a check is asked of: the manifest, what it tells beside its fields, the limits."""
+    """What a check is asked of: the manifest, what it holds beside its fields, the limits."""
 
     manifest: Manifest
     limits: Limits
@@ -52,24 +44,28 @@ class Launch:
 
     @property
     def family(self) -> str | None:
-        """The family of the optimizer, by which its usual learning rates are known."""
-        name = self.manifest.optimizer or ""
-        return next((family for family, known, _ in _FAMILIES if known.search(name)), None)
+        """The optimizer's family, whose usual learning rates are known."""
+        return family_of(self.manifest.optimizer)
 
     @property
     def warmup(self) -> float | None:
-        """The warm-up in steps: told, or as a share of the run. A share goes before 0 steps."""
-        told, total = self.manifest.warmup_steps, self.manifest.total_steps
-        if self.warmup_share and not told:
+        """The warm-up in steps: configured, or as a share of the run, which goes before 0 steps."""
+        steps, total = self.manifest.warmup_steps, self.manifest.total_steps
+        if self.warmup_share and not steps:
             return self.warmup_share * total if total else None
-        return told
+        return steps
+
+    @property
+    def unless_sgd(self) -> Severity:
+        """A warning; a note for plain SGD, which does without warm-up and clipping."""
+        return Severity.NOTE if self.family == "sgd" else Severity.WARNING
 
 
 def preflight(manifest: Manifest, limits: Limits) -> Sheet:
     """Hold a manifest against what is usual, and list what to try before the launch."""
     at = launch(manifest, limits)
     ticks = (judge(Line(slug=slug, title=title), at) for slug, title, _, judge in CHECKS)
-    settings = TickList(title="Configuration", words=_TOLD, ticks=tuple(ticks))
+    settings = TickList(title="Configuration", words=_SETTING, ticks=tuple(ticks))
     trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest))
     return Sheet(
         name="preflight",
@@ -80,85 +76,82 @@ def preflight(manifest: Manifest, limits: Limits) -> Sheet:
 
 
 def launch(manifest: Manifest, limits: Limits) -> Launch:
-    """Return a manifest with what it tells beside its fields."""
-    told = by_spelling(manifest.also)
+    """Return a manifest with what it holds beside its fields."""
+    also = by_spelling(manifest.also)
     asked = ("eval_every", "schedule_steps", "warmup_share", "epochs")
-    read = {field: other_number(told, field) for field in asked}
+    read = {field: other_number(also, field) for field in asked}
     numbers = {field: value for field, value in read.items() if value is not None and value > 0}
     if numbers.get("warmup_share", 0.0) > 1:  # whatever it counts, it is no share
         del numbers["warmup_share"]
-    strategy = next((str(told[name]).lower() for name in EVAL_STRATEGY if name in told), "")
+    strategy = next((str(also[name]).lower() for name in EVAL_STRATEGY if name in also), "")
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)
 
 
 def _summary(settings: TickList) -> str:
-    look, untold = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
+    look, open_ = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
     count = plural(len(settings.ticks), "setting")
-    if untold == len(settings.ticks):
-        return f"Of {count} nothing could be checked: the manifest tells too little."
+    if open_ == len(settings.ticks):
+        return f"None of {count} could be checked: the manifest records too little."
     needs = "needs" if look <= 1 else "need"
-    told = f"; {untold} could not be checked." if untold else "."
-    return f"{look or 'None'} of {count} {needs} a look before the launch{told}"
+    rest = f"; {open_} could not be checked." if open_ else "."
+    return f"{look or 'None'} of {count} {needs} a look before the launch{rest}"
 
 
 def _peak_rate(line: Line, at: Launch) -> Tick:
-    peak, name, family = at.manifest.peak_lr, at.manifest.optimizer, at.family
+    peak, name = at.manifest.peak_lr, at.manifest.optimizer
+    usual = usual_rates(name, at.limits.preflight)
     if peak is None:
-        return line.unknown(_UNTOLD, _RANGE_TEST)
+        return line.unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:
-        told = f"It is {num(peak)}: nothing would be trained."
-        return line.crossed(told, "Set a learning rate above 0.", severity=Severity.ERROR)
-    if family is None:
-        why = "what is usual depends on the optimizer"
+        because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
+        return line.crossed(because, do, severity=Severity.ERROR)
+    if usual is None:
+        why = "the usual range depends on the optimizer"
         if name is not None:
-            why = f"the usual range of {name!r} is not known here"
+            why = f"the usual range for {name!r} is not known here"
         return line.unknown(f"It is {num(peak)}; {why}.")
-    held = at.limits.preflight
-    low, high = getattr(held, f"{family}_lr_low"), getattr(held, f"{family}_lr_high")
-    title = next(title for one, _, title in _FAMILIES if one == family)
-    told = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {title}."
+    low, high = usual.low, usual.high
+    because = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {usual.title}."
     if low <= peak <= high:
-        return line.ticked(told)
-    first = "Raise it tenfold, or check in which unit it is given."
+        return line.ticked(because)
+    first = "Raise it tenfold, or check its unit."
     if peak > 10 * high:
-        first = f"Lower it to {num(high)} at first, or check in which unit it is given."
+        first = f"Lower it to {num(high)} first, or check its unit."
     elif peak > high:
-        first = f"Lower it by 3 to 10 times, to {num(peak / 10)} at first."
-    return line.crossed(told, first, _RANGE_TEST, severity=Severity.WARNING)
+        first = f"Lower it 3 to 10 times, to {num(peak / 10)} first."
+    return line.crossed(because, first, _RANGE_TEST, severity=Severity.WARNING)
 
 
 def _warmup(line: Line, at: Launch) -> Tick:
     steps, total, limits = at.warmup, at.manifest.total_steps, at.limits.preflight
     if steps is None:
         if at.warmup_share is None:
-            return line.unknown(_UNTOLD, _WARM_UP)
-        told = f"It is {at.warmup_share:.1%} of the run, whose steps are not known."
-        return line.unknown(told, _WARM_UP)
+            return line.unknown(_NOT_RECORDED, _WARM_UP)
+        because = f"It is {at.warmup_share:.1%} of the run, whose length is unknown."
+        return line.unknown(because, _WARM_UP)
     if steps == 0:
-        # Plain SGD needs it with large batches alone.
-        severity = Severity.NOTE if at.family == "sgd" else Severity.WARNING
-        told = "There is none: the first steps are taken at the peak learning rate."
-        return line.crossed(told, _WARM_UP, severity=severity)
+        because = "There is none: the first steps run at the peak learning rate."
+        return line.crossed(because, _WARM_UP, severity=at.unless_sgd)
     if total is None:
         return line.ticked(f"{plural(num(steps), 'step')}.")
     share = steps / total
-    told = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
+    because = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
     if share >= 1:
-        told = f"{told}: the run would end before its warm-up."
-        return line.crossed(told, _UNIT, severity=Severity.ERROR)
+        because += ": the run would end before its warm-up."
+        return line.crossed(because, _UNIT, severity=Severity.ERROR)
     if not limits.warmup_low <= share <= limits.warmup_high:
-        told = f"{told}; {num(limits.warmup_low)} to {num(limits.warmup_high)} is usual."
-        return line.crossed(told, _UNIT, _WARM_UP, severity=Severity.WARNING)
-    return line.ticked(f"{told}.")
+        because += f"; {num(limits.warmup_low)} to {num(limits.warmup_high)} is usual."
+        return line.crossed(because, _UNIT, _WARM_UP, severity=Severity.WARNING)
+    return line.ticked(f"{because}.")
 
 
 def _schedule_length(line: Line, at: Launch) -> Tick:
     total, schedule, length = at.manifest.total_steps, at.manifest.schedule, at.schedule_steps
     if total is None:
-        epochs = f" (it says {plural(num(at.epochs), 'epoch')})" if at.epochs else ""
+        epochs = f" ({plural(num(at.epochs), 'epoch')})" if at.epochs else ""
         return line.unknown(
             f"The manifest does not say how many steps the run has{epochs}.",
-            "Compute the steps, and print the learning rate that the scheduler gives at the last.",
+            "Compute the steps, and print the scheduler's learning rate at the last one.",
         )
     if schedule is not None and schedule.lower().startswith("constant"):
         return line.crossed(
@@ -167,17 +160,17 @@ def _schedule_length(line: Line, at: Launch) -> Tick:
             "Decay it after the warm-up: cosine or linear, to a tenth of the peak or to zero.",
         )
     if length is None:
-        told = f"The schedule is {schedule!r}" if schedule else "No schedule is named"
+        named = f"The schedule is {schedule!r}" if schedule else "No schedule is named"
         return line.unknown(
-            f"{told}, and the manifest does not give its length; the run has {total} steps.",
-            f"Print the learning rate that the scheduler gives at step {total}.",
+            f"{named}, and its length is not recorded; the run has {total} steps.",
+            f"Print the scheduler's learning rate at step {total}.",
         )
-    told = f"The schedule has {plural(num(length), 'step')}, the run {total}"
+    because = f"The schedule has {plural(num(length), 'step')}, the run {total}"
     if abs(length - total) <= at.limits.preflight.schedule_slack * total:
-        return line.ticked(f"{told}.")
-    meant = "it is at its floor before the run ends" if length < total else "it never gets down"
+        return line.ticked(f"{because}.")
+    meant = "it reaches its floor before the run ends" if length < total else "it never gets down"
     return line.crossed(
-        f"{told}: {meant}.",
+        f"{because}: {meant}.",
         f"Build the scheduler with {plural(total, 'step')}, the same on every process.",
         severity=Severity.WARNING,
     )
@@ -186,134 +179,122 @@ def _schedule_length(line: Line, at: Launch) -> Tick:
 def _clip(line: Line, at: Launch) -> Tick:
     threshold, limits = at.manifest.grad_clip, at.limits.preflight
     if threshold is None:
-        return line.unknown(_UNTOLD, _CLIP)
+        return line.unknown(_NOT_RECORDED, _CLIP)
     if threshold <= 0:
-        severity = Severity.NOTE if at.family == "sgd" else Severity.WARNING
-        return line.crossed("It is off: one bad batch can wreck the run.", _CLIP, severity=severity)
-    told = f"The threshold is {num(threshold)}"
+        because = "It is off: one bad batch can wreck the run."
+        return line.crossed(because, _CLIP, severity=at.unless_sgd)
+    because = f"The threshold is {num(threshold)}"
     if threshold < limits.clip_low:
-        return line.crossed(f"{told}: it would cut nearly every step.", _CLIP)
+        return line.crossed(f"{because}: it would cut nearly every step.", _CLIP)
     if threshold > limits.clip_high:
-        return line.crossed(f"{told}: it would seldom cut anything.", _CLIP)
-    return line.ticked(f"{told}.")
+        return line.crossed(f"{because}: it would rarely cut anything.", _CLIP)
+    return line.ticked(f"{because}.")
 
 
 def _weight_decay(line: Line, at: Launch) -> Tick:
     decay = at.manifest.weight_decay
     if decay is None:
-        return line.unknown(_UNTOLD)
-    told = f"It is {num(decay)}"
+        return line.unknown(_NOT_RECORDED)
+    because = f"It is {num(decay)}"
     if decay < 0:
-        told = f"{told}: weights would grow without end."
-        return line.crossed(told, "Check its sign.", severity=Severity.ERROR)
+        because += ": weights would grow without end."
+        return line.crossed(because, "Check its sign.", severity=Severity.ERROR)
     if decay > at.limits.preflight.decay_high:
-        do = "Take 0.1 or less, and leave biases and normalisation layers out."
-        told = f"{told}: weights would shrink to nothing."
-        return line.crossed(told, do, severity=Severity.WARNING)
-    return line.ticked(f"{told}.")
+        because += ": weights would shrink to nothing."
+        do = "Use 0.1 or less, and exclude biases and normalisation layers."
+        return line.crossed(because, do, severity=Severity.WARNING)
+    return line.ticked(f"{because}.")
 
 
 def _epsilon(line: Line, at: Launch) -> Tick:
     manifest, value = at.manifest, at.manifest.epsilon
     if manifest.optimizer is not None and at.family != "adam":
-        return line.ticked(f"{manifest.optimizer} is no variant of Adam.")
+        return line.ticked(f"{manifest.optimizer} is not an Adam variant.")
     if value is None:
-        return line.unknown(f"{_UNTOLD} 1e-8 is the usual default.")
-    told = f"It is {num(value)}"
+        return line.unknown(f"{_NOT_RECORDED} 1e-8 is the usual default.")
+    because = f"It is {num(value)}"
     if value <= 0:
-        told = f"{told}: a second moment of 0 would divide by zero."
-        return line.crossed(told, "Set it to 1e-8.", severity=Severity.ERROR)
+        because += ": a second moment of 0 would divide by zero."
+        return line.crossed(because, "Set it to 1e-8.", severity=Severity.ERROR)
     scaled = manifest.loss_scale_window is not None or manifest.static_loss_scale is not None
     if manifest.dtype == "fp16" and not scaled and value < at.limits.overflow.least_epsilon:
-        told = f"{told}; an optimizer state in fp16, which ends at 6e-08, makes it zero."
-        return line.crossed(told, "Keep that state in fp32, or raise epsilon to 1e-4.")
-    return line.ticked(f"{told}.")
+        because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
+        return line.crossed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
+    return line.ticked(f"{because}.")
 
 
 def _precision(line: Line, at: Launch) -> Tick:
     dtype = at.manifest.dtype
     if dtype is None:
-        return line.unknown(_UNTOLD, "Write `dtype` into it.")
-    if dtype != "fp16":
-        wider = "wider than " if dtype == "fp64" else ""
-        return line.ticked(f"{dtype}: its range is {wider}that of fp32.")
-    return line.crossed(
-        "fp16: activations and gradients beyond 65504 overflow.",
-        "Take bf16, where the hardware has it: wider range, and no loss scale.",
-    )
+        return line.unknown(_NOT_RECORDED, "Add `dtype` to it.")
+    if dtype == "fp16":
+        return line.crossed(
+            "fp16: activations and gradients beyond 65504 overflow.",
+            "Use bf16 where the hardware has it: wider range, and no loss scale.",
+        )
+    wider = "wider than" if dtype == "fp64" else "the same as"
+    return line.ticked(f"{dtype}: its range is {wider} that of fp32.")
 
 
 def _loss_scaling(line: Line, at: Launch) -> Tick:
-    manifest = at.manifest
+    manifest, window = at.manifest, at.manifest.loss_scale_window
     if manifest.dtype is None:
-        return line.unknown("The manifest names no dtype; fp16 needs it.")
+        return line.unknown("The dtype is not recorded; fp16 needs loss scaling.")
     if manifest.dtype != "fp16":
         return line.ticked(f"{manifest.dtype} needs none.")
     if manifest.static_loss_scale:
-        told = "The loss scale is fixed: an overflow cannot lower it."
-        return line.crossed(told, _DYNAMIC, severity=Severity.WARNING)
-    window = manifest.loss_scale_window
+        because = "The loss scale is fixed: an overflow cannot lower it."
+        return line.crossed(because, _DYNAMIC, severity=Severity.WARNING)
     if manifest.static_loss_scale is None and window is None:
-        told = "The run is in fp16, and the manifest does not say how the loss is scaled."
-        return line.unknown(told, _DYNAMIC)
-    grows = f", and grows after {plural(window, 'step')} without an overflow" if window else ""
+        return line.unknown("The run is in fp16; how the loss is scaled is not recorded.", _DYNAMIC)
+    grows = f", and grows after {plural(window, 'step')} without overflow" if window else ""
     return line.ticked(f"The loss scale is dynamic{grows}.")
 
 
 def _checkpoints(line: Line, at: Launch) -> Tick:
     steps, total = at.manifest.checkpoint_every, at.manifest.total_steps
     if steps is None:
-        return line.unknown(
-            "The manifest does not say how often.",
-            "Write one as often as you can afford to lose the steps between two.",
-        )
+        do = "Save one as often as you can afford to lose the steps between two."
+        return line.unknown("The manifest does not say how often.", do)
     often, most = f"One {every(steps)}", at.limits.preflight.checkpoint_share
     if total is None:
         return line.ticked(f"{often}.")
-    do = f"Write one {every(max(round(most * total / 2), 1))}."
+    do = f"Save one {every(max(round(most * total / 2), 1))}."
     if steps > total:
-        told = f"{often}, and the run has {total}: there would be none."
-        return line.crossed(told, do, severity=Severity.ERROR)
+        because = f"{often}, and the run has {total}: there would be none."
+        return line.crossed(because, do, severity=Severity.ERROR)
     if steps > most * total:
-        told = f"{often}: a failure costs up to {steps / total:.0%} of the run."
-        return line.crossed(told, do, severity=Severity.WARNING)
-    return line.ticked(f"{often}; a failure costs {steps / total:.1%} at most.")
+        because = f"{often}: a failure costs up to {steps / total:.0%} of the run."
+        return line.crossed(because, do, severity=Severity.WARNING)
+    return line.ticked(f"{often}; a failure costs at most {steps / total:.1%}.")
 
 
 def _evaluations(line: Line, at: Launch) -> Tick:
     steps, total = at.eval_every, at.manifest.total_steps
     least = at.limits.generalisation.min_evaluations
     if at.eval_strategy.endswith("no"):
-        return line.crossed(
-            "There are none: nobody would see the model overfit.",
-            "Evaluate on held-out data at regular steps.",
-            severity=Severity.WARNING,
-        )
+        because = "There are none: nobody would see the model overfit."
+        do = "Evaluate on held-out data at regular steps."
+        return line.crossed(because, do, severity=Severity.WARNING)
     if steps is None:
-        return line.unknown(
-            "The manifest does not say how often.",
-            f"Evaluate at regular steps, {least} times or more in the run.",
-        )
+        do = f"Evaluate at regular steps, at least {least} times in the run."
+        return line.unknown("The manifest does not say how often.", do)
     often = f"One {every(steps)}"
     if total is None or steps < 1:  # Lightning takes a share of an epoch as well.
         return line.ticked(f"{often}.")
     count = int(total // steps)
     if count < least:
-        return line.crossed(
-            f"{often}, {count} in the run: fewer than {least} show no trend.",
-            f"Evaluate {every(max(total // (4 * least), 1))}.",
-            severity=Severity.WARNING,
-        )
+        because = f"{often}, {count} in the run: fewer than {least} show no trend."
+        do = f"Evaluate {every(max(total // (4 * least), 1))}."
+        return line.crossed(because, do, severity=Severity.WARNING)
     return line.ticked(f"{often}, {count} in the run.")
 
 
 def _seed(line: Line, at: Launch) -> Tick:
     if at.manifest.seed is not None:
         return line.ticked(f"It is {at.manifest.seed}.")
-    return line.unknown(
-        "The manifest names none.",
-        "Fix the seeds of Python, NumPy, the framework and the loader, and write them down.",
-    )
+    do = "Fix the seeds of Python, NumPy, the framework and the loader, and record them."
+    return line.unknown("Seed not recorded.", do)
 
 
 Check = tuple[str, str, str, "Callable[[Line, Launch], Tick]"]
@@ -323,77 +304,85 @@ CHECKS: tuple[Check, ...] = (
     ("peak-lr", "Peak learning rate", "Is it in the optimizer's usual range?", _peak_rate),
     ("warmup", "Warm-up", "Is there one, and is it of a usual length?", _warmup),
     ("schedule-length", "Schedule length", "Does it end when the run does?", _schedule_length),
-    ("grad-clip", "Gradient clipping", "Is it on, at a threshold that means something?", _clip),
-    ("weight-decay", "Weight decay", "Is it one that weights survive?", _weight_decay),
-    ("epsilon", "Epsilon of Adam", "Can the compute type hold it?", _epsilon),
-    ("dtype", "Precision", "Has the compute type the range that training needs?", _precision),
+    ("grad-clip", "Gradient clipping", "Is it on, at a useful threshold?", _clip),
+    ("weight-decay", "Weight decay", "Do the weights survive it?", _weight_decay),
+    ("epsilon", "Adam's epsilon", "Can the compute type hold it?", _epsilon),
+    ("dtype", "Precision", "Does the compute type have the range that training needs?", _precision),
     ("loss-scaling", "Loss scaling", "Is it dynamic where fp16 needs it?", _loss_scaling),
-    ("checkpoints", "Checkpoints", "Is one written often enough?", _checkpoints),
+    ("checkpoints", "Checkpoints", "Is one saved often enough?", _checkpoints),
     ("evaluations", "Evaluations", "Are they frequent enough to show a trend?", _evaluations),
     ("seed", "Seed", "Is it fixed?", _seed),
 )
 
-# What to try before a long run, by slug: what, why and how. No manifest tells whether it was done.
-_TRIALS = {
-    "overfit-one-batch": (
+# What to try before a long run: slug, what, why and how. No manifest shows whether it was done.
+_TRIALS: Final = (
+    (
+        "overfit-one-batch",
         "The model can overfit one batch",
-        "If its loss does not go to nearly zero, something is wired wrongly: no setting helps.",
-        "Train on one batch of 32 examples again and again, without regularisation.",
+        "If its loss does not fall to nearly zero, something is wired wrong and no setting helps.",
+        "Train on one batch of 32 examples repeatedly, without regularisation.",
     ),
-    "gradients-flow": (
+    (
+        "gradients-flow",
         "Gradients reach every parameter",
         "A parameter without one is frozen, detached, or not in the optimizer.",
-        "After one backward pass print the parameters whose grad is None or all zero.",
+        "After one backward pass, print the parameters whose grad is None or all zero.",
     ),
-    "initial-loss": (
+    (
+        "initial-loss",
         "The first loss is at chance level",
-        "Among K classes a guess costs log K; the manifest does not name K.",
+        "{chance}",
         "Compute the loss of the untrained model on a batch.",
     ),
-    "known-recipe": (
+    (
+        "known-recipe",
         "A published recipe gives the published result",
         "Matching a published number shows that the whole pipeline is right.",
         "Train a published recipe with your code before you change anything in it.",
     ),
-    "batches": (
+    (
+        "batches",
         "Batches hold what they should",
-        "Indices in range, labels that belong to their inputs, sane lengths, masks in place.",
+        "Indices in range, labels that match their inputs, sane lengths, masks in place.",
         "Write unit tests of a batch, and decode one and read it.",
     ),
-    "same-twice": (
+    (
+        "same-twice",
         "Two short runs with one seed are the same",
         "Otherwise no failure can be reproduced later.",
         "Run 100 steps twice: `stabdiag compare FIRST SECOND --as reruns`.",
     ),
-    "resume": (
+    (
+        "resume",
         "A resume continues where the run stopped",
-        "Weights, optimizer, schedule, scaler and the position in the data all come back.",
-        "Stop a short run and resume it, beside a run in one go: `stabdiag compare WHOLE RESUMED "
-        "--as resume`.",
+        "Weights, optimizer, schedule, scaler and data position must all come back.",
+        "Stop a short run, resume it, and hold it against one uninterrupted run: "
+        "`stabdiag compare WHOLE RESUMED --as resume`.",
     ),
-    "ranks": (
-        "Ranks see different data, and take as many steps",
+    (
+        "ranks",
+        "Ranks see different data and take equally many steps",
         "Without set_epoch all see the same; an uneven last batch leaves the others waiting.",
         "Print the sample indices of the first batch on every rank.",
     ),
-    "signals": (
+    (
+        "signals",
         "The health signals are logged",
-        "Loss, gradient norm before clipping, learning rate, throughput, MFU and evaluation loss; "
-        "by layer where it costs little, and the loss scale in fp16.",
+        "Loss, gradient norm before clipping, learning rate, throughput, MFU, evaluation loss; by "
+        "layer where cheap, and the loss scale in fp16.",
         "Log ten steps and run `stabdiag checklist` on the log.",
     ),
-}
+)
 
 
 def _trials(manifest: Manifest) -> tuple[Tick, ...]:
     """Return the checks to tick by hand, with this run's numbers where the manifest has them."""
-    ticks = {
-        slug: Line(slug=slug, title=title).unknown(because, do)
-        for slug, (title, because, do) in _TRIALS.items()
-    }
-    classes, first = manifest.vocab_size, ticks["initial-loss"]
+    classes = manifest.vocab_size
+    chance = "Guessing among K classes costs log K; the manifest does not record K."
     if classes is not None and classes > 1:
-        chance = f"log {classes} = {num(math.log(classes))}"
-        told = f"Among {classes} classes a guess costs {chance}."
-        ticks["initial-loss"] = replace(first, because=told)
-    return tuple(ticks.values())
+        cost = f"log {classes} = {num(math.log(classes))}"
+        chance = f"Guessing among {classes} classes costs {cost}."
+    return tuple(
+        Line(slug=slug, title=title).unknown(because.format(chance=chance), do)
+        for slug, title, because, do in _TRIALS
+    )

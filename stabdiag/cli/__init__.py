@@ -14,17 +14,17 @@ from stabdiag.cli.options import Exit
 from stabdiag.cli.terminal import complain
 from stabdiag.errors import StabdiagError
 
-# The commands in the order in which help lists them, and where each is defined with its examples.
+# The commands in the order of the help, and the modules that hold each with its examples.
 _COMMANDS = {
-    "diagnose": ("diagnose", "EPILOG"),
+    "diagnose": ("diagnose", "DIAGNOSE"),
     "watch": ("watch", "EPILOG"),
-    "check": ("check", "EPILOG"),
+    "check": ("diagnose", "CHECK"),
     "scan": ("scan", "EPILOG"),
     "compare": ("compare", "EPILOG"),
-    "postmortem": ("postmortem", "EPILOG"),
-    "convert": ("convert", "EPILOG"),
-    "preflight": ("preflight", "EPILOG"),
-    "checklist": ("checklist", "EPILOG"),
+    "postmortem": ("documents", "POSTMORTEM"),
+    "convert": ("documents", "CONVERT"),
+    "preflight": ("checks", "PREFLIGHT"),
+    "checklist": ("checks", "CHECKLIST"),
     "formats": ("tables", "FORMATS"),
     "thresholds": ("tables", "THRESHOLDS"),
     "explain": ("tables", "EXPLAIN"),
@@ -32,7 +32,7 @@ _COMMANDS = {
 
 
 def main() -> Exit:
-    """Run the command line; every error that is the user's to mend is one line and exit code 2."""
+    """Run the command line; every error that the user can fix is one line and exit code 2."""
     try:
         _check_folder()
         ended = _app(sys.argv[1:2])(standalone_mode=False)
@@ -42,10 +42,10 @@ def main() -> Exit:
         place = "" if error.filename is None else f"{error.filename}: "
         return complain(f"{place}{error.strerror or error}")
     except MemoryError:
-        return complain("the log needs more memory than there is; give a part of it")
+        return complain("the log needs more memory than there is; use a part of it")
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
         return _usage(error)
-    # What is none of ours is a number of typer's, which for Ctrl-C is the same.
+    # A plain number is typer's own exit code, as for Ctrl-C.
     if ended == Exit.FOUND and not isinstance(ended, Exit):
         raise SystemExit(ended)
     return Exit(ended or Exit.OK)
@@ -57,14 +57,14 @@ def _check_folder() -> None:
         Path.cwd()
     except OSError as error:
         raise StabdiagError(
-            f"the working folder: {error.strerror}; change to one that is there"
+            f"the working folder: {error.strerror}; change to one that exists"
         ) from None
 
 
 def _app(asked: list[str]) -> typer.Typer:
     """Return the command line, with all commands unless one of them is asked for.
 
-    To set up the others takes 5% of the time of a small log.
+    Setting up the others takes 5% of the time of a small log.
     """
     app = typer.Typer(
         name="stabdiag",
@@ -73,7 +73,7 @@ def _app(asked: list[str]) -> typer.Typer:
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
-        help="Say what went wrong with a training run, and what to do about it first.",
+        help="Find out what went wrong in a training run, and what to do first.",
     )
     app.callback()(_main)
     for name in [name for name in asked if name in _COMMANDS] or _COMMANDS:
@@ -101,7 +101,7 @@ def _main(
 
 
 def _usage(error: Exception) -> Exit:
-    """Print a usage error of the argument parser in one line; let anything else be seen."""
+    """Print a usage error of the argument parser in one line; raise anything else."""
     if not hasattr(error, "format_message"):
         raise error
     message = error.format_message()

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.again import command
 from stabdiag.cli.terminal import check_outputs, progress, terminal, write
 from stabdiag.files import keep_inputs
 from stabdiag.model.comparison import Kind
@@ -18,16 +17,16 @@ EPILOG = """
 
 `stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl  # do the seeds end alike?`
 
-`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they part?`
+`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they diverge?`
 
-`stabdiag compare slurm-101.out slurm-102.out --as resume  # does the second carry on properly?`
+`stabdiag compare slurm-101.out slurm-102.out --as resume  # does it continue properly?`
 
 `stabdiag compare job  # a folder with rank0/log.jsonl, rank1/log.jsonl, …`
 
 `stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
-70 an internal error, which is no verdict.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
+usage error; 70 internal error, no verdict.
 """
 
 
@@ -36,7 +35,7 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Logs, folders, archives or URLs, each a run of its own; or one folder that holds "
+            help="Logs, folders, archives or URLs, each a run of its own; or one folder with "
             "the logs of several ranks.",
         ),
     ],
@@ -45,8 +44,8 @@ def compare(
         typer.Option(
             "--as",
             metavar="RELATION",
-            help="What the runs are to each other: seeds, reruns, ranks or resume; by default as "
-            "names, manifests and steps tell.",
+            help="How the runs are related: seeds, reruns, ranks or resume. Default: inferred "
+            "from names, manifests and steps.",
         ),
     ] = None,
     manifests: Annotated[
@@ -54,8 +53,8 @@ def compare(
         typer.Option(
             "--manifest",
             metavar="FILE",
-            help="What a run was configured to do: one for each run, in their order. By default "
-            "what lies beside each log.",
+            help="The configuration of a run; once for each run, in the same order. Default: the "
+            "files beside each log.",
         ),
     ] = None,
     columns: options.ColumnNames = None,
@@ -70,15 +69,14 @@ def compare(
     ] = False,
     color: options.Color = None,
 ) -> options.Exit:
-    """Compare runs that ought to be the same: seeds, reruns, a resume, the ranks of a job.
+    """Compare runs that should agree: seeds, reruns, a resume, or the ranks of a job.
 
-    Says the first step at which they part, by how much, which series parts first, and why.
+    Shows the first step where they differ, by how much, which series differs first, and why.
     """
-    from stabdiag.formats import names
-    from stabdiag.formats.compared import FORMATS, render
+    from stabdiag.formats import names, render
 
     check_outputs([output], [*runs, *(manifests or ())], config)
-    chosen = options.format_of(format, output, names(FORMATS))
+    chosen = options.format_of(format, output, names("comparison"))
     from stabdiag.api import compare as run
 
     with progress(runs):
@@ -102,8 +100,9 @@ def compare(
     text = render(
         comparison,
         chosen,
+        "comparison",
         verbose=verbose,
-        command=command("compare", runs, flags),
+        command=options.command("compare", runs, flags),
         **terminal(output, color),
     )
     write(text, output)

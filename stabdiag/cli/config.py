@@ -18,7 +18,7 @@ def configured_limits(
 ) -> Limits:
     """Return the limits in force.
 
-    Later sources go before earlier ones: ``[tool.stabdiag.limits]`` in the nearest
+    Later sources override earlier ones: ``[tool.stabdiag.limits]`` in the nearest
     ``pyproject.toml`` of ``folder`` or above it, the nearest ``stabdiag.toml`` (or ``config``
     instead of both), and ``flags`` such as ``spike.sigma=4``.
 
@@ -36,7 +36,7 @@ def configured_limits(
 
 
 def config_files(folder: Path, config: Path | None = None) -> list[Path]:
-    """Return the files that limits are read from, the one that goes before the other last."""
+    """Return the files that limits are read from; the last one wins."""
     if config is not None:
         return [config]
     found = (_nearest(folder, name) for name in ("pyproject.toml", "stabdiag.toml"))
@@ -44,7 +44,7 @@ def config_files(folder: Path, config: Path | None = None) -> list[Path]:
 
 
 def _shown(path: Path, folder: Path) -> str:
-    """Return a path as it is told: as from the folder, if it lies there."""
+    """Return a path as it is shown: relative to the folder, if it lies there."""
     folder = folder.absolute()
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
@@ -57,7 +57,7 @@ def _nearest(folder: Path, name: str) -> Path | None:
 def _values(path: Path) -> Iterator[tuple[str, object]]:
     """Yield the limits of a file by dotted name.
 
-    A file of our own holds them as they are, and any file may hold them as pyproject.toml does.
+    Any file may hold them in ``[tool.stabdiag.limits]``; all but pyproject.toml also at the top.
     """
     try:
         raw: Any = parsed(path.read_text(encoding="utf-8"), "TOML")
@@ -73,16 +73,16 @@ def _values(path: Path) -> Iterator[tuple[str, object]]:
 
 
 def _among_tools(path: Path, tool: object) -> Mapping[str, Any]:
-    """Return what stands in ``[tool.stabdiag.limits]``."""
+    """Return the table ``[tool.stabdiag.limits]``."""
     ours = tool.get("stabdiag", {}) if isinstance(tool, dict) else {}
     limits = ours.get("limits", {}) if isinstance(ours, dict) else None
     if not isinstance(limits, dict):
-        raise ConfigError(f"{path}: [tool.stabdiag.limits] is no table")
+        raise ConfigError(f"{path}: [tool.stabdiag.limits] is not a table")
     other = next((name for name in ours if name != "limits"), None)
     if other is not None:
         raise ConfigError(
-            f"{path}: unknown key 'tool.stabdiag.{other}'; thresholds stand in "
-            "[tool.stabdiag.limits], and nothing else is read"
+            f"{path}: unknown key 'tool.stabdiag.{other}'; only "
+            "[tool.stabdiag.limits] is read, for thresholds"
         )
     return limits
 
@@ -98,5 +98,5 @@ def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, o
 def _flag(flag: str) -> tuple[str, str]:
     name, equals, value = flag.partition("=")
     if not equals:
-        raise LimitError(f"--limit wants NAME=VALUE such as spike.sigma=4, not {flag!r}")
+        raise LimitError(f"--limit takes NAME=VALUE such as spike.sigma=4, not {flag!r}")
     return name.strip(), value.strip()

@@ -1,33 +1,35 @@
-"""``stabdiag diagnose``."""
+"""``stabdiag diagnose`` and ``stabdiag check``: one run in full, or many in a line each."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.again import command
 from stabdiag.cli.terminal import (
     add_to_summary,
     check_outputs,
+    complain,
     progress,
     tell,
     tell_of_runs_beside,
     terminal,
     write,
 )
-from stabdiag.errors import LogError, ManifestError
+from stabdiag.errors import LogError, ManifestError, StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-EPILOG = """
+DIAGNOSE = """
 **Examples**
 
 `stabdiag diagnose run.jsonl`
 
-`stabdiag diagnose lightning_logs  # a folder, the best log in it`
+`stabdiag diagnose lightning_logs  # a folder: the best log in it`
 
 `stabdiag diagnose slurm-101.out slurm-102.out  # several attempts at one run`
 
@@ -45,8 +47,21 @@ EPILOG = """
 
 `zcat run.jsonl.gz | stabdiag diagnose - --fail-on warning`
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something; 2 unreadable input or usage;
-70 an internal error, which is no verdict.
+**Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
+usage error; 70 internal error, no verdict.
+"""
+
+CHECK = """
+**Examples**
+
+`stabdiag check runs/*.jsonl`
+
+`stabdiag check --fail-on warning runs/smoke runs/nightly`
+
+`stabdiag check runs/*.csv --column loss=train/ce`
+
+**Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 a finding at or above it; 2 an
+unreadable log or usage error; 70 internal error, no verdict.
 """
 
 
@@ -68,7 +83,7 @@ def diagnose(
     verbose: options.Verbose = False,
     color: options.Color = None,
 ) -> options.Exit:
-    """Read a log, walk the decision tree, print one diagnosis and the first action to take."""
+    """Diagnose a training run: print one diagnosis and the first action to take."""
     from stabdiag.formats import names, render
 
     beside = options.besides_of(also)
@@ -77,19 +92,10 @@ def diagnose(
     chosen = options.format_of(format, output, names())
     from stabdiag.api import diagnose as run
 
-    limits = options.limits_of(limit, config)
+    how = options.reading(manifest, dtype, settings, columns, attempt, log_format, limit, config)
     try:
         with progress(logs):
-            report = run(
-                logs,
-                manifest=manifest,
-                settings=options.settings_of(settings, dtype),
-                limits=limits,
-                columns=options.columns_of(columns),
-                attempt=attempt,
-                literal=literal,
-                format=log_format,
-            )
+            report = run(logs, **how, literal=literal)
     except LogError as error:
         raise _of_a_manifest(logs) or error from None
     source = report.history.source
@@ -97,8 +103,8 @@ def diagnose(
     tell_of_runs_beside(logs[0], source)
     if len(logs) > 1 and source.attempts > 1 and attempt is None:
         tell(
-            f"the files hold {source.attempts} separate runs, and the last one is diagnosed;"
-            " --attempt N takes another, and stabdiag check judges each file"
+            f"the files hold {source.attempts} separate runs; this is the last one."
+            " --attempt N selects another; stabdiag check diagnoses each file"
         )
     flags = {
         "--manifest": manifest,
@@ -113,9 +119,9 @@ def diagnose(
     }
 
     def again(name: str, path: Path | None) -> str:
-        # A page tells how to make it, what is read in a comment how to see the same.
+        # A page shows how to make it; a comment shows how to see the same in a terminal.
         page = {"--format": name, "--output": path} if name == "html" else {}
-        return command("diagnose", logs, {**flags, **page})
+        return options.command("diagnose", logs, {**flags, **page})
 
     def told(name: str, path: Path | None, **how: object) -> str:
         shown = {"verbose": verbose, "fail_on": fail_on, "command": again(name, path)}
@@ -132,7 +138,7 @@ def diagnose(
 
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:
-    """Return what to say where a manifest was given in a log's place, and nothing else was."""
+    """Return what to say if the only log that was given is a manifest."""
     from stabdiag.model.manifest import Manifest, read_manifest
 
     name = logs[0]
@@ -145,6 +151,44 @@ def _of_a_manifest(logs: list[str]) -> LogError | None:
     if replace(manifest, path=None, also={}, unknown={}) == Manifest():
         return None
     return LogError(
-        f"{name}: a configuration, and diagnose takes a log; it goes with one by --manifest {name},"
-        f" and stabdiag preflight checks it"
+        f"{name}: this is a configuration, and diagnose reads a log; pass it with --manifest"
+        f" {name}, or check it with stabdiag preflight"
     )
+
+
+def check(
+    logs: Annotated[
+        list[str],
+        typer.Argument(metavar="LOG...", help="Logs or folders, each a run of its own."),
+    ],
+    fail_on: options.Severe = options.FailOn.ERROR,
+    dtype: options.Dtype = None,
+    settings: options.Settings = None,
+    columns: options.ColumnNames = None,
+    limit: options.LimitFlags = None,
+    config: options.ConfigFile = None,
+) -> options.Exit:
+    """Diagnose each log as a separate run, and print findings in one line each, as linters do."""
+    from stabdiag.api import diagnose as run
+    from stabdiag.assemble.inputs import check_options
+    from stabdiag.formats import render
+    from stabdiag.formats.issues import limits_line
+
+    limits = options.limits_of(limit, config)
+    told, named = options.settings_of(settings, dtype), options.columns_of(columns)
+    check_options(told, named, None)
+    if changed := limits_line(limits):
+        write(changed, None)
+    code = options.Exit.OK
+    for log in logs:
+        try:
+            report = run(log, limits=limits, settings=told, columns=named)
+        except StabdiagError as error:
+            code = complain(str(error))
+            continue
+        tell_of_runs_beside(log, report.history.source)
+        text = render(report, "lines", limits=False)
+        if text:
+            write(text, None)
+        code = max(code, options.exit_code(report.findings, fail_on))
+    return code

@@ -1,6 +1,6 @@
 """What a watch shows while it runs: a live panel on a terminal, else one line per verdict.
 
-It goes to standard error; standard output is the report's alone.
+It goes to standard error; standard output is only for the report.
 """
 
 from __future__ import annotations

@@ -1,46 +1,34 @@
-"""The options that several commands take."""
+"""The options that several commands share, and what they stand for."""
 
 from __future__ import annotations
 
+import shlex
 import sys
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stabdiag.errors import StabdiagError, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from stabdiag.model.checks import Tick
     from stabdiag.model.findings import Finding
     from stabdiag.model.limits import Limits
 
-BY_NAME = "By default as the file of `--output` is called, else terminal."
-
-# What the name of a file says of what is to stand in it.
-_SUFFIXES = {
-    ".html": "html",
-    ".htm": "html",
-    ".json": "json",
-    ".markdown": "markdown",
-    ".md": "markdown",
-    ".sarif": "sarif",
-    ".svg": "svg",
-    ".toml": "toml",
-    ".xml": "junit",
-}
 
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
+    "--set": "FIELD=VALUE such as grad_clip=1",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
 
 
 class Exit(IntEnum):
-    """How a command ends that returns; 70 is an internal error, and nothing returns it."""
+    """The exit codes that a command returns; 70, an internal error, is returned by none."""
 
     OK = 0
     FOUND = 1
@@ -50,11 +38,17 @@ class Exit(IntEnum):
 
 
 class FailOn(StrEnum):
-    """The severity from which on the exit code is 1."""
+    """The lowest severity with exit code 1."""
 
     ERROR = "error"
     WARNING = "warning"
     NEVER = "never"
+
+
+def format_option(names: str, default: str = "terminal") -> Any:
+    """Return the option that names the format of an output."""
+    by_name = f"{names}. Default: by the suffix of `--output`, else {default}."
+    return typer.Option("--format", "-f", metavar="FORMAT", help=by_name)
 
 
 Severe = Annotated[
@@ -62,23 +56,23 @@ Severe = Annotated[
     typer.Option(
         "--fail-on",
         metavar="SEVERITY",
-        help="From which severity on the exit code is 1: error, warning or never.",
+        help="Exit 1 at or above this severity: error, warning or never.",
     ),
 ]
 Logs = Annotated[
     list[str],
     typer.Argument(
         metavar="LOG...",
-        help="A log as its framework wrote it, a folder, an archive or a URL; several files of "
-        "one run; `-` is standard input.",
+        help="A log in any known format, a folder, an archive or a URL; or several files of one "
+        "run. `-` reads standard input.",
     ),
 ]
 ManifestFile = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="What the run was configured to do. By default what lies beside the log: "
-        "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`, …",
+        help="The run's configuration. Default: the files beside the log, such as "
+        "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`.",
     ),
 ]
 Dtype = Annotated[
@@ -90,7 +84,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Override a manifest field: `checkpoint_every=500`, `grad_clip=1`. Repeatable.",
+        help="Override a manifest field, such as `grad_clip=1`. Repeatable.",
     ),
 ]
 ColumnNames = Annotated[
@@ -98,25 +92,26 @@ ColumnNames = Annotated[
     typer.Option(
         "--column",
         metavar="ROLE=NAME",
-        help="Name the column of a role: `loss=train/ce`. Repeatable.",
+        help="Name the column of a role, such as `loss=train/ce`. Repeatable.",
     ),
 ]
 Attempt = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Which of several appended runs; the last by default."),
+    typer.Option(metavar="N", help="Which of several appended runs to read. Default: the last."),
 ]
 LogFormat = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="How the log is to be read, where it is not recognised; `stabdiag formats` lists "
-        "the names.",
+        help="The format of the log, if it is not recognized; `stabdiag formats` lists them.",
     ),
 ]
 LimitFlags = Annotated[
     list[str] | None,
     typer.Option(
-        "--limit", metavar="NAME=VALUE", help="Change a threshold: `spike.sigma=4`. Repeatable."
+        "--limit",
+        metavar="NAME=VALUE",
+        help="Change a threshold, such as `spike.sigma=4`. Repeatable.",
     ),
 ]
 ConfigFile = Annotated[
@@ -124,7 +119,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Thresholds from this TOML file instead of `pyproject.toml` and `stabdiag.toml`.",
+        help="Read thresholds from this TOML file instead of `pyproject.toml` and `stabdiag.toml`.",
     ),
 ]
 Output = Annotated[
@@ -134,7 +129,7 @@ Output = Annotated[
         "-o",
         metavar="FILE",
         callback=lambda path: None if path == Path("-") else path,
-        help="Write to a file; `-` is standard output, the default.",
+        help="Write to this file. Default: standard output (`-`).",
     ),
 ]
 Besides = Annotated[
@@ -142,24 +137,17 @@ Besides = Annotated[
     typer.Option(
         "--write",
         metavar="FORMAT=FILE",
-        help="Write another format to a file besides: `sarif=report.sarif`. Repeatable.",
+        help="Also write this format to a file, such as `sarif=report.sarif`. Repeatable.",
     ),
 ]
 ReportFormat = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="FORMAT",
-        help="terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif. "
-        + BY_NAME,
+    format_option(
+        "terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif",
     ),
 ]
-SheetFormat = Annotated[
-    str | None,
-    typer.Option("--format", "-f", metavar="FORMAT", help="terminal, markdown or json. " + BY_NAME),
-]
-Literal = Annotated[bool, typer.Option("--literal", help="Apply the decision tree to the letter.")]
+SheetFormat = Annotated[str | None, format_option("terminal, markdown or json")]
+Literal = Annotated[bool, typer.Option("--literal", help="Use the tree's original fixed rules.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
 ]
@@ -167,14 +155,14 @@ Color = Annotated[
     bool | None,
     typer.Option(
         "--color/--no-color",
-        help="Colour, or none; by default as the terminal can.",
+        help="Use color or not. Default: if the terminal supports it.",
         show_default=False,
     ),
 ]
 
 
 def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
-    """Return whether something of what was found is as severe as that."""
+    """Return whether something that was found is at least as severe as that."""
     from stabdiag.model.findings import fails
 
     return Exit(any(fails(one.severity, fail_on) for one in found))
@@ -183,31 +171,29 @@ def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
 def format_of(
     format: str | None, output: Path | None, names: Collection[str], default: str = "terminal"
 ) -> str:
-    """Return the format that is named, else the one by which the output is called.
+    """Return the format that is named, else the one that the output's suffix stands for.
 
     Raises:
-        StabdiagError: for a format that is none of these names, or a file called as none is.
+        StabdiagError: for a format that is none of these names, or one that no terminal can show.
     """
     if format is not None:
         refuse_unknown(format, names)
-        if output is None:
-            refuse_screen(format)
+        if output is None and format in ("html", "svg") and sys.stdout.isatty():
+            raise StabdiagError(
+                f"a terminal cannot show {format}; write a file: -o report.{format}"
+            )
         return format
-    told = None if output is None else _SUFFIXES.get(output.suffix.lower())
+    from stabdiag.formats import by_suffix
+
+    told = None if output is None else by_suffix(output.suffix)
     if told is None:
         return default
     if told not in names:
         raise StabdiagError(
-            f"{output}: {told} is none of the formats of this command; name one by --format "
-            f"({', '.join(names)}), or the file otherwise"
+            f"{output}: this command does not write {told}; choose a format with --format "
+            f"({', '.join(names)}), or another file name"
         )
     return told
-
-
-def refuse_screen(format: str) -> None:
-    """Raise an error for what nobody can read on a terminal."""
-    if format in ("html", "svg") and sys.stdout.isatty():
-        raise StabdiagError(f"{format} is for a file, not for a terminal: -o report.{format}")
 
 
 def limits_of(flags: list[str] | None, config: Path | None) -> Limits:
@@ -228,10 +214,31 @@ def columns_of(columns: list[str] | None) -> dict[str, str]:
     return dict(_pair(one, "--column") for one in columns or ())
 
 
+def reading(
+    manifest: Path | None,
+    dtype: str | None,
+    settings: list[str] | None,
+    columns: list[str] | None,
+    attempt: int | None,
+    log_format: str | None,
+    limit: list[str] | None,
+    config: Path | None,
+) -> dict[str, Any]:
+    """Return the arguments of the Python API that these options stand for."""
+    return {
+        "manifest": manifest,
+        "settings": settings_of(settings, dtype),
+        "columns": columns_of(columns),
+        "attempt": attempt,
+        "format": log_format,
+        "limits": limits_of(limit, config),
+    }
+
+
 def besides_of(
     besides: list[str] | None, names: Collection[str] | None = None
 ) -> list[tuple[Path, str]]:
-    """Return the files to write besides, each with the name of its format."""
+    """Return the other files to write, each with the name of its format."""
     from stabdiag import formats
 
     pairs = [_pair(one, "--write") for one in besides or ()]
@@ -247,6 +254,31 @@ def besides_of(
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or (flag == "--write" and not value):
-        wants = _WANTS.get(flag, "FIELD=VALUE")
-        raise StabdiagError(f"{flag} wants {wants}, not {text!r}")
+        raise StabdiagError(f"{flag} takes {_WANTS[flag]}, not {text!r}")
     return name.strip(), value
+
+
+def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> str:
+    """Return the command line that makes the same report again, quoted for a shell.
+
+    A flag that was not given (None, False) is left out; one with a list is repeated. Secrets in a
+    URL are left out as well, since a report is passed on.
+    """
+    words = ["stabdiag", name, *map(public, places)]
+    for flag, given in flags.items():
+        if given is True:
+            words.append(flag)
+        elif isinstance(given, list | tuple):
+            words += [word for one in given for word in (flag, str(one))]
+        elif given not in (None, False):
+            words += [flag, str(given)]
+    return shlex.join(words)
+
+
+def public(place: str) -> str:
+    """Return a place as it may be shown: a URL without its secrets."""
+    if "://" not in place:
+        return place
+    from stabdiag.places.remote import shown
+
+    return shown(place)

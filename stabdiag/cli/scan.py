@@ -4,33 +4,48 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+import time
+from collections import Counter, deque
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.again import command
+from stabdiag.cli.options import command
 from stabdiag.cli.terminal import check_outputs, tell, terminal, write
 from stabdiag.errors import StabdiagError
+from stabdiag.model.scan import UNREAD
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
-    from stabdiag.cli.scan_display import ScanDisplay
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import Progress as Bar
+
+    from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import Progress
 
-# The one format that is no text.
+# The one format that is not text.
 _ROWS: Final = "parquet"
+
+# Runs above the bar; seconds between two lines where there is no terminal, or two frames.
+_SHOWN: Final = 5
+_EVERY: Final = 30.0
+_REFRESH: Final = 0.1
 
 EPILOG = """
 **Examples**
 
 `stabdiag scan runs  # every run below a folder`
 
-`stabdiag scan runs -o rows  # keep the rows; the next time only what has changed is read`
+`stabdiag scan runs -o rows  # keep the rows; the next scan reads only what changed`
 
 `stabdiag scan wandb mlruns 'old/*.tar.gz' s3://bucket/sweep`
 
@@ -40,8 +55,8 @@ EPILOG = """
 
 `stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786`
 
-**Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 something; 2 that apart, a log that
-cannot be read, or usage; 130 and 143 stopped, and the same command goes on; 70 an
+**Exit codes**: 1 a finding at or above `--fail-on` in some run; otherwise 2 if a log cannot be
+read, or for wrong usage; otherwise 0; 130 and 143 stopped (the same command continues); 70 an
 internal error, which is no verdict.
 """
 
@@ -51,8 +66,7 @@ def scan(
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="Folders, logs, archives, URLs or buckets, and patterns of these; every run in "
-            "them is diagnosed.",
+            help="Folders, logs, archives, URLs, buckets, and patterns of these.",
         ),
     ],
     store: Annotated[
@@ -61,7 +75,7 @@ def scan(
             "--output",
             "-o",
             metavar="FOLDER",
-            help="Keep the rows there, as Parquet. What has not changed is not read again.",
+            help="Keep the rows there as Parquet; the next scan reads only what changed.",
         ),
     ] = None,
     jobs: Annotated[
@@ -71,33 +85,35 @@ def scan(
             "-j",
             min=1,
             metavar="N",
-            help="How many logs are read at a time; as many as there are cores by default.",
+            help="Logs to read at a time; one per core by default.",
         ),
     ] = None,
     executor: Annotated[
         str | None,
         typer.Option(
             metavar="EXECUTOR",
-            help="Where logs are read: `dask`, or `module:callable` for any other "
+            help="Where to read logs: `dask`, or `module:callable` for any other "
             "`concurrent.futures.Executor`; processes of this machine by default.",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Dask's scheduler, such as `tcp://node1:8786`."),
+        typer.Option(
+            metavar="ADDRESS", help="Address of the Dask scheduler, such as `tcp://node1:8786`."
+        ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="When a log is given up.")
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Give up on a log after this time.")
     ] = 300.0,
     where: Annotated[
         str | None,
         typer.Option(
             metavar="CONDITION",
-            help="Tell of these runs alone: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
+            help="Only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How many of the worst runs are named.")
+        int, typer.Option(min=0, metavar="N", help="Number of worst runs to name.")
     ] = 10,
     dtype: options.Dtype = None,
     settings: options.Settings = None,
@@ -119,20 +135,16 @@ def scan(
     literal: options.Literal = False,
     color: options.Color = None,
 ) -> options.Exit:
-    """Diagnose every run below some paths, and say what those that failed have in common."""
-    from stabdiag.cli.scan_display import scan_display
+    """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
     from stabdiag.formats import names
-    from stabdiag.formats.scans import FORMATS, render
-    from stabdiag.model.findings import Severity, fails
-    from stabdiag.scan.process import without_pandas
-    from stabdiag.scan.rows import write_rows
+    from stabdiag.scan.executors import without_pandas
     from stabdiag.scan.scan import asked, scan_into
 
-    beside = options.besides_of(also, [*names(FORMATS), _ROWS])
+    beside = options.besides_of(also, [*names("overview"), _ROWS])
     check_outputs([path for path, _ in beside], paths, config)
     if format == _ROWS:
-        raise StabdiagError("parquet is no text: --write parquet=FILE, or -o FOLDER, writes it")
-    chosen = options.format_of(format, None, names(FORMATS))
+        raise StabdiagError("parquet is not text: use --write parquet=FILE, or -o FOLDER")
+    chosen = options.format_of(format, None, names("overview"))
     gc.enable()  # a command that is soon over does without
     ask = asked(
         settings=options.settings_of(settings, dtype),
@@ -143,26 +155,6 @@ def scan(
         timeout=timeout,
     )
     without_pandas()
-    caught: list[int] = []
-    try:
-        with _stopping(caught), scan_display(color) as display:
-            found = scan_into(
-                paths,
-                store,
-                ask,
-                executor=executor,
-                scheduler=scheduler,
-                jobs=jobs,
-                where=where,
-                top=top,
-                show=_shown_by(display),
-                stopped=lambda: bool(caught),
-            )
-    except KeyboardInterrupt:
-        tell(f"stopped; {'the same command goes on' if store else 'nothing is kept without -o'}")
-        return options.Exit(128 + (caught or [signal.SIGINT])[0])
-    for line in found.passed.told():
-        tell(line)
     flags = {
         "--output": store,
         "--where": where,
@@ -174,14 +166,51 @@ def scan(
         "--config": config,
         "--literal": literal,
     }
-    told = {"command": command("scan", paths, flags), "fail_on": fail_on}
-    overview = found.overview
-    for path, name in beside:
-        if name == _ROWS:
+    caught: list[int] = []
+    with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
+        try:
+            with _stopping(caught), scan_display(color) as display:
+                found = scan_into(
+                    paths,
+                    store or Path(nowhere),
+                    ask,
+                    executor=executor,
+                    scheduler=scheduler,
+                    jobs=jobs,
+                    where=where,
+                    top=top,
+                    show=_shown_by(display),
+                    stopped=lambda: bool(caught),
+                )
+        except KeyboardInterrupt:
+            kept = "the same command continues" if store else "nothing is kept without -o"
+            tell(f"stopped; {kept}")
+            return options.Exit(128 + (caught or [signal.SIGINT])[0])
+        for line in found.passed.told():
+            tell(line)
+        again = command("scan", paths, flags)
+        told = {"command": again, "fail_on": fail_on, **terminal(None, color)}
+        _write(found.overview, [(None, chosen), *beside], told)
+    return _exit_of(found.overview, fail_on)
+
+
+def _write(
+    overview: Overview, outputs: Sequence[tuple[Path | None, str]], told: Mapping[str, object]
+) -> None:
+    """Write the overview in each format, files first."""
+    from stabdiag.formats.scans import pieces
+    from stabdiag.scan.store import write_rows
+
+    for path, name in (*outputs[1:], outputs[0]):
+        if path is not None and name == _ROWS:
             write_rows(overview.rows, path)
         else:
-            write(render(overview, name, **told), path)
-    write(render(overview, chosen, **told, **terminal(None, color)), None)
+            write(pieces(overview, name, **told), path)
+
+
+def _exit_of(overview: Overview, fail_on: options.FailOn) -> options.Exit:
+    from stabdiag.model.findings import Severity, fails
+
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):
         return options.Exit.FOUND
@@ -215,3 +244,101 @@ def _stopping(caught: list[int]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def scan_display(color: bool | None) -> Iterator[ScanDisplay]:
+    """Give what is told of every row, on a terminal or where there is none."""
+    if not sys.stderr.isatty():
+        yield ScanDisplay()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(
+        stderr=True, highlight=False, markup=False, emoji=False, no_color=color is False or None
+    )
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield _Bar(live)
+
+
+class ScanDisplay:
+    """A line every half a minute; ``total`` is how many logs there are, as far as it is known."""
+
+    total: int | None = None
+
+    def __init__(self, every: float = _EVERY) -> None:
+        self.done = 0
+        self._every = every
+        self._began = self._shown = time.monotonic()
+        self._counts: Counter[str] = Counter()
+
+    def __call__(self, row: Row) -> None:
+        """Take note of one more row."""
+        self.done += 1
+        self._counts[row.severity or UNREAD] += 1
+        if time.monotonic() - self._shown >= self._every:
+            self.show()
+
+    def show(self) -> None:
+        """Tell how far the scan is."""
+        self._shown = time.monotonic()
+        left = self._left()
+        tell(f"{self._told()}{'' if left is None else f'; some {left} left'}")
+
+    def _told(self) -> str:
+        counts = self._counts
+        far = plural(self.done, "log")
+        if self.total is not None:
+            far = f"{self.done} of {plural(self.total, 'log')}"
+        told = [far, f"{counts['error']} failed"]
+        if counts["warning"]:
+            told.append(plural(counts["warning"], "warning"))
+        if counts[UNREAD]:
+            told.append(f"{counts[UNREAD]} not read")
+        return ", ".join(told)
+
+    def _left(self) -> str | None:
+        """Return the time that is left, if the logs that come are like those that were."""
+        if self.total is None or not self.done:
+            return None
+        passed = time.monotonic() - self._began
+        seconds = passed / self.done * max(self.total - self.done, 0)
+        return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+class _Bar(ScanDisplay):
+    def __init__(self, live: Live) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        super().__init__(_REFRESH)
+        self._live = live
+        self._last: deque[str] = deque(maxlen=_SHOWN)
+        self._progress: Bar = Progress(
+            BarColumn(), TextColumn("{task.description}", markup=False), auto_refresh=False
+        )
+        self._task = self._progress.add_task("")
+        self.show()
+
+    def __call__(self, row: Row) -> None:
+        from stabdiag.formats.scans import name
+
+        if row.severity == "error":
+            self._last.append(f"{name(row)}: {row.headline} [{row.outcome}]")
+        super().__call__(row)
+
+    def show(self) -> None:
+        self._shown = time.monotonic()
+        self._live.update(self._drawn(), refresh=True)
+
+    def _drawn(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        from stabdiag.formats.measured import visible
+
+        left = self._left()
+        told = f"{self._told()}{'' if left is None else f', {left} left'}"
+        self._progress.update(self._task, total=self.total, completed=self.done, description=told)
+        lines = [Text(visible(one), "red", no_wrap=True, overflow="ellipsis") for one in self._last]
+        return Group(*lines, self._progress)

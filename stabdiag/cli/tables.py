@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.terminal import check_outputs, terminal, write
+
+if TYPE_CHECKING:
+    from stabdiag.formats.lists import LogFormat
 
 FORMATS = """
 **Examples**
@@ -30,7 +33,7 @@ THRESHOLDS = """
 EXPLAIN = """
 **Examples**
 
-`stabdiag explain  # lists all there is`
+`stabdiag explain  # list everything`
 
 `stabdiag explain spike-lr-jump`
 
@@ -45,36 +48,47 @@ def formats(
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """List the formats of logs that can be read, and how each is recognised."""
-    from stabdiag.log_formats import FORMATS, formats_table
+    """List the log formats that can be read, and how each is recognized."""
+    from stabdiag.formats import names, render
 
     check_outputs([output], [], None)
-    chosen = options.format_of(format, output, FORMATS)
-    write(formats_table(chosen, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, names("logs"))
+    write(render(log_formats(), chosen, "logs", **terminal(output, color)), output)
+
+
+def log_formats() -> tuple[LogFormat, ...]:
+    """Return the formats of logs, in the order in which a log is tried against them."""
+    from stabdiag.formats.lists import LogFormat
+    from stabdiag.readers.registry import READERS
+
+    return tuple(
+        LogFormat(
+            name=one.name,
+            title=one.title,
+            recognised=one.recognised,
+            state="missing" if one.missing else "installed" if one.extra else "built in",
+            extra=one.extra,
+            loses=one.loses,
+            example=one.example,
+        )
+        for one in READERS
+    )
 
 
 def thresholds(
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal, markdown, json or toml. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal, markdown, json or toml")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
     """Print the quick-reference table and every threshold in force."""
-    from stabdiag.thresholds import FORMATS
-    from stabdiag.thresholds import thresholds as table
+    from stabdiag.formats import names, render
 
     check_outputs([output], [], config)
-    chosen = options.format_of(format, output, FORMATS)
-    write(table(options.limits_of(limit, config), chosen, **terminal(output, color)), output)
+    chosen = options.format_of(format, output, names("limits"))
+    limits = options.limits_of(limit, config)
+    write(render(limits, chosen, "limits", **terminal(output, color)), output)
 
 
 def explain(
@@ -82,25 +96,17 @@ def explain(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="An outcome, a symptom, a finding of compare, a question or a threshold; all of "
-            "them are listed without one.",
+            help="An outcome, a symptom, a finding of compare, a question or a threshold. "
+            "Default: list them all.",
         ),
     ] = None,
     limit: options.LimitFlags = None,
     config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=f"terminal or markdown. {options.BY_NAME}",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option("terminal or markdown")] = None,
     output: options.Output = None,
     color: options.Color = None,
 ) -> None:
-    """Say what a finding, a question or a threshold means, and what to do."""
+    """Explain a finding, a question or a threshold, and what to do about it."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
@@ -109,7 +115,7 @@ def explain(
     limits = options.limits_of(limit, config)
     text = contents(limits) if name is None else page(name, limits)
     if chosen == "terminal":
-        from stabdiag.formats.terminal.markdown import markdown_page
+        from stabdiag.formats.terminal.prose import markdown_page
 
         text = markdown_page(text, **terminal(output, color))
     write(text, output)

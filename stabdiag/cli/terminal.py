@@ -1,20 +1,21 @@
-"""What is written, and where: the terminal, or a file."""
+"""Where output goes: the terminal or a file, and notices on standard error."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from contextlib import nullcontext, suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from stabdiag.cli.options import Exit
+from stabdiag.cli.options import Exit, public
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from typing_extensions import Buffer
@@ -27,7 +28,7 @@ _LARGE = 100_000_000
 
 
 class Terminal(TypedDict):
-    """What the terminal, or the file that stands for it, can show: arguments of every format."""
+    """What the terminal, or the file in its place, can show; every format takes these."""
 
     width: int
     color: bool
@@ -47,7 +48,7 @@ class _Output(FileIO):
 
 
 def open_output() -> None:
-    """Let all that writes to standard output from now on fail in our way."""
+    """Open standard output so that its errors name it."""
     now = sys.stdout
     if not isinstance(getattr(now.buffer, "raw", now.buffer), FileIO):  # a console of Windows
         return
@@ -57,7 +58,7 @@ def open_output() -> None:
 
 
 def terminal(output: Path | None, color: bool | None) -> Terminal:
-    """Return what the terminal, or the file that stands for it, can show."""
+    """Return what the terminal, or the file in its place, can show."""
     tty = output is None and sys.stdout.isatty()
     wanted = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = 80
@@ -72,9 +73,9 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
 ) -> None:
-    """Refuse at once what cannot be written, or is read as far as the command line tells.
+    """Refuse at once outputs that cannot be written, or that the command line names as inputs.
 
-    What else is read, such as a manifest that is found, is known only when it was.
+    What else is read, such as the manifest beside a log, is known only afterwards.
     """
     from stabdiag.cli.config import config_files
 
@@ -82,22 +83,34 @@ def check_outputs(
     keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
-def write(text: str, output: Path | None) -> None:
-    """Write to the terminal, or to a file as a whole or not at all."""
-    text = text if not text or text.endswith("\n") else f"{text}\n"
+def write(text: str | Iterable[str], output: Path | None) -> None:
+    """Write text, or pieces of it, to the terminal, or to a file as a whole or not at all."""
+    pieces = _ended([text] if isinstance(text, str) else text)
     if output is None:
-        _print(text)
+        for piece in pieces:
+            _print(piece)
+        sys.stdout.flush()
         return
     with written_whole(output) as file:
-        file.write(text.encode())
+        file.writelines(piece.encode() for piece in pieces)
+
+
+def _ended(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield pieces of text, and the end of the last line where it is missing."""
+    last = ""
+    for piece in pieces:
+        last = piece or last
+        yield piece
+    if last and not last.endswith("\n"):
+        yield "\n"
 
 
 def _print(text: str) -> None:
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+        sys.stdout.flush()
         sys.stdout.buffer.write(text.encode())
-    sys.stdout.flush()
 
 
 def add_to_summary(report: Report, command: str) -> None:
@@ -121,35 +134,31 @@ def add_to_summary(report: Report, command: str) -> None:
 
 
 def tell(message: str) -> None:
-    """Write one line to standard error, what a log or a file name brought along made inert."""
-    from stabdiag.formats.visible import visible
+    """Write one line to standard error; what a log or a file name put into it is made inert."""
+    from stabdiag.formats.measured import visible
 
     with suppress(OSError):  # with nowhere to tell it, the exit code still does
         print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may
 
 
 def tell_of_runs_beside(place: str, source: Source) -> None:
-    """Say how to diagnose all runs of a place, where it holds more than the one that was taken."""
+    """Say how to diagnose all runs of a place that holds more than the one that was read."""
     if source.runs_beside:
-        import shlex
-
-        from stabdiag.places.urls import shown
-
-        place = shown(place) if "://" in place else place
+        place = public(place)
         tell(
-            f"{place} holds several runs, and one of them is diagnosed; every one is by:"
+            f"{place} holds several runs, and this is one of them; to diagnose them all, run"
             f" stabdiag scan {shlex.quote(place)}"
         )
 
 
 def complain(message: str) -> Exit:
-    """Tell what is the user's to mend, and return the exit code for it."""
+    """Print an error that the user can fix, and return the exit code for it."""
     tell(message)
     return Exit.REFUSED
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
-    """Show on a terminal that something is read that may take long; nothing otherwise."""
+    """Show on a terminal that reading may take long; nothing otherwise."""
     if not sys.stderr.isatty():
         return nullcontext()
     paths = [Path(log) for log in logs if log != "-" and "://" not in log]
@@ -163,9 +172,7 @@ def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
     from rich.console import Console
     from rich.text import Text
 
-    from stabdiag.places.urls import shown
-
-    first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
+    first = public(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
     told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
     return Console(stderr=True).status(Text(f"Reading {ascii(first)[1:-1]}{more}{told} …"))

@@ -7,7 +7,6 @@ import math
 import os
 import signal
 from contextlib import closing, contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -40,11 +39,11 @@ EPILOG = """
 
 `python train.py 2>&1 | tee train.log | stabdiag watch -`
 
-What is told on the way goes to standard error, the report at the end to standard output. The lines
-of standard input are not passed on: put `tee` before it.
+Progress goes to standard error, the final report to standard output. Lines of standard input are
+not passed on: put `tee` before it.
 
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 something, at once when it is certain; 2
-unreadable input or usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM;
+**Exit codes**: 0 no finding at or above `--fail-on`; 1 a finding, as soon as it is certain; 2
+unreadable input or wrong usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM;
 70 an internal error, which is no verdict.
 """
 
@@ -54,7 +53,7 @@ def watch(
         list[str],
         typer.Argument(
             metavar="LOG...",
-            help="A log that grows, a folder, several files of one run; `-` is standard input.",
+            help="A growing log, a folder, or several files of one run; `-` is standard input.",
         ),
     ],
     manifest: options.ManifestFile = None,
@@ -70,25 +69,27 @@ def watch(
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
-            help="From which severity on a finding ends the watch, as soon as it is certain: "
-            "error, warning or never.",
+            help="Exit 1 at or above this severity, as soon as the finding is certain: error, "
+            "warning or never.",
         ),
     ] = options.FailOn.ERROR,
     interval: Annotated[
         float,
-        typer.Option(min=0.05, metavar="SECONDS", help="How often to look whether the log grew."),
+        typer.Option(min=0.05, metavar="SECONDS", help="How often to check the log."),
     ] = 0.25,
     until_idle: Annotated[
         float | None,
-        typer.Option(min=0, metavar="SECONDS", help="End when nothing came for so long."),
+        typer.Option(
+            min=0, metavar="SECONDS", help="End after the log has been quiet for this long."
+        ),
     ] = None,
     pid: Annotated[
         int | None,
-        typer.Option(min=1, max=_LARGEST, metavar="PID", help="End when this process has ended."),
+        typer.Option(min=1, max=_LARGEST, metavar="PID", help="End when this process ends."),
     ] = None,
     kill: Annotated[
         bool,
-        typer.Option("--kill", help="End the process of --pid (SIGTERM) when an error is certain."),
+        typer.Option("--kill", help="Send SIGTERM to the --pid process when an error is certain."),
     ] = False,
     format: options.ReportFormat = None,
     output: options.Output = None,
@@ -96,14 +97,14 @@ def watch(
     verbose: options.Verbose = False,
     color: options.Color = None,
 ) -> options.Exit:
-    """Follow a log that grows, and end with exit code 1 as soon as an error is certain.
+    """Follow a growing log, and exit with code 1 as soon as an error is certain.
 
-    A log that is not there yet is waited for. Ctrl-C ends the watch, and not the job, with the
+    The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.assemble.given import check_options, wanted_columns
+    from stabdiag.assemble.inputs import check_options, wanted_columns
     from stabdiag.cli.display import display
-    from stabdiag.formats import named, names, render
+    from stabdiag.formats import names, render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
     from stabdiag.places import Asked
@@ -116,7 +117,7 @@ def watch(
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
-    import_module(named(chosen).module)  # now, as at the end there is no time for it
+    writer(chosen)  # now, as at the end there is no time for it
     job = _job(pid, fail_on, kill=kill)
     ask = Ask(
         manifest=None if manifest is None else read_manifest(manifest),
@@ -177,11 +178,11 @@ def _after(caught: Sequence[int]) -> options.Exit:
 def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
     """Return the process that writes the log, if it is told, and one that may be ended."""
     if kill and (pid is None or fail_on is options.FailOn.NEVER):
-        raise StabdiagError("--kill wants --pid, the job to end, and a --fail-on to end it for")
+        raise StabdiagError("--kill wants --pid and a --fail-on other than never")
     if pid is None:
         return None
     if os.name == "nt":  # there is no asking there: the signal 0 ends a process
-        raise StabdiagError("--pid is not to be had on Windows; use --until-idle")
+        raise StabdiagError("--pid does not work on Windows; use --until-idle")
     from stabdiag.watch import Job
 
     job = Job(pid)

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.comparison import resume
-from stabdiag.comparison.agreement import agree, too_little
-from stabdiag.comparison.configs import config_differs
-from stabdiag.comparison.died import rank_died
-from stabdiag.comparison.disagree import ranks_disagree
-from stabdiag.comparison.kind import kind_of, span
-from stabdiag.comparison.names import labels, rank_of
+from stabdiag.comparison import resume, seeds
+from stabdiag.comparison.kind import kind_of, rank_of, span
+from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
 from stabdiag.comparison.points import losses, partings
+from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
-from stabdiag.comparison.seeds import seed_variance
-from stabdiag.comparison.settings import differences, settings
-from stabdiag.comparison.study import Study
-from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.comparison.settings import config_differs, differences, settings
+from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, Kind, Run
+from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.findings import Finding
+    from stabdiag.model.findings import Finding, Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
-# Of more runs than this, the first is what the others are held against.
-_MOST_PAIRS = 12
+# Of more runs than this, the first is the reference.
+_MOST_PAIRS: Final = 12
 
-# What can be found of each kind of comparison, and of it what needs no common losses.
-_CHECKS = {
-    Kind.SEEDS: (seed_variance, config_differs),
+# What is looked for in each kind of comparison, and what of it needs no common losses.
+_CHECKS: Final = {
+    Kind.SEEDS: (seeds.seed_variance, config_differs),
     Kind.RERUNS: (nondeterminism, config_differs),
     Kind.RANKS: (rank_died, ranks_disagree, config_differs),
     Kind.RESUME: (resume.resume_parts, config_differs),
 }
-_FIRST = (rank_died, config_differs)
+_ALWAYS: Final = (rank_died, config_differs)
 
 
 def compare_runs(
@@ -47,48 +45,35 @@ def compare_runs(
     *,
     kind: str | None = None,
 ) -> Comparison:
-    """Compare runs with what is told of each.
+    """Compare runs, each with its manifest.
 
     Args:
         histories: two or more.
         manifests: one for each.
         limits: thresholds.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; told from the runs if not given.
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; inferred from the runs if not given.
 
     Raises:
         StabdiagError: for fewer than two runs, or an unknown kind.
     """
     runs = _runs(histories, manifests)
-    chosen, why = _kind(runs, kind, limits)
+    chosen, why = kind_of(runs, kind, limits.compare)
     reference = _reference(runs, chosen)
-    found = {
-        run.label: {one.role: one for one in partings(reference, run, limits.compare)}
-        for run in runs
-        if run is not reference
-    }
-    study = Study(
-        kind=chosen,
-        runs=runs,
-        reference=reference,
-        partings=found,
-        differences=differences(runs, chosen),
-        limits=limits,
-    )
-    common = min(len(losses(reference.history, run.history)) for run in study.others)
-    findings = _findings(study, common)
-    told = chosen is Kind.SEEDS and _enough(study, common)
-    return Comparison(
+    others = [run for run in runs if run is not reference]
+    found = Comparison(
         kind=chosen,
         why=why,
         runs=runs,
         reference=reference.label,
-        common=common,
-        findings=findings,
-        partings=tuple(one for roles in found.values() for one in roles.values()),
-        differences=study.differences,
+        common=min(len(losses(reference.history, run.history)) for run in others),
+        partings=tuple(p for run in others for p in partings(reference, run, limits.compare)),
+        differences=differences(runs, chosen),
         limits=limits,
-        levels=study.ends.levels if told else (),
-        notes=_notes(study),
+    )
+    enough = _enough(found)
+    levels = seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and enough else ()
+    return replace(
+        found, findings=_findings(found, enough=enough), levels=levels, notes=_notes(found)
     )
 
 
@@ -98,27 +83,22 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
             f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
             "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
         )
-    ranks = [
-        rank_of(history.source.name, manifest)
-        for history, manifest in zip(histories, manifests, strict=True)
-    ]
+    given = list(zip(histories, manifests, strict=True))
+    ranks = [rank_of(history.source.name, manifest) for history, manifest in given]
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
-        for label, history, manifest, rank in zip(
-            labels(ranks), histories, manifests, ranks, strict=True
-        )
+        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, given, strict=True)
     )
 
 
-def _kind(runs: Sequence[Run], asked: str | None, limits: Limits) -> tuple[Kind, str]:
-    if asked is None:
-        return kind_of(runs, limits.compare)
-    if asked not in list(Kind):
-        raise StabdiagError(
-            f"runs cannot be compared as {asked!r}{did_you_mean(asked, list(Kind))} "
-            f"(there are: {', '.join(Kind)})"
-        )
-    return Kind(asked), "as was asked for"
+def _labels(ranks: Sequence[int | None]) -> list[str]:
+    """Return a label for each run: its rank, where each has one of its own, else a letter.
+
+    After Z come numbers.
+    """
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        return [f"rank {rank}" for rank in ranks]
+    return [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]
 
 
 def _reference(runs: Sequence[Run], kind: Kind) -> Run:
@@ -137,41 +117,91 @@ def _together(one: Run, other: Run) -> int:
     return int(apart.argmax()) if apart.any() else len(both)
 
 
-def _findings(study: Study, common: int) -> tuple[Finding, ...]:
-    enough = _enough(study, common)
-    checks = _CHECKS[study.kind] if enough else [c for c in _CHECKS[study.kind] if c in _FIRST]
-    found = [one for check in checks for one in check(study)]
+def _enough(comparison: Comparison) -> bool:
+    """Tell whether the runs have enough in common; a resume needs no common step."""
+    wanted = comparison.limits.compare.min_points
+    if comparison.kind is Kind.RESUME:
+        return all(len(run.history.series.get("loss", ())) >= wanted for run in comparison.runs)
+    return comparison.common >= wanted
+
+
+def _findings(comparison: Comparison, *, enough: bool) -> tuple[Finding, ...]:
+    checks = [check for check in _CHECKS[comparison.kind] if enough or check in _ALWAYS]
+    found = [one for check in checks for one in check(comparison)]
     if not enough:
-        found.append(too_little(study, common))
+        found.append(_too_little(comparison))
     if not found:
-        found.append(agree(study, common))
+        told, numbers = _agreement(comparison)
+        found.append(AGREE.found(told, _next(comparison), measured=numbers))
     return tuple(sorted(found, key=lambda one: one.severity.rank))
 
 
-def _enough(study: Study, common: int) -> bool:
-    """Tell whether the runs have enough in common; a resume may follow without a common step."""
-    wanted = study.limits.compare.min_points
-    if study.kind is Kind.RESUME:
-        return all(len(run.history.series.get("loss", ())) >= wanted for run in study.runs)
-    return common >= wanted
+def _too_little(comparison: Comparison) -> Finding:
+    told = ", ".join(
+        f"{run.label} {len(run.history.series.get('loss', ()))}" for run in comparison.runs
+    )
+    common = comparison.common
+    what = plural(common, "common step") if common else "no step in common"
+    return NOT_COMPARABLE.found(
+        f"The runs have {what} with a loss (logged: {told}). A comparison needs "
+        f"{comparison.limits.compare.min_points}, so whether they agree is unknown.",
+        Action(ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."),
+        measured={"common_points": common},
+    )
 
 
-def _notes(study: Study) -> tuple[str, ...]:
+def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
+    """Return what to say of runs in which nothing was found, and its numbers."""
+    if comparison.kind is Kind.RESUME:
+        return resume.agreement(comparison)
+    common = comparison.common
+    numbers: dict[str, Scalar] = {"common_points": common}
+    others = any(one.step is not None for one in comparison.partings)
+    if not comparison.parted("loss") and not (comparison.kind is Kind.RANKS and others):
+        roles = len({one.role for one in comparison.partings})
+        rest = f", and so is everything else logged ({plural(roles - 1, 'role')})"
+        told = rest if roles > 1 and not others else ""
+        return f"All {common} common losses are identical{told}.", numbers
+    if comparison.kind is Kind.SEEDS:
+        words, more = seeds.agreement(comparison)
+        return words, numbers | more
+    return (
+        f"Over {plural(common, 'common step')} the ranks hold the same network, as far as the logs "
+        "show. Their losses differ no more than their batches explain.",
+        numbers,
+    )
+
+
+def _next(comparison: Comparison) -> Action:
+    if comparison.kind is Kind.SEEDS and not comparison.parted("loss"):
+        return Action(
+            ActionKind.CHECK_SETTINGS,
+            "Check that the seed is used: different seeds should not give identical losses.",
+            setting="seed",
+        )
+    return Action(
+        ActionKind.DO_NOTHING,
+        "Nothing needs to be done about differences. Run `stabdiag check` to see whether each run "
+        "is healthy.",
+    )
+
+
+def _notes(comparison: Comparison) -> tuple[str, ...]:
     """Return what a reader should know of the comparison: manifests and steps that are missing."""
-    bare = [run.label for run in study.runs if not settings(run)]
+    bare = [run.label for run in comparison.runs if not settings(run)]
     notes = [f"no configuration is known for {', '.join(bare)}"] if bare else []
     notes += [
-        f"{run.label} holds {run.history.source.attempts} runs, of which the last is compared"
-        for run in study.runs
+        f"{run.label} holds {run.history.source.attempts} runs; the last is compared"
+        for run in comparison.runs
         if run.history.source.attempts > 1
     ]
-    if study.kind is Kind.RESUME:
-        notes += resume.gap_note(study)
-    if study.kind is Kind.SEEDS:
-        lasts = sorted(span(run)[1] for run in study.runs)
+    if comparison.kind is Kind.RESUME:
+        notes += resume.gap_note(comparison)
+    if comparison.kind is Kind.SEEDS:
+        lasts = sorted(span(run)[1] for run in comparison.runs)
         if 2 * lasts[0] < lasts[-1]:
             notes.append(
                 f"the seeds are compared up to step {lasts[0]}, where the shortest log ends; the "
-                f"longest goes on to {lasts[-1]}"
+                f"longest runs to {lasts[-1]}"
             )
     return tuple(notes)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.comparison.names import seed_of
-from stabdiag.comparison.points import begin_alike, losses
+from stabdiag.comparison.points import losses
+from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import Kind, Run
-from stabdiag.places.ranks import are_of_a_job
+from stabdiag.model.manifest.keys import NUMBERS, plain
+from stabdiag.places.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.limits.compare import CompareLimits
+    from stabdiag.model.limits.checks import CompareLimits
+    from stabdiag.model.manifest import Manifest
 
-# A run that begins so many logged steps after another did goes on from it.
+# A run that begins this many logged steps after another continues it.
 _LATER: Final = 10
 
-# Logs that agree from so many first losses on, and until the loss has moved, are of one seed.
+# Runs share a seed if at least so many first losses agree, and all of them until the loss moves.
 _SAME: Final = 3
+
+_SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
+
+# So many seeds are listed.
+_LISTED: Final = 6
 
 
 def stride(run: Run) -> float:
@@ -35,51 +43,65 @@ def span(run: Run) -> tuple[int, int]:
     return (0, -1) if loss is None or not len(loss) else (int(loss.steps[0]), int(loss.steps[-1]))
 
 
-def kind_of(runs: Sequence[Run], limits: CompareLimits) -> tuple[Kind, str]:
-    """Return what the runs are taken for and why, judged by the strongest evidence first."""
+def rank_of(name: str, manifest: Manifest) -> int | None:
+    """Return the rank in the manifest, else the one in the name: ``run.rank3.jsonl``."""
+    for key, value in manifest.also.items():
+        if plain(key.rpartition(".")[2]) in NUMBERS["rank"] and str(value).isdecimal():
+            return int(str(value)[:9])
+    return rank_in(name)
+
+
+def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tuple[Kind, str]:
+    """Return what the runs are to each other and why; the strongest evidence decides.
+
+    Raises:
+        StabdiagError: if an unknown kind is asked for.
+    """
+    if asked is not None and asked not in list(Kind):
+        raise StabdiagError(
+            f"runs cannot be compared as {asked!r}{did_you_mean(asked, list(Kind))} "
+            f"(there are: {', '.join(Kind)})"
+        )
+    if asked is not None:
+        return Kind(asked), "as requested"
     if are_of_a_job([run.rank for run in runs]):
-        return Kind.RANKS, "each has a rank of its own in its name or manifest"
-    seeds = [seed_of(run.name, run.manifest) for run in runs]
-    told = [seed for seed in seeds if seed is not None]
-    later = _resumes(runs) if len(set(told)) < 2 else None
+        return Kind.RANKS, "each has its own rank in its name or manifest"
+    seeds = [seed for run in runs if (seed := _seed_of(run)) is not None]
+    later = _resumes(runs) if len(set(seeds)) < 2 else None
     if later is not None:
         return Kind.RESUME, later
-    if len(told) == len(seeds) and len(set(told)) > 1:
-        return Kind.SEEDS, f"their seeds differ ({_listed(told)})"
-    if len(told) == len(seeds):
-        return Kind.RERUNS, f"all have the seed {told[0]}"
-    if _begin_alike(runs, limits):
-        return (
-            Kind.RERUNS,
-            "the seed of not every run is told, and the first losses are the same, as one seed "
-            "makes them",
-        )
+    if len(seeds) == len(runs) and len(set(seeds)) > 1:
+        more = ", …" if len(seeds) > _LISTED else ""
+        return Kind.SEEDS, f"their seeds differ ({', '.join(map(str, seeds[:_LISTED]))}{more})"
+    if len(seeds) == len(runs):
+        return Kind.RERUNS, f"all have the seed {seeds[0]}"
+    pairs = [losses(runs[0].history, other.history) for other in runs[1:]]
+    if all(both.begin_alike(limits, _SAME) for both in pairs):
+        return Kind.RERUNS, "not every seed is recorded, and the first losses are the same"
     return (
         Kind.SEEDS,
-        "the seed of not every run is told, and the losses differ from the start; "
-        "--as reruns if it was the same",
+        "not every seed is recorded, and the losses differ from the start; pass --as reruns if "
+        "the seed was the same",
     )
 
 
+def _seed_of(run: Run) -> int | None:
+    """Return the seed in the manifest, else the one in the name: ``seed7.csv``."""
+    if run.manifest.seed is not None:
+        return run.manifest.seed
+    found = _SEED.findall(run.name)
+    return int(found[-1]) if found else None
+
+
 def _resumes(runs: Sequence[Run]) -> str | None:
-    """Return how the runs follow on each other, or None where they do not."""
+    """Return how the runs continue each other, or None where they do not."""
     ordered = sorted(runs, key=span)
     for one, other in pairwise(ordered):
         if span(other)[0] - span(one)[0] < _LATER * max(stride(one), stride(other)):
             return None
-    one, other = ordered[0], ordered[1]
-    return f"{other.label} begins at step {span(other)[0]}, where {one.label} was under way " + (
-        f"(it logged {span(one)[0]} to {span(one)[1]})"
-        if span(other)[0] <= span(one)[1]
-        else f"or had just ended (at {span(one)[1]})"
-    )
-
-
-def _begin_alike(runs: Sequence[Run], limits: CompareLimits) -> bool:
-    pairs = (losses(runs[0].history, other.history) for other in runs[1:])
-    return all(begin_alike(both, limits, _SAME) for both in pairs)
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    shown = ", ".join(map(str, seeds[:6]))
-    return f"{shown}, …" if len(seeds) > 6 else shown
+    one, other = ordered[:2]
+    (first, last), start = span(one), span(other)[0]
+    where = f"within {one.label} ({first} to {last})"
+    if start > last:
+        where = f"after {one.label} ended (at {last})"
+    return f"{other.label} begins at step {start}, {where}"

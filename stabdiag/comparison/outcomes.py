@@ -1,81 +1,227 @@
-"""What can be found of runs that are compared."""
+"""Everything that a comparison can find: one row a finding."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.comparison import Kind
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 
-EVERY = tuple(Kind)
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.model.findings import Scalar
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What can be found: slug, severity at its worst, title, kinds of comparison, limits."""
+    """One possible finding.
+
+    ``severity`` is its worst, ``kinds`` the comparisons that can find it, ``limits`` the thresholds
+    it depends on, ``then`` what to do after the first action.
+    """
 
     slug: str
     severity: Severity
     title: str
-    kinds: tuple[Kind, ...] = EVERY
+    kinds: tuple[Kind, ...] = tuple(Kind)
     limits: tuple[str, ...] = ()
+    then: tuple[Action, ...] = ()
+
+    def found(
+        self,
+        because: str,
+        first: Action,
+        *,
+        step: int | None = None,
+        measured: Mapping[str, Scalar] | None = None,
+        severity: Severity | None = None,
+        then: tuple[Action, ...] | None = None,
+    ) -> Finding:
+        """Return the finding for these runs, with the row's severity and actions by default."""
+        return Finding(
+            slug=self.slug,
+            severity=severity or self.severity,
+            section="compare",
+            question="",
+            title=self.title,
+            summary=because,
+            actions=(first, *(self.then if then is None else then)),
+            step=step,
+            evidence=measured or {},
+        )
 
 
-_PARTING = ("compare.rounding", "compare.noise_sigma", "compare.lasting")
+_PARTING: Final = ("compare.rounding", "compare.noise_sigma", "compare.lasting")
 
-OUTCOMES: tuple[Outcome, ...] = (
-    Outcome(
-        slug="rank-died",
-        severity=Severity.ERROR,
-        title="A rank died",
-        kinds=(Kind.RANKS,),
-        limits=("compare.rank_gap",),
-    ),
-    Outcome(
-        slug="ranks-disagree",
-        severity=Severity.ERROR,
-        title="The ranks do not hold the same network",
-        kinds=(Kind.RANKS,),
-        limits=(*_PARTING, "compare.rank_sigma", "compare.min_points"),
-    ),
-    Outcome(
-        slug="config-differs",
-        severity=Severity.WARNING,
-        title="The configurations differ",
-        limits=("compare.rounding",),
-    ),
-    Outcome(
-        slug="nondeterminism",
-        severity=Severity.WARNING,
-        title="The same configuration and seed, and other losses",
-        kinds=(Kind.RERUNS,),
-        limits=(*_PARTING, "compare.min_points"),
-    ),
-    Outcome(
-        slug="resume-parts",
-        severity=Severity.WARNING,
-        title="The resumed run does not carry on where the first one was",
-        kinds=(Kind.RESUME,),
-        limits=(
-            *_PARTING,
-            *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
-            "spike.min_rise",
+RANK_DIED: Final = Outcome(
+    slug="rank-died",
+    severity=Severity.ERROR,
+    title="A rank died",
+    kinds=(Kind.RANKS,),
+    limits=("compare.rank_gap",),
+    then=(
+        Action(
+            ActionKind.CHECK_MACHINES,
+            "Check the node's kernel log and the scheduler for out of memory (exit code 137), a "
+            "lost node or a lost GPU.",
+        ),
+        Action(
+            ActionKind.READ_LOGS,
+            "Set NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL to see which collective the "
+            "other ranks waited in.",
+        ),
+        Action(
+            ActionKind.RELOAD_CHECKPOINT,
+            "Restart from the last checkpoint, and save often enough that losing a node costs "
+            "little.",
+            also=(ActionKind.KEEP_CHECKPOINT,),
         ),
     ),
-    Outcome(
-        slug="seed-variance",
-        severity=Severity.WARNING,
-        title="The seeds do not end alike",
-        kinds=(Kind.SEEDS,),
-        limits=("compare.final_share", "compare.seed_significance", "compare.seed_share"),
+)
+
+RANKS_DISAGREE: Final = Outcome(
+    slug="ranks-disagree",
+    severity=Severity.ERROR,
+    title="The ranks do not hold the same network",
+    kinds=(Kind.RANKS,),
+    limits=(*_PARTING, "compare.rank_sigma", "compare.min_points"),
+    then=(
+        Action(
+            ActionKind.CHECK_RANKS,
+            "Compare the weight norm on all ranks after the first step: it must be identical to "
+            "the last bit.",
+        ),
+        Action(
+            ActionKind.CHECK_RANKS,
+            "Look for parameters outside DDP, frozen on some ranks, or updated before gradients "
+            "are averaged.",
+        ),
+        Action(
+            ActionKind.DYNAMIC_LOSS_SCALE,
+            "Share the loss scaler's found-overflow flag between ranks: all skip a step, or none.",
+            also=(ActionKind.CHECK_RANKS,),
+        ),
     ),
-    Outcome(
-        slug="not-comparable",
-        severity=Severity.NOTE,
-        title="Too little in common to compare",
-        limits=("compare.min_points",),
+)
+
+CONFIG_DIFFERS: Final = Outcome(
+    slug="config-differs",
+    severity=Severity.WARNING,
+    title="The configurations differ",
+    limits=("compare.rounding",),
+    then=(
+        Action(
+            ActionKind.RERUN,
+            "Change one setting at a time: the effects of two cannot be separated.",
+        ),
+        Action(
+            ActionKind.CHECK_SETTINGS,
+            "Save the resolved configuration and the commit beside every log.",
+        ),
     ),
-    Outcome(slug="agree", severity=Severity.OK, title="The runs agree"),
+)
+
+NONDETERMINISM: Final = Outcome(
+    slug="nondeterminism",
+    severity=Severity.WARNING,
+    title="Same configuration and seed, different losses",
+    kinds=(Kind.RERUNS,),
+    limits=(*_PARTING, "compare.min_points"),
+    then=(
+        Action(
+            ActionKind.RERUN,
+            "Fix every seed (Python, NumPy, framework, loader workers) and run on one device with "
+            "one worker. If the runs then agree, look for a race in data or ranks.",
+        ),
+        Action(
+            ActionKind.CHECK_SETTINGS,
+            "Call torch.use_deterministic_algorithms(True): it names nondeterministic kernels. "
+            "Some on CUDA have no deterministic version.",
+        ),
+        Action(
+            ActionKind.INSPECT_DATA, "Print the sample indices of the first batches in both runs."
+        ),
+    ),
+)
+
+RESUME_PARTS: Final = Outcome(
+    slug="resume-parts",
+    severity=Severity.WARNING,
+    title="The resumed run does not continue where the first one was",
+    kinds=(Kind.RESUME,),
+    limits=(
+        *_PARTING,
+        *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
+        "spike.min_rise",
+    ),
+    then=(
+        Action(
+            ActionKind.RESTORE_STATE,
+            "Save and load weights, optimizer, schedule, loss scaler and data position together.",
+        ),
+        Action(
+            ActionKind.RERUN,
+            "Test resuming before you need it: resume from one checkpoint twice, and compare.",
+        ),
+        Action(
+            ActionKind.ADD_WARMUP,
+            "If the optimizer state is lost for good, warm the learning rate up again.",
+        ),
+    ),
+)
+
+SEED_VARIANCE: Final = Outcome(
+    slug="seed-variance",
+    severity=Severity.WARNING,
+    title="The seeds end at different losses",
+    kinds=(Kind.SEEDS,),
+    limits=("compare.final_share", "compare.seed_significance", "compare.seed_share"),
+    then=(
+        Action(
+            ActionKind.RERUN,
+            "Run the outlier's seed again. If it repeats, initialisation or data order is the "
+            "cause; if not, a race.",
+        ),
+        Action(
+            ActionKind.CHECK_RANKS,
+            "Check that all runs accumulate gradients over the same number of batches, and that "
+            "loader and ranks use the seed.",
+        ),
+        Action(
+            ActionKind.LOWER_LR,
+            "Lower the peak learning rate or warm up longer: near the stability limit, the seed "
+            "decides.",
+            also=(ActionKind.ADD_WARMUP,),
+            setting="peak_lr",
+        ),
+        Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient norm."),
+        Action(ActionKind.RERUN, "Report the median and the range over seeds, not the best seed."),
+    ),
+)
+
+NOT_COMPARABLE: Final = Outcome(
+    slug="not-comparable",
+    severity=Severity.NOTE,
+    title="Too little in common to compare",
+    limits=("compare.min_points",),
+    then=(
+        Action(ActionKind.CHECK_SETTINGS, "Pass --limit compare.min_points=N to compare fewer."),
+    ),
+)
+
+AGREE: Final = Outcome(slug="agree", severity=Severity.OK, title="The runs agree")
+
+OUTCOMES: tuple[Outcome, ...] = (
+    RANK_DIED,
+    RANKS_DISAGREE,
+    CONFIG_DIFFERS,
+    NONDETERMINISM,
+    RESUME_PARTS,
+    SEED_VARIANCE,
+    NOT_COMPARABLE,
+    AGREE,
 )
 
 BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}

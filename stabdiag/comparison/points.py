@@ -1,33 +1,44 @@
-"""The points that two runs have in common, and where they part in each role."""
+"""The points that runs have in common, where the runs part, and how to say so."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.comparison import Parting, Run
+from stabdiag.model.comparison import Parting
+from stabdiag.model.text import num
 from stabdiag.stats.parting import part
 
 if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.limits.compare import CompareLimits
+    from collections.abc import Iterable
 
-# What differs between two runs of the same: the time, and what depends on it.
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.comparison import Run
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.limits.checks import CompareLimits
+
+# Time, and what depends on it, differs between identical runs.
 _CLOCKS: Final = frozenset(
     {"clock", "step_time", "tokens_per_second", "mfu", "memory", "epoch", "skipped"}
 )
 
-# Values that are chosen, not measured: any difference is one.
+# Values that are set, not measured: any difference counts.
 _EXACT: Final = frozenset({"batch_id", "loss_scale", "setting"})
 
-# A loss has moved when it has changed by this share.
+# A loss has moved once it has changed by this share: enough to leave the chance level.
 _MOVED: Final = 0.01
 
-# Of roles that part at the same step, the earlier in a training step come first.
+# Among roles that part at the same step, the one that acts earlier in a training step comes first.
 _ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
+
+
+def base(role: str) -> str:
+    """Return a role without its group: ``weight_norm`` of ``weight_norm/mlp``."""
+    return role.partition("/")[0]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,6 +51,19 @@ class Common:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def begin_alike(self, limits: CompareLimits, least: int) -> bool:
+        """Tell whether the values agree up to rounding from the start until they have moved.
+
+        At the very start losses may agree whatever the seed and the batch: a zero-initialised head
+        begins at chance. At least ``least`` values have to agree.
+        """
+        moved = np.abs(self.one - self.one[:1]) > _MOVED * np.abs(self.one[:1])
+        if len(self) < least or not moved.any():
+            return False
+        until = max(int(np.argmax(moved)) + 1, least)
+        one, other = self.one[:until], self.other[:until]
+        return bool(np.allclose(one, other, rtol=limits.rounding, atol=0.0, equal_nan=True))
 
 
 def common(one: Series, other: Series) -> Common:
@@ -56,44 +80,28 @@ def losses(one: History, other: History) -> Common:
     """Return the losses that two runs have in common."""
     first, second = one.get("loss"), other.get("loss")
     if first is None or second is None:
-        nothing = np.empty(0)
-        return Common(steps=np.empty(0, np.int64), one=nothing, other=nothing)
+        return Common(steps=np.empty(0, np.int64), one=np.empty(0), other=np.empty(0))
     return common(first, second)
-
-
-def begin_alike(both: Common, limits: CompareLimits, least: int) -> bool:
-    """Tell whether two runs have the same losses, up to rounding, until these have moved.
-
-    At the very start they may be the same whatever the seed and the batch: a head of zeros begins
-    at chance. So many at least have to be the same.
-    """
-    moved = np.abs(both.one - both.one[:1]) > _MOVED * np.abs(both.one[:1])
-    if len(both) < least or not moved.any():
-        return False
-    until = max(int(np.argmax(moved)) + 1, least)
-    one, other = both.one[:until], both.other[:until]
-    return bool(np.allclose(one, other, rtol=limits.rounding, atol=0.0, equal_nan=True))
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
     """Return for every role that both runs logged where they part, the earliest first.
 
-    Words were given numbers in each log by itself.
+    Series of words are left out: each log numbers its words on its own.
     """
     found = [
-        parting(series, there, (one.label, other.label), limits)
+        _parting(series, there, (one.label, other.label), limits)
         for role, series in one.history.series.items()
-        if role.partition("/")[0] not in _CLOCKS
+        if base(role) not in _CLOCKS
         and not series.words
         and (there := other.history.get(role)) is not None
     ]
-    return sorted((p for p in found if p.points), key=_first)
+    return sorted((one for one in found if one.points), key=_first)
 
 
-def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:
-    """Return where two series of a role part."""
+def _parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:
     both, role = common(one, other), one.role
-    exact = role.partition("/")[0] in _EXACT
+    exact = base(role) in _EXACT
     found = part(
         both.one,
         both.other,
@@ -111,6 +119,7 @@ def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLi
     def values(at: int | None) -> tuple[float, float] | None:
         return None if at is None else (float(both.one[at]), float(both.other[at]))
 
+    size = abs(float(both.one[found.largest]) - float(both.other[found.largest]))
     return Parting(
         role=role,
         runs=runs,
@@ -122,14 +131,9 @@ def parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLi
         lasting=step(found.lasting),
         lasting_values=values(found.lasting),
         noise=found.noise,
-        largest=_size(both, found.largest),
+        largest=math.inf if math.isnan(size) else size,
         largest_step=step(found.largest),
     )
-
-
-def _size(both: Common, at: int) -> float:
-    size = abs(float(both.one[at]) - float(both.other[at]))
-    return float("inf") if np.isnan(size) else size
 
 
 def _first(one: Parting) -> tuple[bool, int, int]:
@@ -137,21 +141,50 @@ def _first(one: Parting) -> tuple[bool, int, int]:
     return one.step is None, one.step or 0, place
 
 
-def before_the_loss(found: list[Parting]) -> Parting | None:
-    """Return the role that parts by more than rounding before the loss does, if one does.
+def first_unrounded(found: Iterable[Parting]) -> int | None:
+    """Return the first step at which any of these differs by more than rounding."""
+    return min((one.unrounded for one in found if one.unrounded is not None), default=None)
 
-    A learning rate acts on the next loss, so that it has to part earlier; a batch acts on its own.
-    """
-    loss = next((one for one in found if one.role == "loss"), None)
-    if loss is None or loss.unrounded is None:
-        return None
-    causes = [
-        one
-        for one in found
-        if one.unrounded is not None
-        and (
-            (one.role in ("lr", "loss_scale") and one.unrounded < loss.unrounded)
-            or (one.role == "batch_id" and one.unrounded <= loss.unrounded)
-        )
-    ]
-    return min(causes, key=lambda one: one.unrounded or 0, default=None)
+
+def measured(one: Parting) -> dict[str, Scalar]:
+    """Return the numbers of a parting, by name."""
+    x, y = one.values or (math.nan, math.nan)
+    return {
+        "first_difference_at": one.step,
+        "first_difference": abs(x - y),
+        "beyond_rounding_from": one.unrounded,
+        "beyond_noise_from": one.lasting,
+        "noise": one.noise,
+        "largest_difference": one.largest,
+        "largest_at": one.largest_step,
+        "common_points": one.points,
+    }
+
+
+def where(one: Parting) -> str:
+    """Return a sentence on the first difference."""
+    a, b = one.runs
+    x, y = one.values or (math.nan, math.nan)
+    gap = f", a difference of {num(abs(x - y))}" if math.isfinite(x - y) else ""
+    return f"The losses of {a} and {b} first differ at step {one.step}: {close(one.values)}{gap}."
+
+
+def largest(one: Parting) -> str:
+    """Return the largest difference and its step."""
+    if not math.isfinite(one.largest):
+        return f"one is not finite at step {one.largest_step}"
+    return f"at most {num(one.largest)}, at step {one.largest_step}"
+
+
+def close(values: tuple[float, float] | None) -> str:
+    """Return two values with as many digits as tell them apart, whole numbers whole."""
+    x, y = values or (math.nan, math.nan)
+    if not math.isfinite(x - y):
+        return f"{num(x)} against {num(y)}"
+    if x.is_integer() and y.is_integer() and max(abs(x), abs(y)) < 1e15:
+        return f"{int(x)} against {int(y)}"
+    for digits in range(4, 17):
+        one, other = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if one != other:
+            return f"{one} against {other}"
+    return f"{x!r} against {y!r}"

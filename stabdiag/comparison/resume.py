@@ -1,199 +1,160 @@
-"""A run and its resume: does the second go on where the first one was?"""
+"""A run and its resume: does the second continue where the first one was?"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stabdiag.comparison.kind import span, stride
-from stabdiag.comparison.points import losses
-from stabdiag.comparison.study import Study, finding
-from stabdiag.comparison.words import close, largest, measured
+from stabdiag.comparison.outcomes import RESUME_PARTS
+from stabdiag.comparison.points import close, largest, losses, measured
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.text import num, plural
-from stabdiag.stats.jump import Jump, jump_up
+from stabdiag.stats.levels import jump_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.model.comparison import Parting, Run
+    from stabdiag.model.comparison import Comparison, Parting, Run
     from stabdiag.model.findings import Finding, Scalar
 
-_THEN = (
-    Action(
-        ActionKind.RESTORE_STATE,
-        "Save and load weights, optimizer, schedule, loss scaler and the place in the data "
-        "together.",
-    ),
-    Action(
-        ActionKind.RERUN,
-        "Test the way back before it is needed: resume from a checkpoint twice, and compare.",
-    ),
-    Action(
-        ActionKind.ADD_WARMUP,
-        "If the optimizer's state is lost for good, warm the learning rate up again.",
-    ),
-)
 
-
-def resume_parts(study: Study) -> Iterator[Finding]:
-    """Find a resume after which losses or learning rate do not go on as they were."""
-    for run in study.others:
-        one, other = sorted((study.reference, run), key=span)
-        found = study.partings[run.label]
-        rate = found.get("lr")
+def resume_parts(comparison: Comparison) -> Iterator[Finding]:
+    """Find the first resume after which losses or learning rate do not continue as they were."""
+    for run in comparison.others:
+        one, other = sorted((comparison.against, run), key=span)
+        found = comparison.of(run.label)
+        rate, loss = found.get("lr"), found.get("loss")
         if rate is not None and rate.unrounded is not None:
-            yield _rate(one, other, rate)
-        elif _rate_ratio(study, one, other) is not None:
-            yield _rate_jump(one, other)
-        elif (loss := found.get("loss")) is not None and loss.unrounded is not None:
-            yield _parted(one, other, loss, study.limits.compare.noise_sigma)
-        elif (jump := _jump(study, one, other)) is not None:
-            yield _jumped(one, other, jump)
+            change: Finding | None = _rate(one, other, rate)
         else:
-            continue
-        return
+            change = _rate_jump(comparison, one, other)
+        if change is None and loss is not None and loss.unrounded is not None:
+            change = _parted(one, other, loss, comparison.limits.compare.noise_sigma)
+        change = change or _jumped(comparison, one, other)
+        if change is not None:
+            yield change
+            return
 
 
 def _rate(one: Run, other: Run, rate: Parting) -> Finding:
-    return finding(
-        "resume-parts",
-        because=f"{other.label} goes on from {one.label} at step {span(other)[0]}, and at step "
-        f"{rate.unrounded} the learning rate is another one: {close(rate.unrounded_values)}.",
-        first=Action(
+    start = span(other)[0]
+    return RESUME_PARTS.found(
+        f"{other.label} continues {one.label} at step {start}. At step {rate.unrounded} its "
+        f"learning rate differs: {close(rate.unrounded_values)}.",
+        Action(
             ActionKind.FIX_SCHEDULE,
-            "Save and load the state of the schedule with the checkpoint, and give it the number "
-            f"of the last step ({span(other)[0]}).",
+            "Save and load the schedule's state with the checkpoint, and give it the last step "
+            f"({start}).",
         ),
-        then=_THEN,
         step=rate.unrounded,
         measured={"role": "lr", **measured(rate)},
     )
 
 
-def _rate_ratio(study: Study, one: Run, other: Run) -> float | None:
-    """Return by what factor the learning rate changes where no step is logged by both runs."""
+def _rate_jump(comparison: Comparison, one: Run, other: Run) -> Finding | None:
+    """Return the change of the learning rate where no step is logged by both runs, if too large."""
     if len(losses(one.history, other.history)):
         return None
-    old = one.history.finite("lr").until(span(other)[0]).values
-    new = other.history.finite("lr").values
-    if len(old) < 2 or not len(new) or old[-1] <= 0 or new[0] <= 0:
+    start, limit = span(other)[0], comparison.limits.resume.lr_ratio
+    before = one.history.finite("lr").until(start).values
+    after = other.history.finite("lr").values
+    if len(before) < 2 or not len(after) or before[-1] <= 0 or after[0] <= 0:
         return None
-    ratio = float(new[0] / old[-1])
-    limit = study.limits.resume.lr_ratio
-    return ratio if ratio > limit or ratio < 1 / limit else None
-
-
-def _rate_jump(one: Run, other: Run) -> Finding:
-    old = float(one.history.finite("lr").values[-1])
-    new = float(other.history.finite("lr").values[0])
-    return finding(
-        "resume-parts",
-        because=f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}; "
-        f"{other.label} begins at step {span(other)[0]} with {num(new)}.",
-        first=Action(
-            ActionKind.FIX_SCHEDULE, "Save and load the state of the schedule with the checkpoint."
-        ),
-        then=_THEN,
-        step=span(other)[0],
+    if 1 / limit <= after[0] / before[-1] <= limit:
+        return None
+    old, new = float(before[-1]), float(after[0])
+    return RESUME_PARTS.found(
+        f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}. "
+        f"{other.label} begins at step {start} with {num(new)}.",
+        Action(ActionKind.FIX_SCHEDULE, "Save and load the schedule's state with the checkpoint."),
+        step=start,
         measured={"role": "lr", "before": old, "after": new},
     )
 
 
 def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     start, noise = span(other)[0], loss.noise or 0.0
-    # The same batches and weights make the same losses: here one that leaves the noise is enough.
+    # The same batches and weights make the same losses: one that leaves the noise is enough.
     quiet = loss.largest <= sigmas * noise
-    extent = (
-        f"they differ by {largest(loss)}; that is {'no more' if quiet else 'more'} than the noise "
-        f"of the loss ({num(noise)})"
-    )
-    because = (
-        f"{other.label} goes on from {one.label} at step {start}. Of the {loss.points} losses that "
-        f"both logged the first that differ are those of step {loss.unrounded}: "
-        f"{close(loss.unrounded_values)}; {extent}. "
-    )
     if loss.unrounded is not None and loss.unrounded > start:
-        because += (
-            "The first loss after the resume is the same: the weights came back, and the batch. "
-            "What an update needs besides did not: the optimizer's moments, the scaler, or random "
-            "numbers."
+        cause = (
+            "The first loss after the resume is the same, so weights and batch came back. What an "
+            "update also needs did not: optimizer state, scaler or random state."
         )
         first = Action(
             ActionKind.RESTORE_STATE,
-            f"Check that the checkpoint of step {start} holds the optimizer's state, and that it "
-            "is loaded before the first step.",
+            f"Check that the checkpoint of step {start} holds the optimizer state, and that it is "
+            "loaded before the first step.",
             checkpoint=start,
         )
     else:
-        because += "Already the first loss is another one: other weights, or another batch."
+        cause = "The first loss differs already: different weights, or a different batch."
         first = Action(
             ActionKind.RESTORE_STATE,
-            f"Compare the batch of step {start} in both runs: if it is another one, save the place "
-            "in the data; if it is the same, the weights are not.",
+            f"Compare the batch of step {start} in both runs: if it differs, save the data "
+            "position; if not, the weights differ.",
             also=(ActionKind.INSPECT_DATA,),
             step=start,
         )
-    return finding(
-        "resume-parts",
-        because=because,
-        first=first,
-        then=_THEN,
+    return RESUME_PARTS.found(
+        f"{other.label} continues {one.label} at step {start}. Of {loss.points} common losses the "
+        f"first to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
+        f"difference ({largest(loss)}) is {'within' if quiet else 'above'} the noise of the loss "
+        f"({num(noise)}). {cause}",
+        first,
         step=loss.unrounded,
         severity=Severity.NOTE if quiet else None,
         measured={"role": "loss", "resumed_at": start, **measured(loss)},
     )
 
 
-def _jump(study: Study, one: Run, other: Run) -> Jump | None:
+def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
     """Return the jump of the loss's level from the first run to the second, if it is one."""
-    limits, start = study.limits.resume, span(other)[0]
-    return jump_up(
+    limits, start = comparison.limits.resume, span(other)[0]
+    jump = jump_up(
         one.history.finite("loss").until(start - 1).values,
         other.history.finite("loss").values,
         limits.points,
         sigmas=limits.jump_sigma,
-        least_share=study.limits.spike.min_rise,
+        least_share=comparison.limits.spike.min_rise,
     )
-
-
-def _jumped(one: Run, other: Run, jump: Jump) -> Finding:
-    start = span(other)[0]
-    return finding(
-        "resume-parts",
-        because=f"{other.label} goes on from {one.label} at step {start}, and the loss goes from "
-        f"{num(jump.old)} to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
-        first=Action(
+    if jump is None:
+        return None
+    return RESUME_PARTS.found(
+        f"{other.label} continues {one.label} at step {start}. The loss jumps from {num(jump.old)} "
+        f"to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
+        Action(
             ActionKind.RESTORE_STATE,
-            f"Check that the checkpoint of step {start} holds the optimizer's state (Adam's "
-            "moments), the schedule and the scaler, and that all are loaded.",
+            f"Check that the checkpoint of step {start} holds optimizer state (Adam's moments), "
+            "schedule and scaler, and that all are loaded.",
             checkpoint=start,
         ),
-        then=_THEN,
         step=start,
         measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
     )
 
 
-def gap_note(study: Study) -> tuple[str, ...]:
+def gap_note(comparison: Comparison) -> tuple[str, ...]:
     """Return a note where steps are missing between the two runs."""
-    one, other = sorted(study.runs, key=span)[:2]
-    last, start = span(one)[1], span(other)[0]
-    usual = stride(one)
-    if start - last <= study.limits.resume.gap_ratio * usual:
+    one, other = sorted(comparison.runs, key=span)[:2]
+    last, start, usual = span(one)[1], span(other)[0], stride(one)
+    if start - last <= comparison.limits.resume.gap_ratio * usual:
         return ()
     missing = plural(int(start - last - usual), "step")
     return (f"{missing} between {last} and {start} are in neither log",)
 
 
-def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
-    """Return what is to be said of a resume that goes on well."""
-    one, other = sorted(study.runs, key=span)[:2]
-    shared = len(losses(one.history, other.history))
-    head = f"{other.label} goes on from {one.label} at step {span(other)[0]}"
+def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
+    """Return what to say of a resume that continues well, and its numbers."""
+    one, other = sorted(comparison.runs, key=span)[:2]
+    shared, start = len(losses(one.history, other.history)), span(other)[0]
     if shared:
-        told = f"{head}; the {plural(shared, 'loss', 'losses')} that both logged are the same"
+        told = f"their {plural(shared, 'common loss is', 'common losses are')} the same"
     else:
-        told = f"{head} with no step in common, at the same level of the loss"
+        told = "they share no step, and the loss stays at its level"
     rates = "lr" in one.history.series and "lr" in other.history.series
-    rate = ", and the learning rate goes on" if rates else ""
-    return f"{told}{rate}.", {"resumed_at": span(other)[0], "common_points": shared}
+    rate = ", and the learning rate continues" if rates else ""
+    return (
+        f"{other.label} continues {one.label} at step {start}: {told}{rate}.",
+        {"resumed_at": start, "common_points": shared},
+    )

@@ -2,88 +2,123 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.comparison.ends import farthest, spread_of
+from stabdiag.comparison.kind import span
+from stabdiag.comparison.outcomes import SEED_VARIANCE
 from stabdiag.comparison.settings import joined
-from stabdiag.comparison.study import Study, finding
+from stabdiag.model.comparison import Level
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num
+from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from stabdiag.comparison.ends import Ends
-    from stabdiag.model.comparison import Level
+    from stabdiag.model.comparison import Comparison, Run
     from stabdiag.model.findings import Finding, Scalar
-    from stabdiag.stats.means import Spread
+    from stabdiag.model.limits.checks import CompareLimits
 
-# The ends of so many seeds are told one by one.
-_LISTED = 3
+# A mean at the end takes so many losses at least; one at the beginning is of so many.
+_FEWEST: Final = 5
+_FIRST: Final = 3
 
+# So many seeds are listed one by one.
+_LISTED: Final = 3
 
-_THEN = (
-    Action(
-        ActionKind.RERUN,
-        "Fix the seeds and look whether the same seed does it again: then it is the start or the "
-        "order of the data, else a race.",
-    ),
-    Action(
-        ActionKind.CHECK_RANKS,
-        "Check that all runs accumulate gradients over the same number of batches, and that the "
-        "loader and the ranks follow the seed.",
-    ),
-    Action(
-        ActionKind.LOWER_LR,
-        "Lower the peak learning rate or warm up longer: near the edge of what a network stands, "
-        "the seed decides.",
-        also=(ActionKind.ADD_WARMUP,),
-        setting="peak_lr",
-    ),
-    Action(
-        ActionKind.CLIP_GRADIENTS,
-        "Clip the gradient's norm.",
-    ),
-    Action(
-        ActionKind.RERUN,
-        "Report the median and the range over seeds, not the best one.",
-    ),
-)
+# Below this, a p-value is rounding error.
+_LEAST_P: Final = 1e-16
 
 
-def seed_variance(study: Study) -> Iterator[Finding]:
-    """Find seeds that end elsewhere than the others, by more than noise and by enough to matter."""
-    found, limits = study.ends, study.limits.compare
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """Where runs end: their levels up to a step, and the labels of those lost before it.
+
+    ``descent`` is how far the loss usually came down.
+    """
+
+    levels: tuple[Level, ...]
+    lost: tuple[str, ...]
+    until: int
+    descent: float
+
+    @property
+    def noise(self) -> float:
+        """The usual deviation of a single loss at the end."""
+        return median(np.array([level.noise for level in self.levels]))
+
+    @property
+    def error(self) -> float:
+        """The usual error of a mean at the end."""
+        return median(np.array([level.error for level in self.levels]))
+
+    @property
+    def spread(self) -> Spread:
+        """How far the ends of at least two runs lie apart."""
+        return spread(
+            np.array([level.value for level in self.levels]),
+            np.array([level.error for level in self.levels]),
+        )
+
+    @property
+    def farthest(self) -> tuple[Level, float]:
+        """The run that ends farthest from the median of the others, and how far, with sign."""
+        values = np.array([level.value for level in self.levels])
+        offs = [float(values[i]) - median(np.delete(values, i)) for i in range(len(values))]
+        at = max(range(len(offs)), key=lambda i: (abs(offs[i]), offs[i]))
+        return self.levels[at], offs[at]
+
+
+def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
+    """Return where runs end, over the last part of the steps that all of them have.
+
+    A run whose losses are not finite there is lost: it has no level.
+    """
+    first, until = max(span(run)[0] for run in runs), min(span(run)[1] for run in runs)
+    begin = until - round(limits.final_share * (until - first))
+    levels, lost, descents = [], [], []
+    for run in runs:
+        loss = run.history.series["loss"]
+        last = loss.between(begin, until)
+        if len(last) < _FEWEST:  # sparse logs
+            last = loss.between(first, until)
+            last = last.between(int(last.steps[-min(_FEWEST, len(last))]), until)
+        finite = last.finite().values
+        if 2 * len(finite) < len(last):
+            lost.append(run.label)
+        elif len(finite) >= _FEWEST:
+            mean = mean_and_error(finite)
+            levels.append(
+                Level(run=run.label, value=mean.value, error=mean.error, noise=mean.deviation)
+            )
+            descents.append(float(loss.finite().values[:_FIRST].mean()) - mean.value)
+    descent = max(median(np.array(descents)), 0.0) if descents else 0.0
+    return Ends(levels=tuple(levels), lost=tuple(lost), until=until, descent=descent)
+
+
+def seed_variance(comparison: Comparison) -> Iterator[Finding]:
+    """Find seeds that end away from the others, by more than noise and by enough to matter."""
+    limits = comparison.limits.compare
+    found = ends(comparison.runs, limits)
     if found.lost:
-        yield _lost(study, found)
+        yield _lost(comparison, found)
         return
     if len(found.levels) < 2:
         return
-    between = spread_of(found)
-    odd, off = farthest(found)
-    matters = max(limits.seed_share * found.descent, _noise_within(found))
+    between, (odd, off) = found.spread, found.farthest
+    matters = max(limits.seed_share * found.descent, found.noise)
     if between.p_value > limits.seed_significance or abs(off) <= matters:
         return
-    count = len(found.levels)
-    run = study.run(odd.run)
-    yield finding(
-        "seed-variance",
-        because=f"{_told(found)} {_standing(found, odd, off)} {_noise(found, between)} "
-        f"{_what_n_shows(count, between)}",
-        first=Action(
-            ActionKind.SEE_FINDING,
-            f"Run stabdiag diagnose {run.name} for the run that stands out, and look for where it "
-            "left the others.",
-        )
-        if count > 2
-        else Action(
-            ActionKind.RERUN,
-            "Run a third seed, better five: of two that differ, neither is the usual one.",
-        ),
-        then=_THEN,
+    odds = f"p = {between.p_value:.1g}" if between.p_value >= _LEAST_P else f"p < {_LEAST_P:g}"
+    yield SEED_VARIANCE.found(
+        f"{_told(found)} {_standing(found, odd, off)} Noise within a run makes each mean uncertain "
+        f"by {num(found.error)}, which does not explain the spread ({odds}). "
+        f"{_what_n_shows(len(found.levels), between)}",
+        _first(comparison, odd),
         measured={
             **_measured(found, between),
             "farthest_off": off,
@@ -93,20 +128,40 @@ def seed_variance(study: Study) -> Iterator[Finding]:
     )
 
 
-def _lost(study: Study, found: Ends) -> Finding:
+def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
+    """Return what to say of seeds that end alike, and its numbers."""
+    found = ends(comparison.runs, comparison.limits.compare)
+    if len(found.levels) < 2:
+        return "The seeds have too few losses at the end to compare.", {}
+    between = found.spread
+    told = f"{_told(found)} {_what_n_shows(len(found.levels), between)}"
+    return told, _measured(found, between)
+
+
+def _lost(comparison: Comparison, found: Ends) -> Finding:
     rest = [level.run for level in found.levels]
     alone = f"; {joined(rest)} ended finite" if rest else ""
-    first = study.run(found.lost[0])
-    return finding(
-        "seed-variance",
-        because=f"Of {len(study.runs)} seeds {joined(found.lost)} ended with a loss that is not "
-        f"finite{alone}.",
-        first=Action(
+    return SEED_VARIANCE.found(
+        f"Of {len(comparison.runs)} seeds, {joined(found.lost)} ended with a non-finite loss"
+        f"{alone}.",
+        Action(
             ActionKind.SEE_FINDING,
-            f"Run stabdiag diagnose {first.name} to see when it was lost, and by what.",
+            f"Run stabdiag diagnose {comparison.run(found.lost[0]).name} to see when and why.",
         ),
-        then=_THEN,
-        measured={"seeds": len(study.runs), "lost": len(found.lost)},
+        measured={"seeds": len(comparison.runs), "lost": len(found.lost)},
+    )
+
+
+def _first(comparison: Comparison, odd: Level) -> Action:
+    if len(comparison.runs) == 2:
+        return Action(
+            ActionKind.RERUN,
+            "Run a third seed, better five: of two that differ, neither is the usual one.",
+        )
+    return Action(
+        ActionKind.SEE_FINDING,
+        f"Run stabdiag diagnose {comparison.run(odd.run).name}, the outlier, and find where it "
+        "left the others.",
     )
 
 
@@ -117,64 +172,37 @@ def _told(found: Ends) -> str:
         told = f"between {num(low.value)} ({low.run}) and {num(high.value)} ({high.run})"
     else:
         told = f"at {joined([f'{num(level.value)} ({level.run})' for level in ordered])}"
-    return f"Up to step {found.until} the {len(ordered)} seeds end {told}."
+    return f"The {len(ordered)} seeds end {told}, measured up to step {found.until}."
 
 
 def _standing(found: Ends, odd: Level, off: float) -> str:
+    share = "and none of them learned"
+    if found.descent:
+        share = f"{abs(off) / found.descent:.0%} of the loss's descent"
     if len(found.levels) == 2:
-        return f"They differ by {num(abs(off))}, {_share(off, found)}."
+        return f"They differ by {num(abs(off))}, {share}."
     where = "above" if off > 0 else "below"
-    return f"{odd.run} lies {num(abs(off))} {where} the median of the others, {_share(off, found)}."
-
-
-def _share(off: float, found: Ends) -> str:
-    if not found.descent:
-        return "and none of them learned"
-    return f"{abs(off) / found.descent:.0%} of the way that the loss came down"
-
-
-def _noise(found: Ends, between: Spread) -> str:
-    error = median(np.array([level.error for level in found.levels]))
-    odds = f"with p = {between.p_value:.1g}" if between.p_value >= 1e-16 else "with p below 1e-16"
-    return (
-        f"The noise within a run makes such a mean uncertain by {num(error)}, and explains the "
-        f"spread {odds}."
-    )
+    return f"{odd.run} lies {num(abs(off))} {where} the median of the others, {share}."
 
 
 def _what_n_shows(count: int, between: Spread) -> str:
     """Return what this many seeds show of the spread between seeds, and what they cannot."""
+    low, high = num(between.low), num(between.high)
     if count == 2:
         return (
-            "Two seeds tell that these two differ or not, but hardly how much seeds differ: their "
-            f"standard deviation of {num(between.deviation)} could be anything from "
-            f"{num(between.low)} to {num(between.high)} (95%)."
+            "Two seeds hardly show how much seeds vary: their standard deviation of "
+            f"{num(between.deviation)} could be {low} to {high} (95%)."
         )
     return (
-        f"The standard deviation between the {count} seeds is {num(between.deviation)}; of seeds "
-        f"at large it lies between {num(between.low)} and {num(between.high)} (95%)."
+        f"The standard deviation over {count} seeds is {num(between.deviation)}; over seeds in "
+        f"general it is {low} to {high} (95%)."
     )
-
-
-def healthy_words(study: Study) -> tuple[str, dict[str, Scalar]]:
-    """Return what is to be said of seeds that end alike, and its numbers."""
-    found = study.ends
-    if len(found.levels) < 2:
-        return "The seeds have too few losses at the end to compare.", {}
-    between = spread_of(found)
-    count = len(found.levels)
-    return f"{_told(found)} {_what_n_shows(count, between)}", _measured(found, between)
 
 
 def _measured(found: Ends, between: Spread) -> dict[str, Scalar]:
     return {
         "seeds": len(found.levels),
         "deviation_between_seeds": between.deviation,
-        "noise_within_a_run": _noise_within(found),
+        "noise_within_a_run": found.noise,
         "p_value": between.p_value,
     }
-
-
-def _noise_within(found: Ends) -> float:
-    """Return the usual deviation of a single loss at the end of a run."""
-    return median(np.array([level.noise for level in found.levels]))

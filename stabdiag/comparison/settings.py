@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.comparison.outcomes import CONFIG_DIFFERS
+from stabdiag.comparison.points import close, first_unrounded, measured, where
 from stabdiag.model.comparison import Bearing, Difference, Kind, Run
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.spelling import plain
-from stabdiag.model.manifest.values import number
+from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.manifest.keys import KEYS, number, plain
 from stabdiag.model.text import clipped, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from stabdiag.model.findings import Scalar
+    from stabdiag.model.comparison import Comparison, Parting
+    from stabdiag.model.findings import Finding, Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
-# the last words of the key, so that "hostname" is one and "learning_rate" is not.
+# the last words of the key: "hostname" is one, and "learning_rate" is not.
 _IDLE: Final = re.compile(
     r"(^|_)(run_?name|exp(eriment)?_?name|uuid|tags?|notes?|group|project|entity|user"
     r"|(out|output|save|log|logging|logger|work|run|result|results|tb|tensorboard|wandb|ckpt"
@@ -28,20 +30,20 @@ _IDLE: Final = re.compile(
     r"|checkpoint_every|checkpoints_kept|save_total_limit|wandb\w*|version_dir|push_to_hub)$"
 )
 
-# A name or a number in some list tells nothing, unless it is that of a model or of data.
+# A name or a number explains nothing unless it is that of a model or of data.
 _LABEL: Final = re.compile(r"(^|_)(name|id)$")
 
-# Where a run began: from nothing, or from what another one left.
+# What a run starts from: nothing, or another run's checkpoint.
 _BEGINS: Final = re.compile(
     r"(^|_)(load|resume\w*|ckpt_path|restore\w*|init_from\w*|pretrained\w*|checkpoint_to_load)$"
 )
 
-# What every process of a job has of its own.
+# What each process of a job has of its own.
 _OF_A_RANK: Final = re.compile(
     r"(^|_)(rank|local_rank|global_rank|node_rank|process_index|process_rank|dist_rank)$"
 )
 
-# How often is evaluated matters to a run only if it draws random numbers.
+# How often a run evaluates matters only if evaluation draws random numbers.
 _EVALUATION: Final = re.compile(r"(^|_)eval(uation)?(_|$)")
 
 _CAUSES: Final = re.compile(
@@ -56,16 +58,25 @@ _SECRET: Final = re.compile(
     r"(^|_)((api|access|private|secret|wandb)_?key|secret|password|passwd|credentials?"
     r"|((hf|hub|auth|access|api|bearer)_)?token|auth)$"
 )
-HIDDEN: Final = "(not shown)"
+
+# So many settings are named in a sentence.
+_SHOWN: Final = 5
+
+
+def settings(run: Run) -> dict[str, object]:
+    """Return what is known of a run's configuration, by the names of fields and of other keys."""
+    fields = {key.name: getattr(run.manifest, key.name) for key in KEYS}
+    known = {name: value for name, value in fields.items() if value is not None}
+    others = {**run.manifest.also, **run.manifest.unknown}
+    return known | {str(key): value for key, value in others.items()}
 
 
 def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
     """Return the settings that differ, those that can explain something first.
 
-    Runs of whose configuration nothing is known tell of no difference.
+    Runs whose configuration is not known differ in nothing.
     """
-    told = {run.label: settings(run) for run in runs}
-    known = {label: values for label, values in told.items() if values}
+    known = {run.label: values for run in runs if (values := settings(run))}
     if len(known) < 2:
         return ()
     found = []
@@ -78,17 +89,43 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
     return tuple(sorted(found, key=lambda one: order.index(one.bearing)))
 
 
-def settings(run: Run) -> dict[str, object]:
-    """Return what is known of a run's configuration, by the names of fields and of other keys."""
-    fields = {key.name: getattr(run.manifest, key.name) for key in KEYS}
-    known = {name: value for name, value in fields.items() if value is not None}
-    others = {**run.manifest.also, **run.manifest.unknown}
-    return known | {str(key): value for key, value in others.items()}
-
-
 def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Return the differences that explain something, or of which it cannot be ruled out."""
+    """Return the differences that explain something, or may."""
     return tuple(one for one in found if one.bearing in (Bearing.EXPLAINS, Bearing.MAY))
+
+
+def is_secret(key: str) -> bool:
+    """Tell by its name whether a setting's value must not be shown."""
+    return _SECRET.search(plain(key)) is not None
+
+
+def joined(words: Sequence[str]) -> str:
+    """Return words as an enumeration: ``A, B and C``; of many the first and their number."""
+    if len(words) > _SHOWN + 1:
+        return f"{', '.join(words[:_SHOWN])} and {len(words) - _SHOWN} more"
+    return listed(words)
+
+
+def config_differs(comparison: Comparison) -> Iterator[Finding]:
+    """Find settings, or a learning rate in the log, that differ where they should not."""
+    causes = explaining(comparison.differences)
+    # After a resume the learning rate has a finding of its own.
+    rates = [] if comparison.kind is Kind.RESUME else comparison.unrounded("lr")
+    if not causes and not rates:
+        return
+    losses = comparison.parted("loss")
+    parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
+    harmless = not losses and comparison.kind is Kind.RERUNS
+    step = first_unrounded(rates)
+    if step is None:
+        step = min((one.step or 0 for one in losses), default=None)
+    yield CONFIG_DIFFERS.found(
+        " ".join(filter(None, parts)),
+        _first(causes, rates),
+        step=step,
+        measured={**_values(causes), **(measured(losses[0]) if losses else {})},
+        severity=Severity.NOTE if harmless else None,
+    )
 
 
 def _bearing(key: str, kind: Kind) -> Bearing:
@@ -115,35 +152,82 @@ def _shown(key: str, value: object) -> Scalar:
     if value is None:
         return None
     if is_secret(key):
-        return HIDDEN
+        return "(not shown)"
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def is_secret(key: str) -> bool:
-    """Tell whether the value of a setting is nothing to be passed on, by its name."""
-    return _SECRET.search(plain(key)) is not None
+def _manifests(causes: tuple[Difference, ...]) -> str:
+    if not causes:
+        return ""
+    shown = "; ".join(map(_in_words, causes[:_SHOWN]))
+    more = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
+    unsure = all(one.bearing is Bearing.MAY for one in causes)
+    tail = ". Whether this matters is unclear from the names" if unsure else ""
+    return f"The manifests differ: {shown}{more}{tail}."
 
 
-def in_words(difference: Difference) -> str:
+def _in_words(difference: Difference) -> str:
     """Return a setting with its values: ``peak_lr is 0.003 in A and B, 0.001 in C``."""
     by_value: dict[object, list[str]] = {}
     for label, value in difference.values.items():
         by_value.setdefault(_same(value), []).append(label)
-    values: Mapping[object, Scalar] = {_same(value): value for value in difference.values.values()}
-    parts = [f"{_value(values[key])} in {joined(labels)}" for key, labels in by_value.items()]
+    parts = [
+        f"{_value(difference.values[labels[0]])} in {joined(labels)}"
+        for labels in by_value.values()
+    ]
     return f"{difference.key} is {', '.join(parts)}"
 
 
 def _value(value: Scalar) -> str:
     if value is None:
-        return "not told"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return clipped(str(value), 60)
+        return "not recorded"
+    return f"{value:.6g}" if isinstance(value, float) else clipped(str(value), 60)
 
 
-def joined(words: Sequence[str]) -> str:
-    """Return words as an enumeration: ``A, B and C``; of many the first ones and their number."""
-    if len(words) > 6:
-        return f"{', '.join(words[:5])} and {len(words) - 5} more"
-    return listed(words)
+def _rates(rates: list[Parting]) -> str:
+    if not rates:
+        return ""
+    one = min(rates, key=lambda rate: rate.unrounded or 0)
+    a, b = one.runs
+    return (
+        f"The logged learning rates of {a} and {b} part at step {one.unrounded}: "
+        f"{close(one.unrounded_values)}."
+    )
+
+
+def _effect(comparison: Comparison, rates: list[Parting]) -> str:
+    losses = comparison.parted("loss")
+    if not losses:
+        return "The losses are identical: it had no effect."
+    if comparison.kind is not Kind.RERUNS:
+        return ""
+    first = min(losses, key=lambda one: one.step or 0)
+    parts = [where(first)]
+    rate = first_unrounded(rates)
+    if rate is not None and rate < (first.unrounded or 0):
+        parts.append("The learning rate parts before the loss does: it is the cause.")
+    batches = min((one.step or 0 for one in comparison.parted("batch_id")), default=None)
+    if batches is not None:
+        parts.append(f"The batches differ from step {batches} on.")
+    return " ".join(parts)
+
+
+def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:
+    if causes:
+        keys = ", ".join(one.key for one in causes[:_SHOWN])
+        return Action(ActionKind.RERUN, f"Run again with the same {keys}, and compare.")
+    step = first_unrounded(rates)
+    return Action(
+        ActionKind.FIX_SCHEDULE,
+        "Find what changes the schedule besides the configuration: print the learning rate at "
+        f"step {step} in both runs, and compare their code.",
+        step=step,
+    )
+
+
+def _values(causes: tuple[Difference, ...]) -> dict[str, Scalar]:
+    return {
+        f"{one.key} ({label})": value
+        for one in causes[:_SHOWN]
+        for label, value in list(one.values.items())[:_SHOWN]
+    }

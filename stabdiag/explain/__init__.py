@@ -1,6 +1,6 @@
 """What an outcome, a symptom, a finding of a comparison, a question or a limit means, as Markdown.
 
-The texts are Markdown files beside this module, with fixed headings; ``stabdiag.texts`` reads them.
+The texts are Markdown files beside this module, with fixed headings; ``model.texts`` reads them.
 Limits are explained from their declarations.
 """
 
@@ -10,15 +10,17 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.formats.limits.rows import bounds
-from stabdiag.texts import filled, text
-from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
+from stabdiag.formats.limits import bounds
+from stabdiag.model.edges import QUESTIONS, Question
+from stabdiag.model.leaves import BY_SLUG, OUTCOMES
+from stabdiag.model.texts import filled, text
 
 if TYPE_CHECKING:
     from stabdiag.comparison.outcomes import Outcome as Compared
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
-    from stabdiag.tree.question import Question
+
+_QUESTIONS = {question.id: question for question in QUESTIONS}
 
 # So many names that begin as a word does are told.
 _MOST = 6
@@ -32,7 +34,7 @@ def explain(name: str, limits: Limits) -> str:
     Raises:
         StabdiagError: for a name that is none of these.
     """
-    questions, symptoms, compared = _questions(), _symptoms(), _compared()
+    symptoms, compared = _symptoms(), _compared()
     wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
     if wanted is None:
         raise StabdiagError(
@@ -45,8 +47,8 @@ def explain(name: str, limits: Limits) -> str:
         return _symptom(symptoms[wanted], limits)
     if wanted in compared:
         return _comparison(compared[wanted], limits)
-    if wanted in questions:
-        return _question(questions[wanted], limits)
+    if wanted in _QUESTIONS:
+        return _question(_QUESTIONS[wanted], limits)
     return _limit(next(info for info in limits.items() if info.name == wanted))
 
 
@@ -64,7 +66,7 @@ def contents(limits: Limits) -> str:
         "Outcomes": [(outcome.slug, outcome.title) for outcome in OUTCOMES],
         "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms().values()],
         "Findings of comparisons": [(one.slug, one.title) for one in _compared().values()],
-        "Questions": [(one.id, one.asked(limits)) for one in _questions().values()],
+        "Questions": [(one.id, one.asked(limits)) for one in _QUESTIONS.values()],
     }
     parts = (
         f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in found)
@@ -80,16 +82,9 @@ def names(limits: Limits) -> tuple[str, ...]:
         *BY_SLUG,
         *_symptoms(),
         *_compared(),
-        *_questions(),
+        *_QUESTIONS,
         *(info.name for info in limits.items()),
     )
-
-
-def _questions() -> dict[str, Question]:
-    # Here and not above: the tree imports the statistics, which the texts do without.
-    from stabdiag.tree import QUESTIONS
-
-    return {question.id: question for question in QUESTIONS}
 
 
 def _symptoms() -> dict[str, Symptom]:
@@ -107,7 +102,7 @@ def _compared() -> dict[str, Compared]:
 @cache
 def _asking(limit: str) -> tuple[str, ...]:
     known: dict[str, Question | Symptom | Compared]
-    known = {**_questions(), **_symptoms(), **_compared()}
+    known = {**_QUESTIONS, **_symptoms(), **_compared()}
     return tuple(name for name, one in known.items() if limit in one.limits)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
+from stabdiag.formats import render
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-from stabdiag.thresholds import thresholds
-from stabdiag.tree.outcomes import BY_SLUG
 
 PAGES = {
     "outcomes": "What can be found, worst first within each section of the tree.",
@@ -25,7 +25,7 @@ def page(kind: str) -> str:
     made = f"<!-- Made by `python -m stabdiag.explain {kind}`; edit the texts, not this page. -->"
     head = f"# {kind.capitalize()}\n\n{PAGES[kind]}\n\n{made}\n\n"
     if kind == "limits":
-        return head + thresholds(limits, "markdown")
+        return head + render(limits, "markdown", "limits")
     kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS), "comparisons": set(COMPARED)}
     known = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
     wanted = [name for name in names(limits) if name in known]

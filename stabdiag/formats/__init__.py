@@ -1,82 +1,174 @@
-"""Report → str, one module a format, listed in one explicit table."""
+"""What is written, and in which formats: one explicit table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from stabdiag.model.report import Report
+Kind: TypeAlias = Literal[
+    "report", "postmortem", "comparison", "overview", "sheet", "limits", "logs"
+]
+"""What can be written; a sheet is a list to tick, logs are the formats that can be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writer:
+    """A function that writes one thing in one format, and the options that it takes.
+
+    It is named, not imported: a format costs nothing until it is used.
+    """
+
+    module: str
+    function: str = "render"
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One format: the module whose ``render`` writes it, and the options that it takes.
-
-    The module is named, not imported: a format costs nothing until it is asked for.
-    """
+    """One format: its name, the suffixes of its files, and what can be written in it."""
 
     name: str
-    module: str
-    options: tuple[str, ...] = ()
+    writers: Mapping[Kind, Writer]
+    suffixes: tuple[str, ...] = ()
 
+
+_SCREEN = ("width", "color", "encoding")
 
 FORMATS: tuple[Format, ...] = (
     Format(
         name="terminal",
-        module="stabdiag.formats.terminal",
-        options=("width", "color", "verbose", "encoding"),
+        writers={
+            "report": Writer(module="terminal", options=(*_SCREEN, "verbose")),
+            "comparison": Writer(module="compared.terminal", options=(*_SCREEN, "verbose")),
+            "overview": Writer(
+                module="scans.overview_text", function="terminal_of", options=_SCREEN
+            ),
+            "sheet": Writer(module="lists", function="sheet_page", options=_SCREEN),
+            "limits": Writer(module="terminal.limits", options=_SCREEN),
+            "logs": Writer(module="lists", function="logs_page", options=_SCREEN),
+        },
     ),
-    Format(name="json", module="stabdiag.formats.json", options=("indent",)),
-    Format(name="svg", module="stabdiag.formats.svg", options=("verbose",)),
-    Format(name="lines", module="stabdiag.formats.lines", options=("limits",)),
-    Format(name="markdown", module="stabdiag.formats.markdown", options=("command",)),
-    Format(name="github", module="stabdiag.formats.github"),
-    Format(name="gitlab", module="stabdiag.formats.gitlab"),
-    Format(name="junit", module="stabdiag.formats.junit", options=("fail_on",)),
-    Format(name="sarif", module="stabdiag.formats.sarif"),
-    Format(name="html", module="stabdiag.formats.html", options=("command",)),
+    Format(
+        name="json",
+        suffixes=(".json",),
+        writers={
+            "report": Writer(module="json", options=("indent",)),
+            "comparison": Writer(module="compared.structured"),
+            "overview": Writer(module="scans.overview_data", function="json_of"),
+            "sheet": Writer(module="lists", function="sheet_json"),
+            "limits": Writer(module="limits", function="as_json"),
+            "logs": Writer(module="lists", function="logs_json"),
+        },
+    ),
+    Format(
+        name="csv", writers={"overview": Writer(module="scans.overview_data", function="csv_of")}
+    ),
+    Format(
+        name="toml",
+        suffixes=(".toml",),
+        writers={"limits": Writer(module="limits", function="toml")},
+    ),
+    Format(
+        name="svg",
+        suffixes=(".svg",),
+        writers={"report": Writer(module="terminal", function="svg", options=("verbose",))},
+    ),
+    Format(
+        name="lines",
+        writers={"report": Writer(module="issues", function="lines", options=("limits",))},
+    ),
+    Format(
+        name="markdown",
+        suffixes=(".md", ".markdown"),
+        writers={
+            "report": Writer(module="markdown", options=("command",)),
+            "postmortem": Writer(module="postmortem", function="markdown", options=("detected",)),
+            "comparison": Writer(module="compared.markdown", options=("command",)),
+            "overview": Writer(
+                module="scans.overview_text", function="markdown_of", options=("command",)
+            ),
+            "sheet": Writer(module="lists", function="sheet_markdown"),
+            "limits": Writer(module="limits", function="markdown"),
+            "logs": Writer(module="lists", function="logs_markdown"),
+        },
+    ),
+    Format(
+        name="github",
+        writers={
+            "report": Writer(module="github"),
+            "overview": Writer(module="scans.overview_text", function="github_of"),
+        },
+    ),
+    Format(name="gitlab", writers={"report": Writer(module="issues", function="gitlab")}),
+    Format(
+        name="junit",
+        suffixes=(".xml",),
+        writers={
+            "report": Writer(module="junit", options=("fail_on",)),
+            "overview": Writer(
+                module="scans.overview_data", function="junit_of", options=("fail_on",)
+            ),
+        },
+    ),
+    Format(name="sarif", suffixes=(".sarif",), writers={"report": Writer(module="sarif")}),
+    Format(
+        name="html",
+        suffixes=(".html", ".htm"),
+        writers={
+            "report": Writer(module="html", options=("command",)),
+            "postmortem": Writer(module="postmortem", function="html", options=("detected",)),
+            "overview": Writer(
+                module="scans.overview_page", function="html_of", options=("command",)
+            ),
+        },
+    ),
 )
 
 
-def names(among: tuple[Format, ...] = FORMATS) -> tuple[str, ...]:
-    """Return the names of formats: those of a report, or of another table."""
-    return tuple(entry.name for entry in among)
+def names(kind: Kind = "report") -> tuple[str, ...]:
+    """Return the names of the formats in which something can be written."""
+    return tuple(entry.name for entry in FORMATS if kind in entry.writers)
 
 
-def named(format: str, among: tuple[Format, ...] = FORMATS) -> Format:
-    """Return the format of a name; ``among`` is the table, that of a report by default.
+def by_suffix(suffix: str) -> str | None:
+    """Return the name of the format that files of a suffix have, if there is one."""
+    return next((one.name for one in FORMATS if suffix.lower() in one.suffixes), None)
+
+
+def writer(
+    format: str, kind: Kind = "report"
+) -> tuple[Callable[..., str | Iterable[str]], tuple[str, ...]]:
+    """Load the function that writes something in a format; return it with its options.
 
     Raises:
-        StabdiagError: if there is none.
+        StabdiagError: if it cannot be written in this format.
     """
-    refuse_unknown(format, names(among))
-    return next(entry for entry in among if entry.name == format)
+    refuse_unknown(format, names(kind))
+    chosen = next(entry.writers[kind] for entry in FORMATS if entry.name == format)
+    module = import_module(f"stabdiag.formats.{chosen.module}")
+    write: Callable[..., str | Iterable[str]] = getattr(module, chosen.function)
+    return write, chosen.options
 
 
-def render(report: Report, format: str, **options: object) -> str:
-    """Return the report as text in one format.
+def render(subject: object, format: str, kind: Kind = "report", /, **options: object) -> str:
+    """Return a report, or something of another kind, as text in one format.
 
-    Each format is handed the options that it takes, so that a caller may pass ``width`` without
-    asking first whether the format is a page or a data structure.
+    Each writer gets the options that it takes, so a caller may pass ``width`` without asking
+    whether the format is a page or a data structure.
 
     Raises:
         StabdiagError: for an unknown format, or an option that no format takes.
     """
-    chosen = named(format)
-    known = {option for entry in FORMATS for option in entry.options}
+    write, taken = writer(format, kind)
+    known = {name for one in FORMATS for each in one.writers.values() for name in each.options}
     for option in options:
         if option not in known:
             raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, known)}")
-    return written(report, chosen, options)
-
-
-def written(subject: object, chosen: Format, options: Mapping[str, object]) -> str:
-    """Return a report, or a comparison, in a format, which is handed the options that it takes."""
-    write: Callable[..., str] = import_module(chosen.module).render
-    return write(subject, **{name: options[name] for name in chosen.options if name in options})
+    written = write(subject, **{name: options[name] for name in taken if name in options})
+    return written if isinstance(written, str) else "".join(written)

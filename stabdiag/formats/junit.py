@@ -1,7 +1,7 @@
-"""The report as JUnit XML: a suite for the run, a test for each question that was asked of it.
+"""The report as JUnit XML: a suite for the run, a test for each question.
 
-A question that led to a finding fails, if the finding is one for which the command fails; one that
-could not be answered was skipped. A finding that is below that is told in the output of its test.
+A question that led to a finding fails if the command fails for that finding. A question without
+an answer is skipped. Milder findings are in the output of their test.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import xml.etree.ElementTree as ET
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.measured import changed_limits, pairs
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import changed_limits, pairs, visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict, fails
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def render(report: Report, *, fail_on: str = "error") -> str:
 
 
 def escape(text: str) -> str:
-    """Return log text without characters that XML cannot hold; what it escapes is its writer's."""
+    """Return log text without characters that XML cannot hold; its writer escapes the rest."""
     return visible(text)
 
 
@@ -96,7 +95,7 @@ def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Eleme
 
 
 def _found(finding: Finding, fail_on: str) -> ET.Element:
-    """Return the test of a finding that stands beside the tree: a symptom."""
+    """Return the test of a symptom that was found."""
     case = _case("symptoms", finding.slug)
     return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
 
@@ -110,7 +109,7 @@ def _not_checked(one: NotChecked) -> ET.Element:
 def _with_findings(
     case: ET.Element, findings: list[Finding], fail_on: str, told: list[str]
 ) -> ET.Element:
-    """Make a test fail for what was found, or tell it before the rest where it is not that bad."""
+    """Make a test fail for its findings; milder ones go to the top of its output."""
     for finding in findings:
         headline = finding.headline
         actions = "\n".join(

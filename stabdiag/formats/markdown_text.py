@@ -1,8 +1,8 @@
 """Log text in Markdown: the one place where it is made inert.
 
-Meant for CommonMark as GitHub and GitLab extend it. They make links, mentions and pictures of plain
-text after the Markdown is read, where a backslash no longer helps; there a space of no width parts
-the sign from what follows. Text in a code span is left alone by both, and can be copied as it is.
+Meant for CommonMark as GitHub and GitLab extend it. They turn plain text into links, mentions and
+pictures after the Markdown is read, where a backslash does not help: a zero-width space separates
+such a sign from what follows. Both leave code spans alone.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 GAP = "\u200b"
-"""What parts a sign from what follows: a space of no width."""
+"""What separates a sign from what follows: a zero-width space."""
 
 # What either site turns into something else: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
 # http://, :emoji:, www.example.org and GH-1.

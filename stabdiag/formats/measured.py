@@ -1,8 +1,12 @@
-"""How numbers, and what they measure, are written on a page for people; the JSON has keys."""
+"""Log text, numbers and their names as people read them; the JSON has the keys.
+
+Every format's escape function begins with ``visible``.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,18 +16,22 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
     from stabdiag.model.limits import Limits
 
+# Lines by which a job gives orders to the server that runs it, were they not changed: ``::error::``
+# of GitHub where a line begins, ``##[error]`` and ``##vso[…]`` of Azure anywhere in it.
+ORDERS = re.compile(r"(?<!\S):(?=:[A-Za-z])|#(?=#\w*\[)")
+
 _LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",
-    "bar": "a rise counts from",
+    "bar": "rise threshold",
     "base": "level before",
     "before": "mean before",
     "best": "best level",
     "bound": "recovered below",
     "checkpoint": "checkpoint to reload",
-    "family_limit": "own noise reaches (σ)",
-    "family_size": "losses the noise is from",
-    "first_bad": "first step not finite",
-    "first_series": "first to go NaN or inf",
+    "family_limit": "noise reaches (σ)",
+    "family_size": "losses in the noise estimate",
+    "first_bad": "first non-finite step",
+    "first_series": "first non-finite series",
     "first_step": "at step",
     "grad_ratio": "gradient norm / its mean",
     "grad_surge": "gradient norm / its mean",
@@ -31,36 +39,53 @@ _LABELS: Final[Mapping[str, str]] = {
     "largest_score": "largest deviation (σ)",
     "last": "level at the end",
     "last_good": "last finite step",
-    "later": "overflows after that",
+    "later": "later overflows",
     "lead_steps": "steps ahead of the loss",
     "logged": "losses logged",
     "lr_ratio": "lr after / before",
-    "not_finite": "losses not finite",
+    "not_finite": "non-finite losses",
     "p_value": "p value of the trend",
-    "progress": "fall so far",
+    "progress": "decrease so far",
     "recent_p_value": "p value at the end",
     "rise": "rise above the best",
     "spike_score": "height of the spike (σ)",
     "tested": "losses tested",
-    "turned": "turned at step",
+    "turned": "turns at step",
     "window_points": "points in the window",
 }
 
-# Below this a probability is as good as none, and what a computer makes of it is no number.
+# A smaller probability is rounding noise.
 _NO_CHANCE: Final = 1e-12
 
 # From here on a power of ten is easier to read than all the digits.
 _WHOLE_BELOW: Final = 1e6
 
 
+def visible(text: str) -> str:
+    r"""Write what is not printable, or an order to a server, as Python would: ``\x1b``, ``\n``.
+
+    That is controls, escape sequences, line breaks, marks that turn the direction of writing, lone
+    surrogates, and the first sign of ``::error::`` or ``##[error]``. All that is left stands on one
+    line and can be encoded.
+    """
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else code(c) for c in text)
+    return ORDERS.sub(lambda sign: f"\\x{ord(sign.group()):02x}", text)
+
+
+def code(char: str) -> str:
+    """Return one character as Python writes it in ASCII."""
+    return char.encode("unicode_escape").decode("ascii")
+
+
 def span(values: Floats) -> str:
-    """Write from where to where values go; one number where they are all the same."""
+    """Write the range of values; one number if they are all the same."""
     low, high = (number(float(end), 3) for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
 
 def number(value: Scalar, digits: int = 4) -> str:
-    """Write a measured value as short as it can be told apart, whole numbers whole."""
+    """Write a measured value in a few digits, whole numbers in full."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -85,7 +110,7 @@ def in_words(name: str, measured: Scalar) -> str:
     """Return a measured value in words."""
     if name.endswith("p_value") and isinstance(measured, float) and measured < _NO_CHANCE:
         return f"below {_NO_CHANCE:g}"
-    return "not known" if measured is None else number(measured)
+    return "unknown" if measured is None else number(measured)
 
 
 def pairs(values: Mapping[str, Scalar]) -> str:

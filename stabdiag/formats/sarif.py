@@ -1,20 +1,21 @@
 """The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
 
-What could not be answered or checked is a notification, so that no reader takes it for a pass.
+What could not be answered or checked is a notification: it did not pass.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stabdiag._version import __version__
-from stabdiag.formats.json_text import Json, dumps, escape, mapping
-from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.place import fingerprints, line_of, log_path
-from stabdiag.formats.rules import rule_of
-from stabdiag.formats.visible import visible
+from stabdiag.formats.issues import fingerprints, line_of, log_path
+from stabdiag.formats.json import Json, dumps, escape, mapping
+from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict
+from stabdiag.model.texts import filled, text
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Answer, Finding
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _GITHUB = {"error": "error", "warning": "warning", "note": "recommendation"}
+_SIGNS = re.compile(r"^#+ |\*\*|`", re.MULTILINE)
+_MEANS = re.compile(r"^## What it means\n\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
 
 
 def render(report: Report) -> str:
@@ -129,3 +132,25 @@ def _unanswered(answer: Answer) -> Json:
 
 def _notification(about: str, told: str) -> Json:
     return {"descriptor": {"id": about}, "level": "note", "message": _text(told)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """An outcome or a symptom: its meaning in a paragraph, and all of its text as Markdown."""
+
+    meaning: str
+    markdown: str
+
+    @property
+    def plain(self) -> str:
+        """The text without Markdown's signs."""
+        return _SIGNS.sub("", self.markdown)
+
+
+def rule_of(finding: Finding, limits: Limits) -> Rule:
+    """Return the rule by which something was found, with the limits in force."""
+    kind = "symptoms" if finding.section == "symptom" else "outcomes"
+    markdown = filled(text(kind, finding.slug), limits)
+    means = _MEANS.search(markdown)
+    meaning = _SIGNS.sub("", means.group(1)).replace("\n", " ") if means else finding.title
+    return Rule(meaning=meaning, markdown=markdown)

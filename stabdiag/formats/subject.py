@@ -1,4 +1,4 @@
-"""What a report's plot shows: the series that shows the finding best, around the event."""
+"""The evidence for a diagnosis: what its plot shows, which answers and numbers decided."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.findings import Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.model.findings import Finding
+    from stabdiag.model.findings import Answer, Finding, Scalar
     from stabdiag.model.history import History, Series
     from stabdiag.model.report import Report
 
 _POINTS_AROUND = 200
 
-# What stands below the main curve, on the same steps: the series that convict, or acquit.
-COMPANIONS = {
+# The series below the main curve, on the same steps: they point to the cause or rule it out.
+_COMPANIONS = {
     "nan": ("grad_norm", "loss_scale"),
     "spike": ("grad_norm", "lr"),
     "gradient-overflow": ("grad_norm",),
@@ -26,14 +28,13 @@ COMPANIONS = {
     "divergence-weight-norm": ("weight_norm", "lr"),
 }
 
-
-# What the finding was held against, by its name among the evidence: a line across the plot.
-LEVELS = {"spike": "base", "divergence": "best"}
+# What the loss was compared with, by its name in the evidence: a line across the plot.
+_LEVELS = {"spike": "base", "divergence": "best"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A value that the main curve is to be compared with, and what it is called."""
+    """A named value to compare the main curve with."""
 
     name: str
     value: float
@@ -41,7 +42,7 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plot:
-    """What is drawn: one series, its companions, the steps between which, the event, a level."""
+    """What is drawn: one series, its companions, the first and last step, the event, a level."""
 
     series: Series
     companions: tuple[Series, ...]
@@ -51,8 +52,31 @@ class Plot:
     level: Level | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A step that a chart marks, or all steps up to ``last``; ``kind`` decides how it looks.
+
+    ``level`` is the loss that a recovery had to come below.
+    """
+
+    kind: str
+    step: int
+    label: str
+    last: int | None = None
+    level: float | None = None
+
+
+def whole_loss(report: Report) -> Plot | None:
+    """Return the loss of the whole run with the step of the diagnosis, if there is enough of it."""
+    loss = report.history.get("loss")
+    if loss is None or len(loss.finite()) < 2:
+        return None
+    first, last = int(loss.steps[0]), int(loss.steps[-1])
+    return Plot(series=loss, companions=(), first=first, last=last, event=report.diagnosis.step)
+
+
 def choose(report: Report) -> Plot | None:
-    """Choose what to draw for a report's diagnosis, or None where nothing can be drawn."""
+    """Choose what to draw for a report's diagnosis; None if nothing can be drawn."""
     history, finding = report.history, report.diagnosis
     series = _main(history, finding)
     if series is None:
@@ -72,7 +96,7 @@ def choose(report: Report) -> Plot | None:
 def _level(series: Series, report: Report) -> Level | None:
     if series.role == "loss_scale":
         return Level(name="floor", value=report.limits.precision.scale_floor)
-    name = LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
+    name = _LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
     value = report.diagnosis.evidence.get(name)
     return Level(name=name, value=value) if isinstance(value, float) else None
 
@@ -87,7 +111,7 @@ def _main(history: History, finding: Finding) -> Series | None:
 def _around(series: Series, report: Report) -> tuple[int, int]:
     """Return the steps to show: some hundred points about the event, or all of them.
 
-    A divergence or a plateau is told by the whole run, whose best level is part of the evidence.
+    A divergence or a plateau needs the whole run: its best level is part of the evidence.
     """
     finding, steps = report.diagnosis, series.steps
     if finding.step is None or finding.section not in ("§1", "§2"):
@@ -102,8 +126,8 @@ def _companions(
 ) -> Iterator[Series]:
     # Of many weight norms the one that the finding names is drawn, else the one that moves most.
     named = set(finding.evidence.values())
-    fitting = [key for key in COMPANIONS if finding.slug.startswith(key)]
-    for role in COMPANIONS[max(fitting, key=len)] if fitting else ():
+    fitting = [key for key in _COMPANIONS if finding.slug.startswith(key)]
+    for role in _COMPANIONS[max(fitting, key=len)] if fitting else ():
         parts = [series.between(first, last) for series in history.group(role).values()]
         drawn = [part for part in parts if part.role != main and len(part.finite()) > 1]
         if drawn:
@@ -120,3 +144,29 @@ def _ratio(series: Series) -> float:
     values = np.abs(series.finite().values)
     lowest = float(values.min())
     return float(values.max()) / lowest if lowest > 0 else 0.0
+
+
+def numbers(report: Report) -> dict[str, Scalar]:
+    """Return the finding's numbers, those of the answer that led to it first."""
+    found, deciding = report.diagnosis, decisive(report)
+    last = [a for a in deciding if a.question == found.question]
+    told = found.evidence or {n: v for a in deciding for n, v in a.measured.items()}
+    first = {n: v for a in last for n, v in a.measured.items() if n in told}
+    return {**first, **told}
+
+
+def decisive(report: Report) -> list[Answer]:
+    """Return the answers behind the diagnosis: those of its section that are known.
+
+    A diagnosis without a section, such as healthy, rests on all of them: the list is empty.
+    """
+    found = report.diagnosis
+    if not found.section:
+        return []
+    return [
+        answer
+        for answer in report.tree.answers
+        if answer.asked_of is found.asked_of
+        and answer.verdict is not Verdict.UNKNOWN
+        and (answer.question == found.question or f"§{answer.question[1:2]}" == found.section)
+    ]

@@ -1,4 +1,4 @@
-"""Lists to tick: what each line asks, whether it is so, and what to do where it is not."""
+"""Lists to tick: what each line asks, how it stands, and what to do about it."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ class Tick:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """What a line of a list asks, before it is known how it stands."""
+    """What a line of a list asks."""
 
     slug: str
     title: str
 
     def ticked(self, because: str) -> Tick:
-        """Return the line as one that is ticked."""
+        """Return the line, ticked."""
         return self._at(State.TICKED, because)
 
     def unknown(self, because: str, *do: str) -> Tick:
-        """Return the line as one of which nothing is known."""
+        """Return the line with its state unknown."""
         return self._at(State.UNKNOWN, because, do)
 
     def crossed(self, because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
-        """Return the line as one that is crossed."""
+        """Return the line, crossed."""
         return replace(self._at(State.CROSSED, because, do), severity=severity)
 
     def _at(self, state: State, because: str, do: tuple[str, ...] = ()) -> Tick:
@@ -63,8 +63,8 @@ class Line:
 class TickList:
     """One list.
 
-    ``words`` says what its states are called; ``begin`` is the slug of the line to begin with,
-    where the order counts.
+    ``words`` names its states; ``begin`` is the slug of the line to start with, where the order
+    counts.
     """
 
     title: str
@@ -73,13 +73,13 @@ class TickList:
     begin: str | None = None
 
     def count(self, state: State) -> int:
-        """Return how many lines stand so."""
+        """Return how many lines have this state."""
         return sum(tick.state is state for tick in self.ticks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sheet:
-    """Several lists about one subject, and one sentence over them."""
+    """Several lists about one subject, and a summary."""
 
     name: str
     subject: str

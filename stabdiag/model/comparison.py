@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from stabdiag.model.findings import Finding, Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -27,7 +25,7 @@ class Kind(StrEnum):
 
 
 class Bearing(StrEnum):
-    """Whether a setting that differs can explain that runs part."""
+    """Whether a setting that differs can explain why runs part."""
 
     EXPLAINS = "explains"
     MAY = "may explain"
@@ -37,9 +35,9 @@ class Bearing(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """One of the runs: the label by which sentences call it, its log, what is told of it.
+    """One of the runs: the label that stands for it in sentences, its log, its manifest.
 
-    ``rank`` is its number among the ranks of a job, as its name or its manifest tells it.
+    ``rank`` is its number among the ranks of a job, by its name or its manifest.
     """
 
     label: str
@@ -81,7 +79,7 @@ class Parting:
 class Difference:
     """A setting that differs between the runs: its value by the label of each, and its bearing.
 
-    A run that does not tell the setting has None.
+    A run that does not record the setting has None.
     """
 
     key: str
@@ -103,9 +101,9 @@ class Level:
 class Comparison:
     """What was found of several runs.
 
-    ``diagnosis`` is the first of ``findings``, the worst. ``why`` says on what grounds the runs are
-    taken for what they are; ``common`` counts the losses of the first run and the one with which it
-    shares fewest. ``reference`` labels the run that the others are held against. ``partings`` has
+    ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
+    kind; ``common`` counts the losses of the first run and the one with which it
+    shares fewest. ``reference`` labels the run that the others are compared with. ``partings`` has
     one entry for each role and each other run, ``levels`` one for each run whose end was compared.
     """
 
@@ -114,10 +112,10 @@ class Comparison:
     runs: tuple[Run, ...]
     reference: str
     common: int
-    findings: tuple[Finding, ...]
     partings: tuple[Parting, ...]
     differences: tuple[Difference, ...]
     limits: Limits
+    findings: tuple[Finding, ...] = ()
     levels: tuple[Level, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -131,18 +129,28 @@ class Comparison:
         """All findings but the diagnosis."""
         return self.findings[1:]
 
+    @property
+    def against(self) -> Run:
+        """The run that the others are compared with."""
+        return self.run(self.reference)
+
+    @property
+    def others(self) -> tuple[Run, ...]:
+        """All runs but the reference."""
+        return tuple(run for run in self.runs if run.label != self.reference)
+
     def run(self, label: str) -> Run:
         """Return the run of a label."""
         return next(run for run in self.runs if run.label == label)
 
-    def to_json(self) -> str:
-        """Return the comparison as strict JSON, schema 2."""
-        from stabdiag.formats.compared import render
+    def of(self, label: str) -> dict[str, Parting]:
+        """Return where a run parts from the reference, by role."""
+        return {one.role: one for one in self.partings if one.runs[1] == label}
 
-        return render(self, "json")
+    def parted(self, role: str) -> list[Parting]:
+        """Return where runs differ at all in a role."""
+        return [one for one in self.partings if one.role == role and one.step is not None]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.compared.terminal import ComparisonPage
-
-        yield ComparisonPage(comparison=self, width=options.max_width)
+    def unrounded(self, role: str) -> list[Parting]:
+        """Return where runs differ by more than rounding in a role."""
+        return [one for one in self.partings if one.role == role and one.unrounded is not None]

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
 
-from stabdiag.model.text import in_epochs, uncapitalised
+from stabdiag.model.text import in_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -132,12 +132,11 @@ class Action:
     to do instead. From where to restart is not what is done: a sentence that begins with a reload
     is of the kind of its remedy, and ``checkpoint`` is the step of the checkpoint that it is about,
     0 for the beginning of the run. It is of the kind reload-checkpoint only where whether to go
-    back is all that it says. A sentence that begins with letting the run go on is of that kind.
+    back is all that it says.
 
     ``setting`` is the setting that it changes, by the name of the manifest's field or of the role
     (``peak_lr``, ``grad_clip``, ``lr``); ``from_`` is its value now and ``to`` the new one, as far
-    as they are known; ``step`` is the step that the action is about. ``alone`` is the sentence
-    without its beginning, where that tells to reload or to let the run go on.
+    as they are known; ``step`` is the step that the action is about.
     """
 
     kind: ActionKind
@@ -149,29 +148,15 @@ class Action:
     to: float | str | None = None
     step: int | None = None
     checkpoint: int | None = None
-    alone: str = ""
 
     @property
     def kinds(self) -> tuple[ActionKind, ...]:
         """All that the sentence says to do, first things first."""
         return (self.kind, *self.also)
 
-    def after(self, beginning: str) -> Action:
-        """Return the action after the beginning of a sentence: ``If it happens again,``."""
-        return replace(self, text=f"{beginning} {uncapitalised(self.text)}", alone="")
-
-    def by_itself(self) -> Action:
-        """Return the action without a beginning that tells to reload or to let the run go on."""
-        if not self.alone:
-            return self
-        kinds = self.also if self.kind is ActionKind.KEEP_GOING else self.kinds
-        return replace(
-            self, kind=kinds[0], also=kinds[1:], text=self.alone, checkpoint=None, alone=""
-        )
-
     def in_epochs(self) -> Action:
         """Return the action as told of a log whose steps are epochs."""
-        return replace(self, text=in_epochs(self.text), alone=in_epochs(self.alone))
+        return replace(self, text=in_epochs(self.text))
 
 
 # Kinds that see to the learning rate.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
 
-# So many steps are evaluated where they are epochs: the evaluation of the last may be missing.
+# The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9
 
 
@@ -62,7 +62,7 @@ class Series:
 
 
 class EventKind(StrEnum):
-    """What can happen to a log, or to our reading of it."""
+    """What can happen to a log, or while it is read."""
 
     REWIND = "rewind"
     ATTEMPT = "attempt"
@@ -76,7 +76,7 @@ class EventKind(StrEnum):
 
 
 class EventCode(StrEnum):
-    """What an event says, where the kind leaves that open and something depends on it."""
+    """What an event says, where the program depends on more than its kind."""
 
     EPOCHS_AS_STEPS = "epochs-as-steps"
     NUMBERED = "numbered-by-record"
@@ -96,8 +96,8 @@ class EventCode(StrEnum):
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
-    ``message`` tells it to people; ``code`` and the rest tell it to the program. ``role`` and
-    ``value`` are those of a placeholder, ``said`` the log's own words of a message. ``line`` is the
+    ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value`` are
+    those of a placeholder, ``said`` is the text of a message as the log has it. ``line`` is the
     number of the line, from 1, that the event was read from; ``path`` is its file, where the run is
     in several. ``sound_to`` is how far the attempt before a rewind had come, if its losses from the
     rewind's step on were finite.
@@ -144,7 +144,7 @@ class Source:
     runs_beside: int = 0
 
     def path_at(self, step: int | None) -> str:
-        """Return the file in which a step's record lies; the last one where that is not told."""
+        """Return the file that holds a step's record; the last one where that is not known."""
         if not self.parts:
             return self.name
         holding = [p for p in self.parts if step is not None and p.first <= step <= p.last]
@@ -155,7 +155,7 @@ class Source:
 class History:
     """All series of one run by role, its events, and where it was read from.
 
-    ``config`` is what the log itself tells of the run's configuration, in the log's own words.
+    ``config`` is the run's configuration as the log itself states it.
     ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
     ``unit`` is what a step of the log is called: ``epoch``, if a column of these serves as one.
     """
@@ -194,12 +194,12 @@ class History:
 
     @property
     def messages(self) -> list[Event]:
-        """What the log itself says in words: out of memory, a time-out, a traceback."""
+        """Messages in the log: out of memory, a time-out, a traceback."""
         return [event for event in self.events if event.kind is EventKind.MESSAGE]
 
     @property
     def notes(self) -> list[Event]:
-        """All other events: what was found, assumed or left out while the log was read."""
+        """All other events: what was found, assumed or ignored while the log was read."""
         return [event for event in self.events if event.kind is not EventKind.MESSAGE]
 
     @property
@@ -213,7 +213,7 @@ class History:
 
     @property
     def jobs_began(self) -> list[int]:
-        """The steps at which another job went on: at a resume, or where the counter began anew."""
+        """The steps at which a job took over: at a resume, or where the counter started again."""
         began = (
             event.step
             for event in self.events
@@ -223,7 +223,7 @@ class History:
 
     @cached_property
     def counts_epochs(self) -> bool:
-        """Whether the log's steps are epochs, by what is told or as each of them is evaluated."""
+        """Whether the log's steps are epochs: it says so, or each of them is evaluated."""
         return self.unit == "epoch" or self._evaluates_each
 
     @property
@@ -233,7 +233,7 @@ class History:
 
     @property
     def without_gradient(self) -> bool:
-        """Whether the gradient norm was logged as 0 all along."""
+        """Whether the gradient norm was logged as 0 throughout."""
         return any(
             event.code is EventCode.PLACEHOLDER_DROPPED
             and event.role == "grad_norm"
@@ -243,7 +243,7 @@ class History:
 
     @property
     def _evaluates_each(self) -> bool:
-        """Whether every step was logged and evaluated: nobody does so with an optimizer's steps."""
+        """Whether every step was logged and evaluated: nobody evaluates every optimizer step."""
         loss, held = self.series.get("loss"), self.series.get("eval_loss")
         if loss is None or held is None or len(held) < _EVALUATED * len(loss) or len(loss) < 2:
             return False

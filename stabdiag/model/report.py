@@ -1,17 +1,14 @@
-"""The report: everything that was found out about one run, as data."""
+"""The report on one run, as data."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Severity, open_questions
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from stabdiag.model.findings import Answer, Baseline, Finding
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NotLogged:
-    """A role that the log lacks, and what its absence costs the diagnosis."""
+    """A role that the log lacks, and what that costs the diagnosis."""
 
     role: str
     cost: str
@@ -42,7 +39,7 @@ class NotChecked:
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """The first step up to which a log was enough to be diagnosed, and what was found of it."""
+    """The first step at which the trouble was detectable, and what was found there."""
 
     step: int
     slug: str
@@ -52,8 +49,8 @@ class Detected:
 class Tree:
     """What the decision tree says: its own outcome, and the answers in the order of the walk.
 
-    The outcome is ``healthy`` or ``insufficient-data`` where the tree found nothing, whatever was
-    found beside it. Those answers that are about the lead-up to a NaN come last.
+    The outcome is ``healthy`` or ``insufficient-data`` if the tree found nothing, even if a symptom
+    was found. Answers about the lead-up to a NaN come last.
     """
 
     outcome: Finding
@@ -64,11 +61,10 @@ class Tree:
 class Report:
     """One diagnosis with all that led to it.
 
-    ``findings`` are those of the tree and the symptoms, worst first; of equally bad ones the tree's
-    go first, those of an earlier section before those of a later one. That the tree found nothing
-    is a finding only where nothing else was found. ``not_checked`` names the symptoms that could
-    not be checked, ``clear`` those that were and do not hold. ``baseline`` is what the losses were
-    held against.
+    ``findings`` are those of the tree and the symptoms, worst first. Equally bad ones are in the
+    order of the tree, symptoms last. ``healthy`` is a finding only if nothing else was found.
+    ``not_checked`` names the symptoms that could not be checked, ``clear`` those that do not hold.
+    ``baseline`` is what the losses were compared with.
     """
 
     findings: tuple[Finding, ...]
@@ -96,60 +92,31 @@ class Report:
     def ok(self) -> bool:
         """Whether there is neither an error nor a warning, and NaN, spikes and climbs were tested.
 
-        What is noted may be worth a look all the same.
+        Notes may still be worth a look.
         """
         quiet = self.diagnosis.severity.rank >= Severity.NOTE.rank
         return quiet and not open_questions(self.tree.answers)
 
     @property
     def otherwise(self) -> str:
-        """What the tree says of a run in which it found nothing, and a symptom did; else empty."""
+        """The tree's summary of a run in which only a symptom was found; else empty."""
         outcome = self.tree.outcome
         well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
         return f"Otherwise: {outcome.summary}" if well else ""
 
     @property
     def lacking(self) -> list[str]:
-        """What symptoms could not be checked for lack of, the most wanted first."""
+        """What the symptoms that were not checked need, the most wanted first."""
         return lacking(self.not_checked)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as the JSON object, schema 2."""
-        found: dict[str, Any] = json.loads(self.to_json())
-        return found
-
-    def to_json(self) -> str:
-        """Return the report as strict JSON, schema 2."""
-        from stabdiag.formats import render
-
-        return render(self, "json")
-
     def __repr__(self) -> str:
-        """Tell in one line which report this is; all of its data would fill a screen."""
+        """Name the report in one line; all of its data would fill a screen."""
         found, source = self.diagnosis, self.history.source
         step = "" if found.step is None else f", step {found.step}"
         return f"<Report on {source.name}: {found.severity.value}, {found.slug}{step}>"
 
-    def __str__(self) -> str:
-        """Return the terminal report."""
-        from stabdiag.formats import render
-
-        return render(self, "terminal")
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.terminal import ReportPage
-
-        yield ReportPage(report=self, width=options.max_width)
-
-    def _repr_html_(self) -> str:
-        """Show the report in a notebook."""
-        from stabdiag.formats.html import notebook
-
-        return notebook(self)
-
 
 def lacking(not_checked: tuple[NotChecked, ...]) -> list[str]:
-    """Return what symptoms could not be checked for lack of, the most wanted first."""
+    """Return what the symptoms that were not checked need, the most wanted first."""
     wanted = Counter(role for symptom in not_checked for role in symptom.missing)
     return [role for role, _ in wanted.most_common()]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-# Deviations have a floor, so that a log which stands still has some: beyond this many it shows.
+# Deviations have a floor, for logs that stand still: a score beyond this shows that it was reached.
 _FAR_BEYOND = 1e4
 
 # From here on a power of ten is easier to read than all the digits.
@@ -56,7 +56,7 @@ def num(value: float) -> str:
 
 
 def digits(value: float) -> int:
-    """Return how many digits a number was written with, but for the zeros at either end."""
+    """Return how many digits a number was written with, without zeros at either end."""
     return len(f"{value:.12e}".partition("e")[0].replace(".", "").strip("-0"))
 
 
@@ -66,7 +66,7 @@ def times(ratio: float) -> str:
 
 
 def whole(value: float) -> str:
-    """Return a number that counts or names something: in full where it is a whole one."""
+    """Return a count or identifier: in full where it is a whole number."""
     return str(int(value)) if value.is_integer() else num(value)
 
 
@@ -83,7 +83,7 @@ def sentence(words: str) -> str:
 
 
 def whole_sentence(words: str) -> str:
-    """Return words that another sentence may follow, such as a message of a log."""
+    """Return words with a full stop unless they end a sentence already."""
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 

@@ -6,7 +6,7 @@ A place is a file, standard input, a folder, an archive, a URL, or several of th
 from __future__ import annotations
 
 from stabdiag.places.beside import Beside, beside_file
-from stabdiag.places.found import Asked, Found
+from stabdiag.places.folder import Asked, Found
 from stabdiag.places.read import read_place
 
 __all__ = ["Asked", "Beside", "Found", "beside_file", "read_place"]

@@ -7,21 +7,22 @@ and configurations that training programs write.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ManifestError
-from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.manifest.text import mapping_of
+from stabdiag.places.folder import Found, note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from stabdiag.places.listing import Entry, Place
-    from stabdiag.places.remote import Remote
+    from stabdiag.model.history import Event
+    from stabdiag.places.folder import Entry, Place
+    from stabdiag.readers.columns import Columns
 
 # No configuration is larger.
 _LARGEST: Final = 1 << 20
@@ -55,6 +56,12 @@ class Beside:
     manifest: Manifest = field(default_factory=Manifest)
     events: Sequence[Event] = ()
     files: Sequence[str] = ()
+
+
+def with_beside(columns: Columns, beside: Beside) -> Found:
+    """Return columns with what lies beside them; the events of the place come first."""
+    events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
+    return Found(columns=replace(columns, events=events, files=files), manifest=beside.manifest)
 
 
 def is_manifest(name: str) -> bool:
@@ -99,13 +106,12 @@ def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) ->
     return Beside(manifest=manifest, events=events)
 
 
-def beside_url(remote: Remote) -> Beside:
+def beside_url(url: str, read_beside: Callable[[str, int], bytes | None]) -> Beside:
     """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
-    names = map(PurePosixPath, _written_for(remote.name))
     manifest, _ = _manifest(
-        [names],
-        lambda path: remote.read_beside(str(path), _LARGEST),
-        lambda path: f"{remote.name.rpartition('/')[0]}/{path}",
+        [map(PurePosixPath, _written_for(url))],
+        lambda path: read_beside(str(path), _LARGEST),
+        lambda path: f"{url.rpartition('/')[0]}/{path}",
     )
     # No events: a server may answer with a page of its own, whatever is asked for.
     return Beside(manifest=manifest)
@@ -136,13 +142,11 @@ def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]
     These are the log's own, those above it up to the place's root, and one more where the name of
     the last one is that of a folder in which runs keep their logs.
     """
-    folder = log.parent
-    yield folder
-    while folder not in (root, folder.parent):
-        folder = folder.parent
-        yield folder
-    if _INNER.fullmatch(folder.name):
-        yield folder.parent
+    above = [log.parent, *log.parent.parents]
+    folders = above[: above.index(root) + 1] if root in above else above
+    yield from folders
+    if _INNER.fullmatch(folders[-1].name):
+        yield folders[-1].parent
 
 
 def _manifest(
@@ -158,7 +162,8 @@ def _manifest(
             ManifestError where it is there and cannot be read.
         name: returns the name of a file in a report.
     """
-    known, events = Manifest(), list[Event]()
+    known = Manifest()
+    events: list[Event] = []
     for alternatives in paths:
         try:
             there = ((path, read(path)) for path in alternatives)
@@ -168,7 +173,7 @@ def _manifest(
             told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
         except ManifestError as error:
             # A file of this name beside a log may be something else.
-            events.append(Event(kind=EventKind.PLACE, message=f"not used as manifest: {error}"))
+            events.append(note(f"not used as manifest: {error}"))
             continue
         if any(getattr(told, key.name) is not None for key in KEYS):
             known = known.beside(told)

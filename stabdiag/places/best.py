@@ -1,4 +1,7 @@
-"""Read the best log of a place with many files, and look for what lies beside that."""
+"""Read the best log of a place with many files, and what lies beside it.
+
+Some runs are kept in several files: TensorBoard's folders, MLflow's file store, DVCLive's tables.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,21 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.text import plural
-from stabdiag.places import stores
-from stabdiag.places.beside import beside_file, beside_member
-from stabdiag.places.choose import choose
-from stabdiag.places.folder import Folder
-from stabdiag.places.found import note, with_beside
-from stabdiag.places.logs import logs_in
+from stabdiag.places.beside import beside_file, beside_member, with_beside
+from stabdiag.places.folder import Folder, and_more, note
+from stabdiag.places.logs import choose, logs_in
 from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stabdiag.places.found import Asked, Found
-    from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.folder import Asked, Entry, Found, Place
     from stabdiag.places.logs import Log
     from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
+
+ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 # How many of the logs that were not taken are named.
 _SHOWN: Final = 3
@@ -36,12 +38,18 @@ _PART: Final = re.compile(
     re.IGNORECASE,
 )
 
-ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+_TENSORBOARD: Final = "tensorboard"
+_MLFLOW: Final = "mlflow-metric"
 
+# Where DVCLive keeps a table for each metric.
+_METRICS: Final = ("plots", "metrics")
+_TABLE: Final = ".tsv"
 
-def best_log(place: Place, asked: Asked) -> Found:
-    """Read the best log of a place with many files."""
-    return best_of(place, place.entries(), asked)
+# Keras has folders of their own for the training and the evaluation of a run.
+_SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
+
+# PyTorch's add_hparams writes to a folder below that of the run, which is named by the time.
+_HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
 
 
 def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
@@ -51,38 +59,27 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         logs = [log for log in logs if log.format == asked.format]
     if not logs:
         raise NoUsableRecord(_nothing(place, entries, asked.format))
-    choice = choose(logs)
-    log = choice.taken
-    run = stores.run_of(log)
-    files = [log.entry] if run is None else stores.files_of(run, log, logs, entries)
+    log, others = choose(logs)
+    run = _run_of(log)
+    files = [log.entry] if run is None else _files_of(run, log, logs, entries)
     if run is None or reader(log.format).missing:
         columns = _only(place, log.entry, asked)
     else:
-        name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
-        columns = stores.read_run(log, run, place.streams(files), name)
+        columns = _read_run(log, run, place, files)
     if isinstance(place, Folder):
         beside = beside_file(Path(log.entry.key), place.path)
         beside = replace(beside, files=[*(one.key for one in files), *beside.files])
         place.notes.extend(_elsewhere(place.path, beside.files))
     else:
         beside = beside_member(place, log.path, entries)
-    taken = "the run of this folder" if run == PurePosixPath() else str(run or log.path)
-    names = dict.fromkeys(str(stores.run_of(one) or one.path) for one in choice.others)
-    others = [name for name in names if name != str(run or log.path)]
-    notes = [*_told(taken, others), *_archives(entries), *dict.fromkeys(place.notes)]
-    columns = replace(columns, runs_beside=_runs_beside(log, choice.others))
+    names = list(dict.fromkeys(_name(one) for one in others if _name(one) != _name(log)))
+    notes = [*_archives(entries), *dict.fromkeys(place.notes)]
+    if names:
+        taken = "the run of this folder" if run == PurePosixPath() else _name(log)
+        left = and_more(names, _SHOWN)
+        notes = [f"took {taken} of {1 + len(names)} logs; not read: {left}", *notes]
+    columns = replace(columns, runs_beside=_runs_beside(log, others))
     return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
-
-
-def _runs_beside(log: Log, others: Iterable[Log]) -> int:
-    """Return how many of the others are runs of their own: of the same format, on its level."""
-
-    def run(one: Log) -> str:
-        return _PART.sub("", str(stores.run_of(one) or one.path))
-
-    level = len(log.path.parts)
-    beside = (one for one in others if one.format == log.format and len(one.path.parts) == level)
-    return len({run(one) for one in beside if one.losses and not one.is_evaluation} - {run(log)})
 
 
 def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:
@@ -98,31 +95,36 @@ def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
     raise NoUsableRecord("; ".join([f"{place.name}: cannot be read", *place.notes]))
 
 
+def _name(log: Log) -> str:
+    """Return the path of the run that a log belongs to, or its own."""
+    return str(_run_of(log) or log.path)
+
+
+def _runs_beside(log: Log, others: Iterable[Log]) -> int:
+    """Return how many of the others are runs of their own: of the same format, on its level."""
+    level = len(log.path.parts)
+    beside = (one for one in others if one.format == log.format and len(one.path.parts) == level)
+    runs = {_PART.sub("", _name(one)) for one in beside if one.losses and not one.is_evaluation}
+    return len(runs - {_PART.sub("", _name(log))})
+
+
 def _elsewhere(folder: Path, files: Sequence[str]) -> Iterator[str]:
     """Say which of the files that were read lie outside the folder, behind links in it."""
     root = folder.resolve()
-    there = ((file, Path(file).resolve()) for file in files if Path(file).is_relative_to(folder))
-    out = [(file, real) for file, real in there if not real.is_relative_to(root)]
+    there = ((Path(file), Path(file).resolve()) for file in files)
+    out = [
+        f"{file.relative_to(folder)} to {real}"
+        for file, real in there
+        if file.is_relative_to(folder) and not real.is_relative_to(root)
+    ]
     if out:
-        file, real = out[0]
-        more = f" and {len(out) - 1} more" if len(out) > 1 else ""
-        shown = f"{Path(file).relative_to(folder)} to {real}{more}"
-        yield f"links that lead out of the folder were followed: {shown}"
-
-
-def _told(taken: str, others: Sequence[str]) -> Iterator[str]:
-    """Say which of several logs was taken."""
-    if others:
-        shown = ", ".join(others[:_SHOWN])
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        yield f"took {taken} of {1 + len(others)} logs; not read: {shown}{more}"
+        yield f"followed links that lead out of the folder: {and_more(out)}"
 
 
 def _archives(entries: Iterable[Entry]) -> Iterator[str]:
     packed = [str(one.path) for one in entries if one.path.name.lower().endswith(ARCHIVES)]
     if packed:
-        more = f" and {len(packed) - 1} more" if len(packed) > 1 else ""
-        yield f"archives were not looked into: {packed[0]}{more}"
+        yield f"did not look into archives: {and_more(packed)}"
 
 
 def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
@@ -132,6 +134,61 @@ def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
             return archive
     files = plural(len(entries), "file")
     what = "a log" if format is None else f"a log in the format {format}"
-    told = [f"{place.name}: no file in it is {what} ({files} looked at)", *_archives(entries)]
+    told = [f"{place.name}: no file in it is {what} (looked at {files})", *_archives(entries)]
     told += dict.fromkeys(place.notes)
-    return "; ".join([*told, "stabdiag formats lists what can be read"])
+    return "; ".join([*told, "`stabdiag formats` lists what can be read"])
+
+
+def _run_of(log: Log) -> PurePosixPath | None:
+    """Return the folder of the run that a log is a part of; None if the log is one file."""
+    folder = log.path.parent
+    if log.format == _TENSORBOARD:
+        return folder.parent if folder.name.lower() in _SIDES else folder
+    if log.format == _MLFLOW:
+        above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
+        return above[-1].parent if above else None
+    if log.path.suffix == _TABLE:
+        above = [one for one in log.path.parents if one.parts[-2:] == _METRICS]
+        return above[0].parent.parent if above else None
+    return None
+
+
+def _files_of(
+    run: PurePosixPath, log: Log, logs: Iterable[Log], entries: Iterable[Entry]
+) -> list[Entry]:
+    """Return the files of the run that a log belongs to."""
+    if log.format == _TENSORBOARD:
+        events = [one for one in logs if one.format == _TENSORBOARD]
+        return [one.entry for one in events if _lies_in(run, one.path.parent)]
+    if log.format == _MLFLOW:
+        folders = {run / "metrics", run / "params"}
+        return [one for one in entries if folders.intersection(one.path.parents)]
+    metrics = run.joinpath(*_METRICS)
+    return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
+
+
+def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
+    name = folder.name.lower()
+    belongs = name in _SIDES or _HYPER_PARAMETERS.fullmatch(name) is not None
+    return folder == run or (folder.parent == run and belongs)
+
+
+def _read_run(log: Log, run: PurePosixPath, place: Place, files: Sequence[Entry]) -> Columns:
+    """Read the files of a run as one log."""
+    name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
+
+    def inside() -> Iterator[tuple[PurePosixPath, Stream]]:
+        for entry, stream in place.streams(files):
+            yield entry.path.relative_to(run), stream
+
+    if log.format == _TENSORBOARD:
+        from stabdiag.readers.tensorboard import log as tensorboard
+
+        return tensorboard.read_files(inside(), name)
+    if log.format == _MLFLOW:
+        from stabdiag.readers.mlflow import folder as mlflow
+
+        return mlflow.read_run(inside(), name)
+    from stabdiag.readers import dvclive
+
+    return dvclive.read_run(inside(), name)

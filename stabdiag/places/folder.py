@@ -1,28 +1,128 @@
-"""A folder on a disk."""
+"""What all places have in common, and the nearest of them: a folder on a disk.
+
+A place lists its files by path, and opens them as streams.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Protocol
 
 from stabdiag.errors import LogError
-from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.manifest import Manifest
+from stabdiag.readers import read_stream
 from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Sequence
 
+    from stabdiag.readers.columns import Columns, Wanted
     from stabdiag.readers.source import Stream
+
+# How many files are listed, and how many levels deep.
+MOST_FILES: Final = 10_000
+DEEPEST: Final = 6
+
+# Folders in which no run logs.
+_NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Found:
+    """A log's columns, and the manifest that lies beside it."""
+
+    columns: Columns
+    manifest: Manifest = field(default_factory=Manifest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """How to read a log: which columns, and in which format unless that is recognized.
+
+    Of a log that still ``grows``, an unfinished last line is left out.
+    """
+
+    format: str | None
+    wanted: Wanted
+    grows: bool = False
+
+    def read(self, stream: Stream) -> Columns:
+        """Read a log so."""
+        return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A file in a place.
+
+    ``path`` is its path in the place, ``size`` its size in bytes and ``written`` the time of its
+    last change in seconds, where these are known. ``key`` is how the place itself finds it.
+    """
+
+    path: PurePosixPath
+    size: int | None
+    written: float | None
+    key: str
+
+
+class Place(Protocol):
+    """A folder, an archive, or a folder behind a URL."""
+
+    @property
+    def name(self) -> str:
+        """The name by which a report calls the place."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out, and why."""
+
+    def entries(self) -> Sequence[Entry]:
+        """Return the files in the place."""
+
+    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
+        """Open one file after the other; each has to be read before the next is asked for."""
+
+
+def note(message: str) -> Event:
+    """Return an event about a place."""
+    return Event(kind=EventKind.PLACE, message=message)
+
+
+def and_more(names: Sequence[str], shown: int = 1) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return f"{', '.join(names[:shown])}{more}"
+
+
+def is_skipped(folder: str) -> bool:
+    """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
+    return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")
+
+
+def opened(
+    entries: Iterable[Entry], opening: Callable[[Entry], Stream], notes: list[str]
+) -> Generator[tuple[Entry, Stream]]:
+    """Open one file after the other; what cannot be opened is left out, with a note."""
+    for entry in entries:
+        try:
+            stream = opening(entry)
+        except LogError as error:
+            notes.append(str(error))
+            continue
+        with stream:
+            yield entry, stream
 
 
 class Folder:
     """The files in a folder and in the folders below it, some levels deep."""
 
     def __init__(self, path: Path) -> None:
-        """Take the folder; it is listed when it is asked what it holds."""
+        """Take the folder; it is not listed yet."""
         self.path = path
         self.name = str(path)
         self.notes: list[str] = []
@@ -35,20 +135,21 @@ class Folder:
         for _ in range(DEEPEST):
             below: list[Path] = []
             for folder in level:
-                found += self._files(folder, below, seen, MOST_FILES - len(seen))
+                found += self._files(folder, below, seen)
             level = below
         if len(seen) == MOST_FILES:
-            self.notes.append(f"only the first {MOST_FILES} files and folders were looked at")
+            self.notes.append(f"looked at the first {MOST_FILES} files and folders only")
         return found
 
-    def _files(
-        self, folder: Path, below: list[Path], seen: set[tuple[int, int]], most: int
-    ) -> list[Entry]:
-        """Return the files of one folder, and put the folders in it to those below."""
+    def _files(self, folder: Path, below: list[Path], seen: set[tuple[int, int]]) -> list[Entry]:
+        """Return the files of one folder, and add the folders in it to those below."""
         try:
             with os.scandir(folder) as listed:
-                # W&B's latest-run and its like come after the folder that they lead to.
-                there = sorted(islice(listed, most), key=lambda one: (one.is_symlink(), one.name))
+                # W&B's latest-run and similar links come after the folders that they lead to.
+                there = sorted(
+                    islice(listed, MOST_FILES - len(seen)),
+                    key=lambda one: (one.is_symlink(), one.name),
+                )
         except OSError as error:
             if folder == self.path:
                 raise LogError(
@@ -66,19 +167,14 @@ class Folder:
             if identity in seen:
                 continue
             seen.add(identity)
+            path = Path(one.path)
             if S_ISDIR(status.st_mode) and not is_skipped(one.name):
-                below.append(Path(one.path))
+                below.append(path)
             elif S_ISREG(status.st_mode):
-                found.append(self._entry(Path(one.path), status))
+                inside = PurePosixPath(path.relative_to(self.path).as_posix())
+                size, written = status.st_size, status.st_mtime
+                found.append(Entry(path=inside, size=size, written=written, key=str(path)))
         return found
-
-    def _entry(self, path: Path, status: os.stat_result) -> Entry:
-        return Entry(
-            path=PurePosixPath(path.relative_to(self.path).as_posix()),
-            size=status.st_size,
-            written=status.st_mtime,
-            key=str(path),
-        )
 
     def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other."""

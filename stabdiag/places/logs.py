@@ -1,25 +1,38 @@
-"""Find the logs among the files of a place, and estimate how much of a run each holds."""
+"""Find the logs among the files of a place, and choose the run's.
+
+1. Training goes before evaluation, and logs with losses go before those without.
+2. Files of one format on the same level of folders are runs beside each other, as in
+   ``version_0/metrics.csv`` and ``version_1/metrics.csv``: the newest is taken. Those written
+   within a minute of it, as after a copy, go by their names: the last in the order of their
+   numbers, but the first of several ranks, and ``log.jsonl`` before the rotated ``log.jsonl.1``.
+3. What then remains, and was written within an hour of the newest, are views of one run: the one
+   with the most losses is taken. Text printed for people goes after what was written for programs,
+   where that has about as many.
+"""
 
 from __future__ import annotations
 
 import io
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.roles import assign, is_evaluation
 from stabdiag.places.beside import is_manifest
+from stabdiag.places.folder import Folder
 from stabdiag.readers import bare
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import os
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from pathlib import PurePosixPath
 
-    from stabdiag.places.listing import Entry, Place
+    from stabdiag.places.folder import Entry, Place
     from stabdiag.readers.columns import Columns
 
 # How many files are looked into, how many bytes of each, and the size up to which a file is read
@@ -30,8 +43,17 @@ _WHOLE: Final = 1 << 26
 
 # If none of them proves to be a log, how many are looked into further, and how far: a job may print
 # its source code first.
-_FEW: Final = 10
+_FEW_LOOKS: Final = 10
 _FAR: Final = 1 << 24
+
+# With fewer losses than this, a log is a summary, if there is one with more.
+_FEW_LOSSES: Final = 2
+
+# The number of losses in a file is only estimated from its head.
+_ABOUT_AS_MANY: Final = 0.8
+
+_A_MINUTE: Final = 60.0
+_AN_HOUR: Final = 3600.0
 
 # Suffixes of files that are no logs: weights, arrays, pictures, programs, archives, configurations.
 _OTHER: Final = frozenset(
@@ -49,6 +71,11 @@ _PROMISING: Final = re.compile(
     re.IGNORECASE,
 )
 _SUMMARY: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
+_PROCESS: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
+_ROTATED: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
+
+# The rank of a low-rank adapter is not that of a process.
+_RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +92,11 @@ class Log:
         return self.entry.path
 
     @property
+    def written(self) -> float:
+        """When the file was last written to; 0 where that is not known."""
+        return self.entry.written or 0.0
+
+    @property
     def is_evaluation(self) -> bool:
         """Whether the name of the file, or of its folder, is that of an evaluation."""
         parts = (self.path.name, *self.path.parent.parts[-1:])
@@ -76,9 +108,9 @@ def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
     candidates = [one for one in entries if one.size != 0 and may_be_log(one.path.name)]
     candidates.sort(key=_promise)
     if len(candidates) > _MOST_LOOKS:
-        place.notes.append(f"{_MOST_LOOKS} of {len(candidates)} files were looked into")
+        place.notes.append(f"looked into {_MOST_LOOKS} of {len(candidates)} files")
     found = list(_looks(place, candidates[:_MOST_LOOKS], _HEAD))
-    return found or list(_looks(place, candidates[:_FEW], _FAR))
+    return found or list(_looks(place, candidates[:_FEW_LOOKS], _FAR))
 
 
 def _looks(place: Place, candidates: Sequence[Entry], size: int) -> Iterator[Log]:
@@ -137,3 +169,100 @@ def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
     # A log that names its columns is preferred to one that does not.
     losses = min(losses, 1) if columns.unnamed else losses * share
     return Log(entry=entry, format=name, losses=losses)
+
+
+def choose(logs: Sequence[Log]) -> tuple[Log, list[Log]]:
+    """Choose one of several logs, by the rules above; return the others too, the newest first."""
+    logs = _those(logs, lambda log: log.losses > 0)
+    if not logs[0].losses:  # a format whose packages are missing may hold some: say what to install
+        logs = _those(logs, lambda log: bool(reader(log.format).missing))
+    left = _those(logs, lambda log: not log.is_evaluation)
+    left = _those(left, lambda log: log.losses >= _FEW_LOSSES)
+    levels: dict[tuple[int, str], list[Log]] = {}
+    for log in left:
+        levels.setdefault((len(log.path.parts), log.format), []).append(log)
+    views = [_newest(beside) for beside in levels.values()]
+    newest = max(log.written for log in views)
+    views = [log for log in views if log.written >= newest - _AN_HOUR]
+    most = max(log.losses for log in views)
+    views = _those(
+        views, lambda log: not reader(log.format).text and log.losses >= _ABOUT_AS_MANY * most
+    )
+    taken = max(views, key=lambda log: (log.losses, log.written, -len(log.path.parts)))
+    others = [log for log in logs if log is not taken]
+    return taken, sorted(others, key=lambda log: (-log.written, natural(str(log.path))))
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """Return a key that sorts names by their numbers: ``version_2`` before ``version_10``."""
+    pieces = re.findall(r"(\D*)(\d*)", name)
+    return tuple((text.lower(), int(digits[:18] or -1)) for text, digits in pieces)
+
+
+def _newest(logs: Sequence[Log]) -> Log:
+    """Return the newest of several runs."""
+    last = max(log.written for log in logs)
+    fresh = [log for log in logs if log.written >= last - _A_MINUTE]
+    names = {str(log.path) for log in fresh}
+    # A file with a number after the name of another one is an older part of that.
+    fresh = _those(fresh, lambda log: _ROTATED.sub("", name := str(log.path)) not in names - {name})
+    fresh.sort(key=lambda log: natural(str(log.path)))
+    # Rank 0 is the one that logs; where several ranks do, it is the one that frameworks rely on.
+    if all(_PROCESS.search(str(log.path)) for log in fresh):
+        return max(fresh, key=lambda log: log.losses)
+    return fresh[-1]
+
+
+def _those(logs: Iterable[Log], holds: Callable[[Log], bool]) -> list[Log]:
+    """Return the logs for which something holds; all of them where it holds for none."""
+    logs = list(logs)
+    return [log for log in logs if holds(log)] or logs
+
+
+def rank_in(name: str) -> int | None:
+    """Return the last rank in a name, such as 3 in ``job/run.rank3.jsonl``, or None."""
+    found = _RANK.findall(name)
+    return int(found[-1]) if found else None
+
+
+def are_of_a_job(ranks: Collection[int | None]) -> bool:
+    """Tell whether numbers are the ranks of one job: all different, and rank 0 among them.
+
+    Other numbers may be anything that is called a rank, such as a size that was tried.
+    """
+    return 0 in ranks and None not in ranks and 1 < len(ranks) == len(set(ranks))
+
+
+def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
+    """Return the logs of the ranks in a folder, in their order; none if there are not two.
+
+    Raises:
+        LogError: if the folder cannot be opened, or holds the ranks of several jobs.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return []
+    place = Folder(folder)
+    jobs: dict[str, dict[int, list[Log]]] = {}
+    for log in logs_in(place, place.entries()):
+        path = str(log.path)
+        rank = rank_in(path)
+        if rank is not None:
+            *_, last = _RANK.finditer(path)  # what stands before it, the ranks of a job share
+            jobs.setdefault(path[: last.start()], {}).setdefault(rank, []).append(log)
+    ranks = _one_job(jobs, place.name)
+    return [Path(choose(logs)[0].entry.key) for _, logs in sorted(ranks.items())]
+
+
+def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:
+    """Return the logs of the only job, by rank; each node may have a folder of its own."""
+    several = [ranks for ranks in jobs.values() if are_of_a_job(ranks)]
+    if len(several) > 1:
+        shown = ", ".join(repr(job) for job in list(jobs)[:3])
+        raise LogError(
+            f"{name}: it holds the ranks of several jobs (named {shown}, …); name the folder of one"
+        )
+    if several:
+        return several[0]
+    alone = [item for ranks in jobs.values() for item in ranks.items()]
+    return dict(alone) if are_of_a_job([rank for rank, _ in alone]) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,20 +10,24 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
-from stabdiag.places.archives import is_tar, is_zip
-from stabdiag.places.beside import Beside, beside_file, beside_url
-from stabdiag.places.found import Asked, Found, note, with_beside
+from stabdiag.places.beside import Beside, beside_file, beside_url, with_beside
+from stabdiag.places.folder import Asked, Folder, Found, note
 from stabdiag.readers.columns import every_column
+from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.places.listing import Place
+    from stabdiag.places.folder import Place
     from stabdiag.readers.columns import Wanted
 
-# How many bytes are looked at to recognise an archive: the header of its first member, packed.
+# How many bytes are looked at to recognize an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
+
+# The size of a tar header, and where in it the format is named.
+_BLOCK: Final = 512
+_USTAR: Final = slice(257, 262)
 
 
 def read_place(
@@ -48,32 +53,37 @@ def read_place(
             empty.append(error)
     if not found:
         raise empty[0]
-    left_out = [note(f"left out: {error}") for error in empty]
-    if len(found) == 1:
-        return with_beside(found[0].columns, Beside(manifest=found[0].manifest, events=left_out))
-    from stabdiag.places.several import one_log
+    columns, known = found[0].columns, Manifest()
+    if len(found) > 1:
+        from stabdiag.places.several import one_log
 
-    known = Manifest()
-    for one in reversed(found):  # a later attempt may have been configured anew
+        name = f"{columns.source} and {len(found) - 1} more"
+        columns = one_log([one.columns for one in found], name)
+    for one in reversed(found):  # a later attempt may have another configuration
         known = known.beside(one.manifest)
-    name = f"{found[0].columns.source} and {len(found) - 1} more"
-    columns = one_log([one.columns for one in found], name)
+    left_out = [note(f"left out: {error}") for error in empty]
     return with_beside(columns, Beside(manifest=known, events=left_out))
+
+
+def is_archive(stream: Stream) -> bool:
+    """Tell whether a stream is a ZIP archive, or a tar archive, packed or not."""
+    head = stream.peek(_HEAD)
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return True
+    return unpacked(Stream("", io.BytesIO(head))).peek(_BLOCK)[_USTAR] == b"ustar"
 
 
 def _read(source: str, asked: Asked) -> Found:
     if not source:
-        raise LogError("a log's name is empty; is a variable of the shell not set?")
+        raise LogError("the name of the log is empty; is a shell variable not set?")
     protocol, is_url, rest = source.partition("://")
     if is_url:
         return _remote(f"{protocol.lower()}://{rest}", asked)
     if source != "-" and _is_folder(Path(source)):
-        from stabdiag.places.folder import Folder
-
         return _best_log(Folder(Path(source)), asked)
     with open_stream(source) as stream:
-        archive = _archive(stream, asked)
-        if archive is not None:
+        if is_archive(stream):
+            archive = _in_archive(stream, asked)
             return with_beside(archive.columns, Beside(manifest=archive.manifest, files=[source]))
         columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
@@ -100,30 +110,23 @@ def _remote(url: str, asked: Asked) -> Found:
     if remote.is_folder():
         return _best_log(remote, asked)
     with remote.open() as stream:
-        archive = _archive(stream, asked)
-        if archive is not None:
-            return archive
+        if is_archive(stream):
+            return _in_archive(stream, asked)
         columns = asked.read(stream)
-    return with_beside(columns, beside_url(remote))
+    return with_beside(columns, beside_url(remote.name, remote.read_beside))
 
 
-def _archive(stream: Stream, asked: Asked) -> Found | None:
-    """Read an archive, which is a place of its own, or return None if it is none."""
-    head = stream.peek(_HEAD)
-    if is_tar(head):
-        from stabdiag.places.tar import Tar
+# What follows is imported where it is needed: a small log does not wait for it.
 
-        with stream.on_disk() as path:
-            return _best_log(Tar(stream.name, path), asked)
-    if is_zip(head):
-        from stabdiag.places.zip import Zip, open_zip
 
-        with stream.on_disk() as path, open_zip(stream.name, path) as archive:
-            return _best_log(Zip(stream.name, archive), asked)
-    return None
+def _in_archive(stream: Stream, asked: Asked) -> Found:
+    from stabdiag.places.archives import open_archive
+
+    with open_archive(stream) as place:
+        return _best_log(place, asked)
 
 
 def _best_log(place: Place, asked: Asked) -> Found:
-    from stabdiag.places.best import best_log  # a lone file needs nothing of it
+    from stabdiag.places.best import best_of
 
-    return best_log(place, asked)
+    return best_of(place, place.entries(), asked)

@@ -1,24 +1,63 @@
-"""Files and folders behind URLs, opened with fsspec."""
+"""Files and folders behind URLs, opened with fsspec.
+
+A web server has to answer, and to go on at some pace. It may send no packing that is unpacked
+unseen. And it may redirect, but no further inside than where the user sent us: nobody on the
+internet leads us into a private network, and nobody at all to a link-local address, where clouds
+keep credentials.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from html import unescape
+from importlib.util import find_spec
+from ipaddress import IPv6Address, ip_address
 from pathlib import PurePosixPath
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urljoin, urlsplit
 
-from stabdiag.errors import LogError, TooSlow
-from stabdiag.places.listing import DEEPEST, MOST_FILES, Entry, is_skipped, opened
-from stabdiag.places.urls import fail, file_system, shown
+from stabdiag.errors import LogError, TooSlow, did_you_mean
+from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped, opened
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from aiohttp import ClientResponse
+    from aiohttp.connector import Connection
+    from yarl import URL
 
 # Each listing is a request or more.
 _MOST_LISTINGS: Final = 100
 
-# After so many files that are waited for in vain, none of the others is asked for.
+# After waiting in vain for so many files, none of the others is asked for.
 _PATIENCE: Final = 3
+
+# Seconds after which a silent server is given up; the whole of a long log may take longer.
+_CONNECT: Final = 20.0
+_SILENCE: Final = 60.0
+
+# How many bytes a second have to come, over so many seconds of waiting for them.
+_LEAST: Final = 1000
+_SPAN: Final = 60.0
+
+# The packing that is asked for, and known by its first bytes like any other.
+_GZIP: Final = ("gzip", "x-gzip")
+
+# The links of a page that lists a folder, and how much of such a page is looked at.
+_LINK: Final = re.compile(
+    r"""href\s{0,9}=\s{0,9}["']([^"'<>\n]+)|https?://[-\w@:%.+~#?&/=]+""", re.IGNORECASE
+)
+_LONGEST_PAGE: Final = 1 << 22
+
+_INSTALL: Final = "pip install 'stabdiag[remote]'"
+_PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
+
+# The keys under which file systems tell when a file was written.
+_WRITTEN: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
 class Remote:
@@ -30,11 +69,12 @@ class Remote:
         self.name = shown(url).rstrip("/")
         self.notes: list[str] = []
         self._slow: list[TooSlow] = []
-        self.files, self.path = file_system(url)
+        self._is_web = url.startswith(("http://", "https://"))
+        self.files, self.path = _file_system(url, self._is_web)
 
     def is_folder(self) -> bool:
         """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
-        if self._is_web():
+        if self._is_web:
             return self.url.endswith("/")
         try:
             return bool(self.files.info(self.path)["type"] == "directory")
@@ -58,7 +98,7 @@ class Remote:
     def entries(self) -> Sequence[Entry]:
         """Return the files in the URL's folder, those of the upper levels first."""
         found: list[Entry] = []
-        level = [self.path.rstrip("/") + "/" * self._is_web()]
+        level = [self.path.rstrip("/") + "/" * self._is_web]
         listings = 0
         for _ in range(DEEPEST):
             below: list[str] = []
@@ -67,7 +107,7 @@ class Remote:
                 self._list(folder, found, below)
             level = below
         if listings == _MOST_LISTINGS or len(found) > MOST_FILES:
-            self.notes.append("the folder was not looked at as a whole: it is too large")
+            self.notes.append("the folder is too large to be looked at as a whole")
         return found[:MOST_FILES]
 
     def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
@@ -81,33 +121,27 @@ class Remote:
         root = self.path.rstrip("/") + "/"
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
-            name = path.rstrip("/").rpartition("/")[2]
-            if not path.startswith(root) or path.partition("?")[0].rstrip("/") == folder.rstrip(
-                "/"
-            ):
+            plain = path.partition("?")[0].rstrip("/")
+            if not path.startswith(root) or plain == folder.rstrip("/"):
                 continue
-            if one["type"] == "directory":
-                if not is_skipped(name):
-                    below.append(path)
-            else:
+            if one["type"] != "directory":
                 inside = PurePosixPath(path.removeprefix(root))
-                found.append(
-                    Entry(path=inside, size=one.get("size"), written=written(one), key=path)
-                )
+                size, when = one.get("size"), written(one)
+                found.append(Entry(path=inside, size=size, written=when, key=path))
+            elif not is_skipped(path.rstrip("/").rpartition("/")[2]):
+                below.append(path)
 
     def listed(self, folder: str) -> list[dict[str, Any]]:
-        """Return what lies in a folder, as fsspec tells it, in whatever way its errors are.
+        """Return what lies in a folder, as fsspec tells it; its errors may be of any kind.
 
-        Of a web server it is what the folder's page links to; fsspec reads that whole, however long
-        it is.
+        For a web server this is what the folder's page links to; fsspec reads a page whole, however
+        long it is.
         """
-        if not self._is_web():
+        if not self._is_web:
             found: list[dict[str, Any]] = self.files.ls(folder, detail=True)
             return found
-        from stabdiag.places.web import LONGEST_PAGE, links_in
-
         with self._open(folder, self.name) as page:
-            links = dict.fromkeys(links_in(page.peek(LONGEST_PAGE), folder))
+            links = dict.fromkeys(links_in(page.peek(_LONGEST_PAGE), folder))
         return [
             {"name": link, "type": "directory" if link.endswith("/") else "file"} for link in links
         ]
@@ -122,16 +156,15 @@ class Remote:
         if len(self._slow) >= _PATIENCE:
             raise self._slow[-1]
         try:
-            if not self._is_web():
+            if not self._is_web:
                 return Stream(name, _Raw(name, self.files.open(path, "rb"), self._fail))
-            from stabdiag.places.web import Paced
-
             # In one request from begin to end, without one for the size, which nobody needs.
-            file = Paced(name, self.files.open(path, "rb", block_size=0, size=1))
+            file = self.files.open(path, "rb", block_size=0, size=1)
+            is_packed = file.r.headers.get("Content-Encoding", "").lower() in _GZIP
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(name, error)
-        stream = Stream(name, _Raw(name, file, self._fail))
-        return unpacked(stream) if file.is_packed else stream
+        stream = Stream(name, _Paced(name, file, self._fail))
+        return unpacked(stream) if is_packed else stream
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
         try:
@@ -139,9 +172,6 @@ class Remote:
         except TooSlow as slow:
             self._slow.append(slow)
             raise
-
-    def _is_web(self) -> bool:
-        return self.url.startswith(("http://", "https://"))
 
 
 class _Raw:
@@ -157,22 +187,182 @@ class _Raw:
         if self._ended:  # aiohttp complains on standard error if it is asked again
             return b""
         try:
-            found = bytes(self._file.read(size))
+            found = self._next(size)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(self._name, error)
         self._ended = not found
         return found
 
+    def _next(self, size: int) -> bytes:
+        return bytes(self._file.read(size))
+
     def close(self) -> None:
         self._file.close()
 
 
+class _Paced(_Raw):
+    """A file of a web server, which has to come at some pace."""
+
+    _waited = 0.0
+    _came = 0
+
+    def _next(self, size: int) -> bytes:
+        began = monotonic()
+        data = super()._next(size)
+        self._waited += monotonic() - began
+        self._came += len(data)
+        if data and self._waited >= _SPAN:
+            if self._came < _LEAST * self._waited:
+                raise TooSlow(
+                    f"{self._name}: it comes at less than {_LEAST} bytes a second; download the"
+                    " file and give that"
+                )
+            self._waited, self._came = 0.0, 0
+        return data
+
+
+def shown(url: str) -> str:
+    """Return a URL without what may be secret, such as a password or a signature."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition('://')[0]}://..."
+    host = parts.netloc.rpartition("@")[2]
+    query = "?..." if parts.query else ""
+    return f"{parts.scheme}://{host}{parts.path}{query}"
+
+
 def written(one: dict[str, Any]) -> float | None:
     """Return when a file was written, under whichever key its file system has that."""
-    for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
+    for key in _WRITTEN:
         when: Any = one.get(key)
         if isinstance(when, int | float):
             return float(when)
         if hasattr(when, "timestamp"):
             return float(when.timestamp())
     return None
+
+
+def fail(name: str, error: Exception) -> NoReturn:
+    """Raise an error without the URL, which the messages of libraries may hold as a whole."""
+    if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
+        error = error.__cause__
+    if isinstance(error, LogError):
+        raise error from None
+    status = getattr(error, "status", None)
+    if isinstance(error, FileNotFoundError) or status in (404, 410):
+        raise LogError(f"{name}: no such file; check the URL") from None
+    if isinstance(error, PermissionError) or status in (401, 403):
+        raise LogError(f"{name}: permission denied; check your credentials") from None
+    if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
+        raise TooSlow(f"{name}: no answer in time; try again, or download the file") from None
+    if status is not None:
+        raise LogError(f"{name}: the server answers with {status}; check the URL") from None
+    lines = str(error).splitlines() or [""]
+    words = ("…" if "://" in word else word for word in lines[0].split())
+    reason = " ".join(words)[:200] or type(error).__name__
+    raise LogError(
+        f"{name}: cannot be read ({reason}); check the URL and your credentials"
+    ) from None
+
+
+def _file_system(url: str, is_web: bool) -> tuple[Any, str]:
+    """Return the file system of a URL, for which fsspec has no type, and the path in it.
+
+    Raises:
+        LogError: for a protocol that is not known, or whose package is not installed.
+    """
+    name, protocol = shown(url), url.partition("://")[0].lower()
+    if find_spec("fsspec") is None:
+        raise LogError(f"{name}: to read URLs, install fsspec: {_INSTALL}")
+    from fsspec.core import url_to_fs
+    from fsspec.registry import known_implementations
+
+    if protocol not in known_implementations:
+        hint = did_you_mean(protocol, known_implementations)
+        raise LogError(f"{name}: unknown protocol {protocol!r}{hint}")
+    try:
+        options = {"client_kwargs": _client(name)} if is_web else {}
+        files, path = url_to_fs(url, skip_instance_cache=True, **options)
+    except ImportError:
+        package = _PACKAGES.get(protocol) or known_implementations[protocol]["class"].split(".")[0]
+        raise LogError(
+            f"{name}: to read {protocol}:// URLs, install {package}: {_INSTALL} {package}"
+        ) from None
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        fail(name, error)
+    return files, path
+
+
+def _client(name: str) -> dict[str, Any]:
+    """Return the arguments of aiohttp's client that reads the URL of this name, and no other."""
+    import asyncio
+
+    from aiohttp import ClientRequest, ClientResponse, ClientTimeout
+
+    named: int | None = None
+
+    def check(address: str) -> None:
+        nonlocal named
+        there = depth(address)
+        named = there if named is None else named
+        if there > named:
+            raise LogError(
+                f"{name}: the server redirects to {address}, further inside than itself;"
+                " if you trust it, give that URL"
+            )
+
+    class Request(ClientRequest):
+        """Looks whom it is about to ask; a name may stand for any address."""
+
+        def __init__(self, method: str, url: URL, **how: Any) -> None:
+            with suppress(ValueError):
+                check(url.raw_host or "")
+            super().__init__(method, url, **how)
+
+        async def send(self, conn: Connection) -> ClientResponse:
+            check(conn.transport.get_extra_info("peername")[0])  # type: ignore[union-attr]
+            return await super().send(conn)
+
+    class Response(ClientResponse):
+        async def start(self, connection: Connection) -> ClientResponse:
+            async with asyncio.timeout(_SILENCE):
+                await super().start(connection)
+            packing = self.headers.get("Content-Encoding", "identity").lower()
+            if self.ok and packing not in ("", "identity", *_GZIP):
+                raise LogError(
+                    f"{name}: the server sends it packed ({packing}), which nobody asked for;"
+                    " download the file"
+                )
+            return self
+
+    return {
+        "auto_decompress": False,
+        "headers": {"Accept-Encoding": _GZIP[0]},
+        "request_class": Request,
+        "response_class": Response,
+        "timeout": ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE),
+    }
+
+
+def depth(address: str) -> int:
+    """Return how far inside an address lies: on the internet 0, in a private network 1, here 2.
+
+    It is 3 for a link-local one, which is that of a service beside this very machine.
+    """
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    if ip.is_link_local:
+        return 3
+    if ip.is_loopback or ip.is_unspecified:
+        return 2
+    return 0 if ip.is_global else 1
+
+
+def links_in(page: bytes, folder: str) -> Iterator[str]:
+    """Yield the URLs that a page names, which lists the folder behind its own URL."""
+    text = page.decode("utf-8", "replace")
+    for found in _LINK.finditer(text):
+        with suppress(ValueError):
+            yield urljoin(folder, unescape(found[1] or found[0])).partition("#")[0]

@@ -9,22 +9,45 @@ them, step by step.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.roles import assign, is_evaluation
-from stabdiag.places.choose import natural
-from stabdiag.places.found import note
-from stabdiag.places.joined import Piece, count_of, loaded, rows_of
-from stabdiag.readers.columns import SHOWN, Columns
+from stabdiag.places.folder import note
+from stabdiag.places.logs import natural
+from stabdiag.readers.columns import SHOWN, Column, Columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from stabdiag.model.arrays import Floats
+
+    Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Piece:
+    """One file: its names of columns by those in the whole, and its steps, NaN if it has none.
+
+    ``file`` is its name, just long enough to differ from those of the others.
+    """
+
+    columns: Columns
+    file: str
+    roles: dict[str, str]
+    names: dict[str, str]
+    steps: Floats
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lowest and the highest step; infinite where there is none."""
+        logged = self.steps[np.isfinite(self.steps)]
+        return (float(logged.min()), float(logged.max())) if len(logged) else (np.inf, np.inf)
 
 
 def one_log(files: Sequence[Columns], name: str) -> Columns:
@@ -32,8 +55,8 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
     training, beside = _sorted_out(files)
     training, rule = _in_order(training)
     parts = [*training, *beside]
-    rows = rows_of(training, beside)
-    total = count_of(rows)
+    rows = _rows_of(training, beside)
+    total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
     events = [note(_told(training, beside, rule))]
     for part in parts:
         events += [
@@ -48,7 +71,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         format=" + ".join(dict.fromkeys(part.columns.format for part in parts)),
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
         rows=total,
-        load=lambda column: loaded(parts, rows, total, column),
+        load=lambda column: _loaded(parts, rows, total, column),
         bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
         notes=tuple(f"{part.file}: {one}" for part in parts for one in part.columns.notes),
@@ -61,7 +84,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
     )
 
 
-def _sorted_out(files: Sequence[Columns]) -> tuple[list[Piece], list[Piece]]:
+def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Piece], list[_Piece]]:
     """Return the attempts at the run, and the other files beside them."""
     evaluations = [is_evaluation(one.source.rpartition("/")[2]) for one in files]
     if all(evaluations):
@@ -88,7 +111,7 @@ def _told_apart(paths: Sequence[str]) -> list[str]:
     return [next((end for end in each if counts[end] == 1), each[-1]) for each in ends]
 
 
-def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> Piece:
+def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> _Piece:
     """Rename a file's columns so that its roles have the same names as in the files before it."""
     own = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
@@ -98,7 +121,7 @@ def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) 
     for name in columns.names:
         if name not in names.values():
             names.setdefault(f"eval/{name}" if is_eval and not is_evaluation(name) else name, name)
-    return Piece(columns=columns, file=file, roles=own, names=names, steps=_steps(columns, own))
+    return _Piece(columns=columns, file=file, roles=own, names=names, steps=_steps(columns, own))
 
 
 def _steps(columns: Columns, roles: dict[str, str]) -> Floats:
@@ -109,7 +132,7 @@ def _steps(columns: Columns, roles: dict[str, str]) -> Floats:
     return np.where(column.present & (not column.is_text), column.values, np.nan)
 
 
-def _in_order(parts: list[Piece]) -> tuple[list[Piece], str]:
+def _in_order(parts: list[_Piece]) -> tuple[list[_Piece], str]:
     """Return the attempts in the order in which they ran, and a name of that order."""
     parts = sorted(parts, key=lambda part: part.span[0])
     spans = [part.span for part in parts]
@@ -129,10 +152,71 @@ def _are_numbered(names: list[str]) -> bool:
     return True
 
 
-def _told(training: list[Piece], beside: list[Piece], rule: str) -> str:
+def _told(training: list[_Piece], beside: list[_Piece], rule: str) -> str:
     told = f"read as one run: {', '.join(part.file for part in training)}"
     if len(training) > 1:
         told += f", in the order {rule}"
     if beside:
         told += f"; beside it {', '.join(part.file for part in beside)}"
     return told
+
+
+def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Rows]:
+    """Return the row in the whole of each row of each part.
+
+    Rows beside the attempts go to the row of their step, or become new rows. Where steps go back,
+    new rows come last, since the order of the others has a meaning.
+    """
+    steps = np.concatenate([part.steps for part in training])
+    ends = np.cumsum([len(part.steps) for part in training])
+    rows = [np.arange(end - len(part.steps), end) for end, part in zip(ends, training, strict=True)]
+    for part in beside:
+        order = np.argsort(steps, kind="stable")
+        at = np.searchsorted(steps[order], part.steps, side="right") - 1
+        last = order[np.maximum(at, 0)]
+        there = (at >= 0) & (steps[last] == part.steps)
+        new = len(steps) + np.cumsum(~there) - 1
+        rows.append(np.where(there, last, new))
+        steps = np.append(steps, part.steps[~there])
+    if beside and np.all(np.diff(steps[: ends[-1]]) >= 0):  # False without steps, too
+        place = np.empty(len(steps), np.intp)
+        place[np.argsort(steps, kind="stable")] = np.arange(len(steps))
+        rows = [place[where] for where in rows]
+    return rows
+
+
+def _loaded(parts: Sequence[_Piece], rows: Sequence[Rows], total: int, name: str) -> Column:
+    """Return a column of the whole; words count only where no file has numbers."""
+    values = np.full(total, np.nan)
+    present, null = np.zeros(total, bool), np.zeros(total, bool)
+    found = [
+        (part.columns.load(part.names[name]), where)
+        for part, where in zip(parts, rows, strict=True)
+        if name in part.names
+    ]
+    is_text = all(column.is_text for column, _ in found)
+    strays = codes = 0
+    words: list[str] = []
+    for column, where in found:
+        strays += column.strays
+        if column.is_text and not is_text:
+            strays += int(column.present.sum())
+            continue
+        # The codes of words are each file's own: two files' words are never taken for equal.
+        shift = codes if is_text else 0
+        values[where[column.present]] = column.values[column.present] + shift
+        if is_text:
+            codes += int(np.max(column.values[column.present], initial=-1)) + 1
+            words += column.words[: codes - shift]
+            words += [""] * (codes - len(words))  # for the numbers among them
+        present[where] |= column.present
+        null[where] |= column.null
+    return Column(
+        values=values,
+        present=present,
+        null=null & ~present,
+        is_text=is_text,
+        is_time=any(column.is_time for column, _ in found),
+        strays=strays,
+        words=tuple(words),
+    )

@@ -5,8 +5,12 @@ All of them are ``concurrent.futures.Executor``, and nothing more is asked of th
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
+import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -16,12 +20,15 @@ from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
 
 # What a worker process is told: NumPy and Arrow are to compute on one thread, and glibc's malloc is
 # to keep what was freed for the next log.
@@ -33,6 +40,9 @@ _ENVIRONMENT: Final = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
 }
+
+# In a process of our own: what ends it after some seconds, even if a log holds it in C.
+_impatient: Final[list[Callable[[float | None], None]]] = []
 
 # Seconds in which a scheduler has to answer.
 _ANSWER: Final = 10
@@ -82,7 +92,7 @@ def opened(
             yield Hands(executor=found, width=jobs or threads)
         return
     if scheduler is not None:
-        raise StabdiagError("a scheduler is Dask's: --executor dask --scheduler ADDRESS")
+        raise StabdiagError("--scheduler goes with --executor dask")
     if isinstance(executor, Executor):
         yield Hands(executor=executor, width=count)
         return
@@ -113,7 +123,7 @@ def _made(executor: str | Callable[[], Executor]) -> Executor:
         made = make()
     except Exception as error:  # noqa: BLE001 - it is not ours, and may fail in any way
         told = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise StabdiagError(f"the executor {executor} cannot be had ({told})") from None
+        raise StabdiagError(f"the executor {executor} cannot be created ({told})") from None
     if not isinstance(made, Executor):
         raise StabdiagError(f"{executor} returns no concurrent.futures.Executor")
     return made
@@ -163,7 +173,7 @@ class Workers(Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Have a function called in a process that is free."""
         if self._closed:
-            raise RuntimeError("the workers were sent home")
+            raise RuntimeError("the workers have shut down")
         future: Future[Any] = Future()
         self._calls.put((future, pickle.dumps((fn, args, kwargs))))
         return future
@@ -209,7 +219,9 @@ class Workers(Executor):
             self._buried(process)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        begin = f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.process import serve; "
+        begin = (
+            f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.executors import serve; "
+        )
         with self._lock:
             if self._closed:
                 raise EOFError
@@ -242,3 +254,97 @@ def _answer(process: subprocess.Popen[bytes], call: bytes) -> tuple[Any, BaseExc
     process.stdin.flush()
     found: tuple[Any, BaseException | None] = pickle.load(process.stdout)
     return found
+
+
+def serve() -> None:
+    """Answer calls until there are no more, or whoever makes them is gone."""
+    # Ctrl-C is for whoever called, and ends the calls.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    calls = sys.stdin.buffer
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
+    without_pandas()
+    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
+    _impatient.append(partial(_dies_late, nowhere))
+    with suppress(BrokenPipeError):
+        while size := int.from_bytes(calls.read(8), "little"):
+            call, args, kwargs = pickle.loads(calls.read(size))
+            if gc.isenabled():  # the first call has imported what all of them need
+                gc.freeze()
+                gc.disable()
+            answer: tuple[object, Exception | None]
+            try:
+                answer = call(*args, **kwargs), None
+            except Exception as error:  # noqa: BLE001 - it is the caller's to judge
+                answer = None, error
+            pickle.dump(answer, answers, protocol=5)
+            answers.flush()
+            gc.collect()
+    os._exit(0)
+
+
+class _NoPandas:
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def without_pandas() -> None:
+    """Keep Arrow, in a process of our own, from importing pandas: half a second and 30 MB.
+
+    Arrow does so once, to ask whether a list is one of pandas' kinds.
+    """
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
+
+
+def _dies_late(nowhere: TextIO, seconds: float | None) -> None:
+    """End the process in so many seconds, whatever holds it: None lets it live."""
+    if seconds is None:
+        faulthandler.cancel_dump_traceback_later()
+        return
+    faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
+
+
+class TimedOut(BaseException):
+    """A log takes too long; no ``except Exception`` on the way is to swallow it."""
+
+
+def limited(call: Callable[[], Result], seconds: float) -> Result:
+    """Return what a call returns, or give it up after so many seconds.
+
+    The call has a thread of its own, which is told to end when it is late. A thread cannot be
+    killed; a process of our own is, should a log hold it in C.
+
+    Raises:
+        TimedOut: if it takes longer.
+    """
+    done: list[Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised below, where it belongs
+            errors.append(error)
+
+    for end_in in _impatient:
+        end_in(1.5 * seconds + 5)
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    for end_in in _impatient:
+        end_in(None)
+    if thread.is_alive():
+        late = ctypes.c_ulong(thread.ident or 0)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(late, ctypes.py_object(TimedOut))
+        raise TimedOut
+    if errors:
+        raise errors[0]
+    return done[0]

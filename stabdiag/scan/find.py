@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 from glob import has_magic, iglob
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.places.listing import is_skipped
-from stabdiag.scan.group import INNER, File, Job, Lister, Passed, jobs_in
+from stabdiag.places.folder import is_skipped
+from stabdiag.places.remote import fail, shown
+from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
+
+    from stabdiag.places.remote import Remote
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64
-
-# How parts of a store of rows are called: they are no logs.
-PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
 
 
 def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
@@ -34,16 +33,14 @@ def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
             _status(path)
     for path in paths:
         if "://" in path:
-            from stabdiag.scan.buckets import find_remote
-
-            yield from find_remote(path, passed, jobs_below)
+            yield from _remote(path, passed)
         elif has_magic(path) and not os.path.lexists(path):
             found = False
             for one in iglob(path, recursive=True):  # noqa: PTH207 - streams, and takes any path
                 found = True
                 yield from _local(one, passed)
             if not found:
-                raise LogError(f"{path}: nothing is called so; check the path")
+                raise LogError(f"{path}: no match; check the path")
         else:
             yield from _local(path, passed)
 
@@ -174,3 +171,76 @@ def _is_linked_folder(one: os.DirEntry[str], folder: str, passed: Passed) -> boo
         passed.over("a link to a folder: name it to have it scanned", one.path)
         return True
     return os.path.dirname(os.path.realpath(one.path)) == os.path.realpath(folder)  # noqa: PTH120
+
+
+def _remote(url: str, passed: Passed) -> Iterator[Job]:
+    """Yield the runs behind a URL: all of a folder, or those that match a pattern.
+
+    Raises:
+        LogError: if it cannot be listed.
+    """
+    if url.startswith("mlflow://"):  # a run that a server keeps
+        yield _single(url)
+        return
+    from stabdiag.places.remote import Remote
+
+    place = Remote(url)
+    if "*" in url and not url.startswith(("http://", "https://")):
+        yield from _matching(url, place, passed)
+    elif place.is_folder():
+        yield from _bucket(url, place, passed)
+    else:
+        yield _single(url, place)
+
+
+def _matching(url: str, place: Remote, passed: Passed) -> Iterator[Job]:
+    try:
+        found: Iterable[str] = place.files.glob(place.path)
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        fail(place.name, error)
+    if not found:
+        raise LogError(f"{place.name}: no match; check the URL")
+    for path in found:
+        yield from _remote(place.files.unstrip_protocol(path), passed)
+
+
+def _single(url: str, place: Remote | None = None) -> Job:
+    told: dict[str, Any] = {}
+    if place is not None:
+        try:
+            told = place.files.info(place.path)
+        except Exception:  # noqa: BLE001 - whoever reads it will be told why
+            told = {}
+    return Job(key=shown(url), root="", run=shown(url), logs=(_file(url, told),))
+
+
+def _bucket(url: str, place: Remote, passed: Passed) -> Iterator[Job]:
+    root, end = url.rstrip("/"), "/" if url.startswith(("http://", "https://")) else ""
+
+    def listed(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
+        inside = f"{place.path.rstrip('/')}{folder.removeprefix(root)}{end}"
+        try:
+            there = place.listed(inside)
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            fail(shown(folder), error)
+        place.files.invalidate_cache()  # it keeps every listing, and there may be millions
+        files, folders = [], []
+        for one in there:
+            path = str(one["name"]).rstrip("/")
+            name = path.rpartition("/")[2]
+            if path == inside.rstrip("/") or not path.startswith(inside.rstrip("/") + "/"):
+                continue
+            if one["type"] == "directory":
+                folders.append(name)
+            else:
+                files.append(_file(name, one))
+        return files, sorted(folders)
+
+    yield from jobs_below(root, listed, passed)
+
+
+def _file(path: str, told: dict[str, Any]) -> File:
+    from stabdiag.places.remote import written
+
+    tag = next((told[key] for key in ("ETag", "etag", "md5Hash", "generation") if key in told), "")
+    return File(path, told.get("size"), written(told), str(tag).strip('"') or None)

@@ -31,6 +31,9 @@ INNER: Final = re.compile(
     r"|rank[-_]?\d+|\d{9,11}\.\d+|(?P<begun>[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)",
 )
 
+# How parts of a store of rows are called: they are no logs.
+PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
+
 _WORDS: Final = frozenset(
     """
     train training trainer eval evaluation val valid validation test log logs metric metrics scalar
@@ -46,11 +49,6 @@ _ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?\d{1,6}(?!\d)", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
 _EVENTS: Final = "tfevents"
-
-
-def storable_text(text: str) -> str:
-    """Return a text that is valid Unicode, as not every file name is."""
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +116,13 @@ class Passed:
     def told(self) -> list[str]:
         """Say what was passed over, a line for each reason."""
         return [
-            f"passed over, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
+            f"skipped, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
             for why, n in self.counts.most_common()
         ]
 
 
-# What lists the files and the names of the folders in a folder, and yields the runs below one.
+# What lists the files and the names of the folders in a folder.
 Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
-Below: TypeAlias = "Callable[[str, Lister, Passed], Iterator[Job]]"
 
 
 @dataclass(frozen=True, slots=True)

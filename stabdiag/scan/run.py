@@ -43,8 +43,8 @@ _TICK: Final = 0.5
 # Seconds beyond those that its logs may take after which nothing is expected of a batch.
 _GRACE: Final = 60.0
 
-_LOST: Final = "ends the worker that reads it: the process was killed, or needs too much memory"
-_LATE: Final = "no worker came back with it in time"
+_LOST: Final = "kills the worker that reads it, or needs too much memory"
+_LATE: Final = "no worker returned it in time"
 
 
 class Found:
@@ -183,7 +183,7 @@ class Reading:
         except Exception as error:  # noqa: BLE001 - each executor has errors of its own
             raise StabdiagError(
                 f"the executor takes no more work ({_line(error)}); what was read is kept, and the "
-                "same command goes on"
+                "same command continues"
             ) from None
         self.out[future] = (jobs, tries, time.monotonic())
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import time
-from contextlib import ExitStack, closing
+import weakref
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.assemble.given import check_options, limits_from
+from stabdiag.assemble.inputs import check_options, limits_from
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.scan.executors import opened
 from stabdiag.scan.find import find
 from stabdiag.scan.group import Passed
 from stabdiag.scan.overview import overview_of
+from stabdiag.scan.overview import where as select
 from stabdiag.scan.run import Found, Reading
 from stabdiag.scan.store import Store
-from stabdiag.scan.where import where as select
 from stabdiag.scan.work import Ask
 
 if TYPE_CHECKING:
@@ -96,15 +98,23 @@ def scan(
         literal=literal,
         timeout=timeout,
     )
-    found = scan_into(
-        [paths] if isinstance(paths, str | os.PathLike) else paths,
-        None if store is None else Path(store),
-        ask,
-        executor=executor,
-        scheduler=scheduler,
-        jobs=jobs,
-        top=top,
-    )
+    folder = Path(tempfile.mkdtemp(prefix="stabdiag-scan-")) if store is None else Path(store)
+    try:
+        found = scan_into(
+            [paths] if isinstance(paths, str | os.PathLike) else paths,
+            folder,
+            ask,
+            executor=executor,
+            scheduler=scheduler,
+            jobs=jobs,
+            top=top,
+        )
+    except BaseException:
+        if store is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if store is None:  # the rows are read from there for as long as there is an overview
+        weakref.finalize(found.overview.rows, shutil.rmtree, folder, ignore_errors=True)
     return found.overview
 
 
@@ -120,7 +130,7 @@ def asked(
     """Return how logs are to be read and judged, once it is known to be possible."""
     check_options(settings, columns, format)
     if not timeout > 0:
-        raise StabdiagError(f"a log is given some seconds, and not {timeout:g}")
+        raise StabdiagError(f"the time limit of a log must be positive, not {timeout:g}")
     held = limits_from(limits)
     decides = (
         {info.name: info.value for info in held.items()},
@@ -142,7 +152,7 @@ def asked(
 
 def scan_into(
     paths: Sequence[str | os.PathLike[str]],
-    folder: Path | None,
+    folder: Path,
     ask: Ask,
     *,
     executor: str | Executor | Callable[[], Executor] | None = None,
@@ -153,7 +163,7 @@ def scan_into(
     show: Callable[[Progress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Scanned:
-    """Scan into a store, or into one that is forgotten; ``show`` is told how it goes.
+    """Scan into a store; ``show`` is told how it goes.
 
     Raises:
         KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
@@ -161,46 +171,40 @@ def scan_into(
     began = time.monotonic()
     names = [os.fspath(path) for path in paths]
     if not names:
-        raise NoUsableRecord("nothing is given to scan; give a folder or a URL")
-    with ExitStack() as stack:
-        if folder is None:
-            prefix = "stabdiag-scan-"
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
-        store = Store(folder)
-        passed, listed = Passed(), Passed()  # by two threads
-        wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
-        with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
-            reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
-            try:
-                for batch in reading.batches():
-                    store.add(batch.rows)
-                    passed.add(batch.passed)
-                    show(Progress(rows=batch.rows, total=found.total))
-            except BaseException:  # Ctrl-C as well: the next scan goes on from here
-                store.flush()
-                raise
-        store.flush(ended=True)
-        passed.add(listed)
-        whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
-        rows, before = store.rows(whole)
-    if not rows.num_rows:
+        raise NoUsableRecord("nothing to scan; give a folder or a URL")
+    store = Store(folder)
+    passed, listed = Passed(), Passed()  # by two threads
+    wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
+    with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
+        reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
+        try:
+            for batch in reading.batches():
+                store.add(batch.rows)
+                passed.add(batch.passed)
+                show(Progress(rows=batch.rows, total=found.total))
+        except BaseException:  # Ctrl-C as well: the next scan goes on from here
+            store.flush()
+            raise
+    store.flush(ended=True)
+    passed.add(listed)
+    whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
+    rows, before = store.rows(whole)
+    if not len(rows):
         raise NoUsableRecord(_nothing(names, passed))
     if where is not None:
         rows, before = select(rows, where), None
-    return Scanned(
-        overview=overview_of(
-            rows,
-            places=names,
-            before=before,
-            top=top,
-            seconds=time.monotonic() - began,
-            reused=store.reused,
-        ),
-        passed=passed,
+    overview = overview_of(
+        rows,
+        places=names,
+        before=before,
+        top=top,
+        seconds=time.monotonic() - began,
+        reused=store.reused,
     )
+    return Scanned(overview=overview, passed=passed)
 
 
 def _nothing(names: Sequence[str], passed: Passed) -> str:
     places = f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
-    told = [f"{places}: no log of a run is found", *passed.told()]
+    told = [f"{places}: no log of a run found", *passed.told()]
     return "; ".join([*told, "stabdiag formats lists what can be read"])

@@ -1,8 +1,8 @@
-"""The rows of scans on a disk: a Parquet dataset of parts, each written whole and never changed.
+"""The rows of scans, as Arrow tables and on a disk: a Parquet dataset of parts.
 
-A scan adds parts. Of all rows of one key those with the latest ``scanned`` count, so that two scans
-can write at once, and one that was killed can be gone on with. A part names the scans that ended in
-its metadata; what became otherwise is held against these.
+A part is written whole and never changed. Of all rows of one key the latest count, so two scans can
+write at once, and one that was killed can be gone on with. A part names the scans that have ended
+in its metadata; changes are measured against these.
 """
 
 from __future__ import annotations
@@ -11,35 +11,208 @@ import json
 import os
 import secrets
 import time
-from hashlib import blake2b
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
-from stabdiag.model.scan import UNREAD
-from stabdiag.scan.find import PART
-from stabdiag.scan.group import storable_text
-from stabdiag.scan.rows import SCHEMA
+from stabdiag.files import written_whole
+from stabdiag.model.scan import UNREAD, Row
+from stabdiag.scan.group import PART
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.scan.group import Job
 
-_KEY: Final = b"stabdiag-scan"
-_VERSION: Final = 1
+VERSION: Final = 1
+"""Of the layout of a store; each part names it in its metadata."""
 
-# How many rows wait to be written, and how many seconds.
+METADATA: Final = b"stabdiag-scan"
+
+# Rows that wait are written at this number, and after as many seconds.
 _MOST: Final = 5000
 _LONGEST: Final = 5.0
 
-# What tells whether a row still holds.
-_TELLING: Final = ("size", "modified", "etag", "version", "limits")
+# The columns that decide whether a row still holds.
+_DECIDING: Final = ("size", "modified", "etag", "version", "limits")
+
+# Rows held at once: as objects, and as a table.
+_OBJECTS: Final = 1000
+_TABLE: Final = 20_000
+
+# The largest whole number in a table.
+_LARGEST: Final = (1 << 63) - 1
+
+_TYPES: dict[str, pa.DataType] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "tuple[float, ...]": pa.list_(pa.float64()),
+    "Mapping[str, str]": pa.map_(pa.string(), pa.string()),
+}
+SCHEMA = pa.schema(
+    [(field.name, _TYPES[str(field.type).partition(" |")[0]]) for field in fields(Row)]
+)
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """Return rows as a table with a column for each field."""
+    held = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
+    return pa.Table.from_pylist(held, schema=SCHEMA)
+
+
+def _storable(value: Any) -> Any:
+    """Return a value that can be written: not every file name is text, nor every number small."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return [(storable_text(name), storable_text(one)) for name, one in value.items()]
+    return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
+
+
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table; only a few are objects at a time."""
+    for batch in table.to_batches(max_chunksize=_OBJECTS):
+        for values in batch.to_pylist():
+            values["curve"] = tuple(values["curve"] or ())
+            values["settings"] = dict(values["settings"] or ())
+            # A column that an older version did not write is null.
+            yield Row(**{name: value for name, value in values.items() if value is not None})
+
+
+def coded(column: pa.ChunkedArray[Any]) -> tuple[list[Any], Ints]:
+    """Return the different values of a column, and the number of each row's."""
+    encoded: Any = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count."""
+
+    parts: Sequence[Path | pa.Table]
+    which: Sequence[Ints]
+
+    @classmethod
+    def of(cls, rows: Rows | pa.Table | Iterable[Row]) -> Rows:
+        """Return rows, a table or objects as rows."""
+        if isinstance(rows, Rows):
+            return rows
+        table = rows if isinstance(rows, pa.Table) else table_of(rows)
+        return cls(parts=(table,), which=(np.arange(table.num_rows),))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(map(len, self.which))
+
+    def batches(self, names: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield some columns of all rows, a limited number of rows at a time."""
+        held: list[pa.Table] = []
+        for part, which in zip(self.parts, self.which, strict=True):
+            held.append(read_part(part, names).take(which))
+            if sum(one.num_rows for one in held) >= _TABLE:
+                yield pa.concat_tables(held)
+                held = []
+        if held:
+            yield pa.concat_tables(held)
+
+    def columns(self, *names: str) -> pa.Table:
+        """Return some columns of all rows."""
+        empty = SCHEMA.empty_table().select(names)
+        return pa.concat_tables([empty, *self.batches(names)])
+
+    def filter(self, mask: Mask) -> Rows:
+        """Return those of the rows for which it is true."""
+        masks = np.split(mask, np.cumsum([len(one) for one in self.which])[:-1])
+        which = [one[kept] for one, kept in zip(self.which, masks, strict=True)]
+        return Rows(parts=self.parts, which=which)
+
+    def take(self, at: Ints, names: Sequence[str] = SCHEMA.names) -> pa.Table:
+        """Return rows by their numbers, in that order; only the parts that hold them are read."""
+        order = np.argsort(at, kind="stable")
+        begins = np.cumsum([0, *map(len, self.which)])
+        bounds = np.searchsorted(at[order], begins)
+        tables = [SCHEMA.empty_table().select(names)]
+        for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
+            wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
+            if len(wanted):
+                tables.append(read_part(part, names).take(which[wanted]))
+        return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ordered:
+    """Rows in an order; they are read each time that they are gone through."""
+
+    rows: Rows
+    order: Ints
+
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.tables():
+            yield from rows_of(table)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield them as tables, a limited number of rows at a time."""
+        for begin in range(0, len(self.order), _TABLE):
+            yield self.rows.take(self.order[begin : begin + _TABLE])
+
+
+def write_rows(rows: Iterable[Row], output: Path) -> None:
+    """Write rows as one Parquet file, as a whole or not at all.
+
+    Raises:
+        StabdiagError: if it cannot be written.
+    """
+    from pyarrow import parquet
+
+    tables = rows.tables() if isinstance(rows, Ordered) else [table_of(rows)]
+    with (
+        written_whole(output) as file,
+        parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
+
+
+def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
+    """Read some columns of a part; those that an older version did not write are null.
+
+    Raises:
+        StabdiagError: if it cannot be read, or a newer version wrote it.
+    """
+    if isinstance(part, pa.Table):
+        return part.select(names)
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(part) as file:
+            there = file.schema_arrow
+            found: Any = json.loads((there.metadata or {}).get(METADATA, b"{}"))
+            present = [name for name in names if name in there.names]
+            table = file.read(present, use_threads=False)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise StabdiagError(
+            f"{part}: cannot be read ({reason}); move it out of the store"
+        ) from None
+    if found.get("version") != VERSION:
+        raise StabdiagError(
+            f"{part}: written by another version of stabdiag; use another folder, or update"
+        )
+    for name in set(names) - set(present):
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(names).replace_schema_metadata(there.metadata)
 
 
 class Store:
@@ -77,32 +250,32 @@ class Store:
         strange = next((n for n in names if n.endswith(".parquet") and not PART.fullmatch(n)), None)
         if strange is not None:
             raise StabdiagError(
-                f"{self.folder}: holds {strange}, which is no part of a store of scans; name a "
-                "folder of its own"
+                f"{self.folder}: holds {strange}, which is not part of a scan's store; use a "
+                "separate folder"
             )
         return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
 
     def _learn(self, part: Path) -> None:
-        table = _read(part, ["scan", "key", "outcome", "reason", *_TELLING])
-        told = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+        table = read_part(part, ["scan", "key", "outcome", "reason", *_DECIDING])
+        told = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
         self._ended |= set(told.get("ended", ()))
         self._last = max(self._last, int(part.name.split("-")[1]))
         columns = [table[name].to_pylist() for name in table.column_names]
-        for scan, key, outcome, reason, *telling in zip(*columns, strict=True):
+        for scan, key, outcome, reason, *deciding in zip(*columns, strict=True):
             self._scans.add(scan)
             # What could not be read is read again: it need not be the log that was at fault.
             unread = (reason,) if outcome == UNREAD else ()
-            self._known[_hash(key)] = _hash(*telling, *unread)
+            self._known[hash(key)] = hash((*deciding, *unread))
 
     def wants(self, job: Job, version: str, limits: str) -> bool:
         """Tell whether a run has to be read, and take it for one that is there."""
-        key = _hash(storable_text(job.key))
+        key = hash(storable_text(job.key))
         if key in self._seen:  # it lies below two of the paths
             return False
         self._seen.add(key)
-        told = _hash(job.size, job.modified, job.etag, version, limits)
+        deciding = hash((job.size, job.modified, job.etag, version, limits))
         known = job.modified is not None or job.etag is not None
-        if known and self._known.get(key) == told:
+        if known and self._known.get(key) == deciding:
             self.reused += 1
             return False
         return True
@@ -116,10 +289,10 @@ class Store:
 
     def _news(self, rows: pa.Table) -> pa.Table:
         """Return rows without what is known: that a log cannot be read, for the same reason."""
-        columns = [rows[name].to_pylist() for name in ("key", "outcome", *_TELLING, "reason")]
+        columns = [rows[name].to_pylist() for name in ("key", "outcome", *_DECIDING, "reason")]
         new = [
-            outcome != UNREAD or self._known.get(_hash(key)) != _hash(*telling)
-            for key, outcome, *telling in zip(*columns, strict=True)
+            outcome != UNREAD or self._known.get(hash(key)) != hash(tuple(deciding))
+            for key, outcome, *deciding in zip(*columns, strict=True)
         ]
         return rows.filter(pa.array(new, pa.bool_()))
 
@@ -141,11 +314,13 @@ class Store:
         for name, value in (("scanned", self._last / 1e9), ("scan", self.scan)):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, SCHEMA.field(name), pa.repeat(value, rows.num_rows))
-        told = {"version": _VERSION, "ended": ends}
-        rows = rows.replace_schema_metadata({_KEY: json.dumps(told)})
+        told = {"version": VERSION, "ended": ends}
+        rows = rows.replace_schema_metadata({METADATA: json.dumps(told)})
         name = f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
         part = self.folder / f".{name}.part"
         try:
+            from pyarrow import parquet
+
             with part.open("wb") as file:
                 parquet.write_table(rows, file, compression="zstd")
                 file.flush()
@@ -153,72 +328,43 @@ class Store:
             part.replace(self.folder / name)
         except OSError as error:
             raise StabdiagError(
-                f"{self.folder}: cannot be written ({error.strerror}); what was is kept, and the "
-                "same command goes on"
+                f"{self.folder}: cannot be written ({error.strerror}); the rows so far are "
+                "kept, and the same command continues"
             ) from None
         finally:
             part.unlink(missing_ok=True)
 
-    def rows(self, places: Sequence[str]) -> tuple[pa.Table, pa.Table | None]:
+    def rows(self, places: Sequence[str]) -> tuple[Rows, Rows | None]:
         """Return the rows of what is there now, and what earlier scans told of the same places."""
-        table = self._all()
-        now = table.filter(_latest(table))
-        seen = np.fromiter(self._seen, np.uint64, len(self._seen))
-        keys = np.array([_hash(key) for key in now["key"].to_pylist()], np.uint64)
-        now = now.filter(pa.array(np.isin(keys, seen)))
-        if not self._ended:
-            return now, None
-        before = table.filter(pc.is_in(table["scan"], pa.array(sorted(self._ended))))
-        before = before.filter(_latest(before))
-        known = [(str(key), _hash(key)) for key in before["key"].to_pylist()]
         below = tuple(f"{place.rstrip('/')}/" for place in places)
-        same = [key.startswith(below) or one in self._seen for key, one in known]
-        return now, before.filter(pa.array(same, pa.bool_()))
-
-    def _all(self) -> pa.Table:
-        tables = [_read(part, SCHEMA.names) for part in self._parts()]
-        whole = pa.concat_tables([SCHEMA.empty_table(), *tables], promote_options="default")
-        return whole.select(SCHEMA.names)
-
-
-def _latest(table: pa.Table) -> pa.Array[Any]:
-    """Return which rows are the latest of their keys; the runs in an archive have one in common."""
-    keys, scans = (
-        table[name].combine_chunks().dictionary_encode().indices.to_numpy()
-        for name in ("key", "scan")
-    )
-    written = np.rec.fromarrays([table["scanned"].to_numpy(), scans])
-    _, stamps = np.unique(written, return_inverse=True)
-    last = np.zeros(int(keys.max(initial=-1)) + 1, np.int64)
-    np.maximum.at(last, keys, stamps)
-    return pa.array(stamps == last[keys], pa.bool_())
+        parts = self._parts()
+        keys, seen, same, ended = [], [], [], []
+        for part in parts:
+            table = read_part(part, ["key", "scan"])
+            texts = table["key"].to_pylist()
+            keys.append(np.fromiter(map(hash, texts), np.int64, len(texts)))
+            seen.append(np.array([key in self._seen for key in keys[-1].tolist()], bool))
+            same.append(seen[-1] | np.array([str(text).startswith(below) for text in texts], bool))
+            ended.append(bool(texts) and table["scan"][0].as_py() in self._ended)
+        now = _latest(keys, [True] * len(parts))
+        which = [np.flatnonzero(one & other) for one, other in zip(now, seen, strict=True)]
+        rows = Rows(parts=parts, which=which)
+        if not self._ended:
+            return rows, None
+        then = _latest(keys, ended)
+        before = [np.flatnonzero(one & other) for one, other in zip(then, same, strict=True)]
+        return rows, Rows(parts=parts, which=before)
 
 
-def _read(part: Path, columns: list[str]) -> pa.Table:
-    """Read some columns of a part; what an older version did not write is null.
+def _latest(keys: Sequence[Ints], counts: Sequence[bool]) -> list[Mask]:
+    """Return which rows are the latest of their keys, among the parts that count.
 
-    Raises:
-        StabdiagError: if it cannot be read, or a newer version wrote it.
+    Parts are in the order in which they were written. The runs in an archive have one key, and are
+    all in one part.
     """
-    try:
-        with parquet.ParquetFile(part) as file:
-            there = file.schema_arrow
-            told: Any = json.loads((there.metadata or {}).get(_KEY, b"{}"))
-            table = file.read([name for name in columns if name in there.names])
-    except (OSError, pa.ArrowException, ValueError) as error:
-        told = (str(error).splitlines() or [""])[0]
-        raise StabdiagError(f"{part}: cannot be read ({told}); move it out of the store") from None
-    if told.get("version") != _VERSION:
-        raise StabdiagError(
-            f"{part}: written by another version of stabdiag; name another folder, or update"
-        )
-    for name in columns:
-        if name not in table.column_names:
-            field = SCHEMA.field(name)
-            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(columns).replace_schema_metadata(there.metadata)
-
-
-def _hash(*what: object) -> int:
-    """Return 8 bytes that tell one thing from others."""
-    return int.from_bytes(blake2b(repr(what).encode(), digest_size=8).digest(), "little")
+    sizes = [len(one) for one in keys]
+    part = np.repeat(np.where(counts, np.arange(len(keys)), -1), sizes)
+    each, number = np.unique(np.concatenate([np.zeros(0, np.int64), *keys]), return_inverse=True)
+    last = np.full(len(each), -1)
+    np.maximum.at(last, number, part)
+    return np.split((part >= 0) & (part == last[number]), np.cumsum(sizes)[:-1]) if keys else []

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
-import signal
-import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -13,45 +10,48 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stabdiag._version import __version__
 from stabdiag.api import report_on
-from stabdiag.assemble.given import run_found, wanted_columns
+from stabdiag.assemble.inputs import run_found, wanted_columns
+from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
+from stabdiag.formats.postmortem.cost import clock_of
+from stabdiag.formats.postmortem.incident import incident_of
+from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
+from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.places import Asked, read_place
-from stabdiag.places.archives import is_tar, is_zip
+from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES, best_of, only_log
-from stabdiag.places.folder import Folder
-from stabdiag.places.listing import Entry
-from stabdiag.places.remote import Remote
-from stabdiag.places.tar import Tar
-from stabdiag.places.urls import shown
-from stabdiag.places.zip import Zip, open_zip
+from stabdiag.places.folder import Entry, Folder
+from stabdiag.places.read import is_archive
+from stabdiag.places.remote import Remote, shown
 from stabdiag.readers.source import Stream, open_stream
+from stabdiag.scan.common import TYPED
+from stabdiag.scan.executors import TimedOut, limited
 from stabdiag.scan.find import jobs_below
-from stabdiag.scan.group import File, Job, Lister, Passed, storable_text
-from stabdiag.scan.rows import table_of
-from stabdiag.scan.told import row_of
+from stabdiag.scan.group import File, Job, Lister, Passed
+from stabdiag.scan.store import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from typing import TypeVar
 
     import pyarrow as pa
 
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
     from stabdiag.places import Found
-    from stabdiag.places.listing import Place
-
-    Result = TypeVar("Result")
+    from stabdiag.places.folder import Place
 
 _HEAD: Final = 1 << 16
 
-# The largest whole number in a table.
-_LARGEST: Final = (1 << 63) - 1
-
-# Set in a process of our own: it ends the process after some seconds, even if a log holds it in C.
-impatient: Callable[[float | None], None] | None = None
+# Points of the curve, settings, and characters of one: a row stays small, whatever a log holds.
+_POINTS: Final = 32
+_SETTINGS: Final = 500
+_LONGEST: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +78,6 @@ class Batch:
     passed: Passed
 
 
-class TimedOut(BaseException):
-    """A log takes too long; no ``except Exception`` on the way is to swallow it."""
-
-
 def read_batch(jobs: Sequence[Job], ask: Ask) -> Batch:
     """Read the logs of a batch."""
     import pyarrow as pa
@@ -98,14 +94,14 @@ def rows_of_job(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
         try:
             yield from _packed(job, ask, passed)
         except StabdiagError as error:
-            yield _storable(_unread(job, ask, str(error)))
+            yield _unread(job, ask, str(error))
         return
     yield from _row(job, ask, passed, lambda: _found(job, ask))
 
 
 def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
     """Return the row of a log of which no worker came back."""
-    return table_of([_storable(_unread(job, ask, reason))])
+    return table_of([_unread(job, ask, reason)])
 
 
 def _row(job: Job, ask: Ask, passed: Passed, found: Callable[[], Found]) -> Iterator[Row]:
@@ -133,20 +129,7 @@ def _row(job: Job, ask: Ask, passed: Passed, found: Callable[[], Found]) -> Iter
         row = _unread(job, ask, "needs more memory than there is")
     except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
         row = _unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
-    yield _storable(replace(row, seconds=round(time.monotonic() - began, 4)))
-
-
-def _storable(row: Row) -> Row:
-    """Return a row that can be written: not every file name is text, nor every number small."""
-
-    def storable(value: object) -> object:
-        if isinstance(value, str):
-            return storable_text(value)
-        if isinstance(value, dict):
-            return {storable_text(name): storable_text(one) for name, one in value.items()}
-        return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
-
-    return Row(**{name: storable(value) for name, value in vars(row).items()})  # type: ignore[arg-type]
+    yield replace(row, seconds=round(time.monotonic() - began, 4))
 
 
 def _about(job: Job, ask: Ask, row: Row) -> Row:
@@ -202,15 +185,10 @@ def _packed(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
     """Yield the rows of all runs in an archive, which is gone through once for all of them."""
     path = f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path
     with Remote(path).open() if "://" in path else open_stream(path) as stream:
-        head = stream.peek(_HEAD)
-        if is_tar(head):
-            with stream.on_disk() as file:
-                yield from _members(Tar(stream.name, file), job, ask, passed)
-        elif is_zip(head):
-            with stream.on_disk() as file, open_zip(stream.name, file) as archive:
-                yield from _members(Zip(stream.name, archive), job, ask, passed)
-        else:
+        if not is_archive(stream):
             raise LogError(f"{stream.name}: named like an archive, but it is none")
+        with open_archive(stream) as place:
+            yield from _members(place, job, ask, passed)
 
 
 def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
@@ -297,62 +275,77 @@ def _inside(root: str, path: str) -> str:
     return f"{root.strip('/')}/{path}".lstrip("/")
 
 
-def limited(call: Callable[[], Result], seconds: float) -> Result:
-    """Return what a call returns, or give it up after so many seconds.
+def row_of(report: Report, path: str, run: str) -> Row:
+    """Return the row of a report."""
+    found, history, manifest = report.diagnosis, report.history, report.manifest
+    loss, held = history.finite("loss"), history.finite("eval_loss")
+    severities = [finding.severity for finding in report.findings]
+    clock = clock_of(history)
+    dated = clock is not None and clock.calendar
+    told = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
+    return Row(
+        path=path,
+        run=run,
+        outcome=found.slug,
+        severity=found.severity.value,
+        format=history.source.format,
+        section=found.section,
+        step=found.step,
+        headline=found.headline,
+        action_kind=found.actions[0].kind.value if found.actions else None,
+        action=found.first_action,
+        errors=severities.count(Severity.ERROR),
+        warnings=severities.count(Severity.WARNING),
+        notes=severities.count(Severity.NOTE),
+        losses=len(history.series.get("loss", ())),
+        first_step=history.first_step,
+        last_step=history.last_step,
+        lost_steps=_lost(report),
+        loss_first=float(loss.values[0]) if len(loss) else None,
+        loss_best=float(loss.values.min()) if len(loss) else None,
+        loss_last=float(loss.values[-1]) if len(loss) else None,
+        eval_loss=float(held.values[-1]) if len(held) else None,
+        curve=_curve(loss),
+        settings=dict(_settings(report)),
+        began=float(clock.seconds[0]) if clock is not None and dated else None,
+        ended=float(clock.seconds[-1]) if clock is not None and dated else None,
+        **told,
+    )
 
-    Raises:
-        TimedOut: if it takes longer.
-    """
-    if impatient is not None:
-        impatient(1.5 * seconds + 5)
-    try:
-        return _timed(call, seconds)
-    finally:
-        if impatient is not None:
-            impatient(None)
+
+def _lost(report: Report) -> int | None:
+    """Return the steps that an error wasted; None for what is none."""
+    if report.diagnosis.severity is not Severity.ERROR:
+        return None
+    cost = incident_of(report).lost.cost
+    return None if cost is None else cost.steps
 
 
-def _timed(call: Callable[[], Result], seconds: float) -> Result:
-    if threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer"):
-        return _by_alarm(call, seconds)
-    return _in_a_thread(call, seconds)
+def _curve(loss: Series) -> tuple[float, ...]:
+    """Return the course of the loss: the mean of each of so many stretches of equal length."""
+    if len(loss) <= _POINTS:
+        return tuple(loss.values.tolist())
+    begins = np.linspace(0, len(loss), _POINTS, endpoint=False).astype(int)
+    with np.errstate(over="ignore"):  # of a run that blew up
+        means = np.add.reduceat(loss.values, begins) / np.diff([*begins, len(loss)])
+    return tuple(float(f"{mean:.6g}") for mean in means if np.isfinite(mean))
 
 
-def _by_alarm(call: Callable[[], Result], seconds: float) -> Result:
-    armed = True
-
-    def ring(*_: object) -> None:
-        if armed:
-            raise TimedOut
-
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # and again, should it be swallowed
-        return call()
-    finally:
-        armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _in_a_thread(call: Callable[[], Result], seconds: float) -> Result:
-    """Call it in a thread, which is told to end when it is late: a thread cannot be killed."""
-    done: list[Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            done.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised below, where it belongs
-            errors.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        late = ctypes.c_ulong(thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(late, ctypes.py_object(TimedOut))
-        raise TimedOut
-    if errors:
-        raise errors[0]
-    return done[0]
+def _settings(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield all else that the run was configured with, and nothing that was read off its course."""
+    manifest, typed = report.manifest, set(TYPED)
+    known = {
+        key.name: getattr(manifest, key.name)
+        for key in KEYS
+        if key.name not in manifest.inferred and key.name not in typed
+    }
+    told = {**report.history.config, **manifest.unknown, **manifest.also, **known}
+    # Rows are passed on: no key of a service is among them, and no password in a URL.
+    names = [
+        name
+        for name, value in told.items()
+        if isinstance(value, str | int | float) and not is_secret(name)
+    ]
+    for name in names[:_SETTINGS]:
+        value = str(told[name])
+        yield name[:_LONGEST], (shown(value) if "://" in value else value)[:_LONGEST]

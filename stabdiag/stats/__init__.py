@@ -1,13 +1,10 @@
-"""Statistics: arrays in, arrays out. No input or output, no history, no limits.
+"""Statistics: arrays in, numbers out. No input or output, no history, no limits.
 
-How ``spikes`` finds a spike, module by module: ``baseline`` gives the level and the deviation to
-expect of each point; ``residuals`` are distances from it, of single points and of medians of the
-next few; ``tails`` tells how far the run's own noise reaches; ``candidates`` are the places beyond
-that, ``shifts`` those where a stretch is too high, ``undone`` those where all progress is lost;
-``excursions`` and ``residuals`` drop what the run does elsewhere as well; and ``shape`` tells how a
-spike rose and whether it recovered.
+How a spike is found: ``rolling`` gives the level and the deviation to expect of each point,
+``tails`` how far the run's own noise reaches, ``spikes`` the points and stretches beyond that;
+``peaks`` drops what the run does elsewhere as well, and ``shape`` tells how a spike rose and
+whether it recovered.
 
-How ``rise`` finds a climb: it holds the last level against the best one (``blocks`` has levels and
-their noise), by what the run did and undid before, with the trend test of ``trend``. ``onset``
-tells where it had begun, ``turn`` when its cause had: a smooth series such as a learning rate.
+How a climb is found: ``rise`` holds the last level against the best one (``levels``), by what the
+run did and undid before, with the test of ``trend``; ``smooth`` tells when its cause had begun.
 """

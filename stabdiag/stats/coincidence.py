@@ -1,4 +1,4 @@
-"""How near a change lies to something else, and how likely it would come so near by chance."""
+"""Events that go together: a change near something else by chance, and values that come again."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Ints, Mask
+from stabdiag.stats.quantiles import IN_A_ROW
 
-# A value is constant if it stays for so many points, before a change and after it.
-_HELD = 3
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # How often something changes is told by so many points on either side, and by so many times as many
 # as lie as near as the change does.
@@ -82,7 +81,46 @@ def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
 
 def _is_step(low: Ints, high: Ints) -> Mask:
     """Tell which changes part two constant values; the last one may lie at the very end."""
-    before = np.diff(high, prepend=0) >= _HELD
-    after = np.append(np.diff(low) >= _HELD, True)
+    # A value is constant if it stays for some points, before a change and after it.
+    before = np.diff(high, prepend=0) >= IN_A_ROW
+    after = np.append(np.diff(low) >= IN_A_ROW, True)
     both: Mask = before & after
     return both
+
+
+def any_again(values: Floats, within: int) -> bool:
+    """Tell whether any value comes again at most ``within`` places later.
+
+    Args:
+        values: shape (n,); NaN equals nothing.
+        within: places, at least 1.
+
+    Cheaper than to find out where: rising values are seen at once, and others are sorted in short,
+    overlapping blocks.
+    """
+    if np.all(values[1:] > values[:-1]):
+        return False
+    size = 2 * within
+    if len(values) <= size:
+        return _has_twins(np.sort(values))
+    blocks = np.lib.stride_tricks.sliding_window_view(values, size)[::within]
+    return _has_twins(np.sort(blocks, axis=1)) or _has_twins(np.sort(values[-size:]))
+
+
+def _has_twins(ordered: Floats) -> bool:
+    return bool((ordered[..., 1:] == ordered[..., :-1]).any())
+
+
+def steps_since_seen(steps: Ints, values: Floats) -> Floats:
+    """Return how many steps ago each value was seen last, inf where never: shape (n,).
+
+    Args:
+        steps: shape (n,), rising.
+        values: shape (n,); compared for equality, NaN equals nothing.
+    """
+    order = np.argsort(values, kind="stable")
+    again = np.append(False, values[order][1:] == values[order][:-1])
+    gaps = np.append(np.inf, np.diff(steps[order]).astype(np.float64))
+    since = np.full(len(values), np.inf)
+    since[order[again]] = gaps[again]
+    return since

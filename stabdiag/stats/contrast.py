@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import NOUGHT
+
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
@@ -20,9 +22,6 @@ _DISCRETE = 2000
 
 # A tail is summed over so many terms; where it is small, the rest is nothing.
 _TERMS = 500
-
-# Tails that are equal may differ in their last digits.
-_ROUNDING = 1e-9
 
 
 def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
@@ -62,7 +61,8 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
     sizes, splits = np.unique(size, return_counts=True)
     chances = _chances(np.arange(total_hits + 1)[None], sizes[:, None], total_hits, total)
     tails = chances[:, ::-1].cumsum(axis=1)
-    bounds = p * (1 + _ROUNDING)
+    # Tails that are equal may differ in their last digits.
+    bounds = p * (1 + NOUGHT)
     chance = [np.where(tails <= one, tails, 0.0).max(axis=1) @ splits for one in bounds.tolist()]
     return np.asarray(chance, dtype=np.float64)
 

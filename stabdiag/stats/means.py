@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.stats.quantiles import NOUGHT
 from stabdiag.stats.trend import block_means, without_line
 
 if TYPE_CHECKING:
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 # Correlations are taken over so many points; longer series are averaged down to them first.
 _MOST_POINTS = 1000
 
-# An error is never taken for smaller than this share of the mean: sums have rounding of their own.
-_LEAST_ERROR = 1e-9
+# An error is never taken for smaller than this share of the largest.
 _EXACT = 1e-6
-_TINY = 1e-300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,7 @@ def mean_and_error(x: Floats) -> Mean:
     rests = without_line(x)
     deviation = float(np.sqrt(rests @ rests / (len(x) - 2)))
     value = float(x.mean())
-    least = _LEAST_ERROR * abs(value)
+    least = NOUGHT * abs(value)
     if power <= (least * n) ** 2:
         return Mean(value=value, error=least, deviation=deviation)
     full = np.correlate(rest, rest, mode="full")[n - 1 :] / power
@@ -90,7 +89,7 @@ def spread(values: Floats, errors: Floats) -> Spread:
     """
     n = len(values)
     # In units of the largest error, so that no square leaves the range of a float.
-    unit = max(float(errors.max()), _TINY)
+    unit = max(float(errors.max()), float(np.finfo(np.float64).tiny))
     values, errors = values / unit, np.maximum(errors / unit, _EXACT)
     weight = 1 / errors**2
     centre = float((weight * values).sum() / weight.sum())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
+from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NEARLY, median, medians
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Mask
@@ -15,13 +15,11 @@ if TYPE_CHECKING:
 # Noise is measured over so many points, since it falls with the loss.
 _BLOCK = 100
 
-# Fewer distinct values than this do not show how they were rounded. So many are looked at.
+# Fewer distinct values than this do not show how they were rounded.
 _DISTINCT = 20
-_SAMPLE = 1000
 
 # Logs that round keep so many digits at most; two values may differ by the last of them, and a bit.
 _DIGITS = 7
-_OVER = 1.01
 
 # bfloat16 has 8 significant bits: the last 16 of a float32 are zero.
 _BF16 = 2.0**-8
@@ -148,7 +146,7 @@ def wander(x: Floats, size: int) -> float:
 def _sample(x: Floats) -> Floats | None:
     """Return some of the finite values; None where too few of them are distinct."""
     finite = x[np.isfinite(x)]
-    some = np.unique(finite[:: max(len(finite) // _SAMPLE, 1)])
+    some = np.unique(finite[:: max(len(finite) // ENOUGH, 1)])
     return some if len(some) >= _DISTINCT else None
 
 
@@ -166,11 +164,11 @@ def _unit(x: Floats, scale: Floats) -> Floats:
         return _BF16 * scale
     for decimals in range(_DIGITS):
         if _are_round(some * 10.0**decimals):
-            return np.full(len(scale), _OVER * 10.0**-decimals)
+            return np.full(len(scale), (1 + NEARLY) * 10.0**-decimals)
     first = _first_digit(some)
     for digits in range(_DIGITS):
         if _are_round(some * 10.0 ** (digits - first)):
-            return np.asarray(_OVER * 10.0 ** (_first_digit(scale) - digits))
+            return np.asarray((1 + NEARLY) * 10.0 ** (_first_digit(scale) - digits))
     return np.zeros(len(scale))
 
 

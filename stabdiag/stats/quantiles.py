@@ -18,8 +18,24 @@ if TYPE_CHECKING:
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
 
-# `typical` and `diff_sigma` look at no more than about this many points.
-_ENOUGH = 20_000
+# Of more values than this a sample tells a median or a deviation.
+ENOUGH = 20_000
+
+# Of fewer values than this neither a level nor its noise is known.
+TELLING = 8
+
+# So many points beside an event make its level.
+BESIDE = 5
+
+# What so many points in a row show is no single odd one.
+IN_A_ROW = 3
+
+# So many deviations out is clear, whatever the noise.
+CLEAR = 5.0
+
+# Shares of a value: two that were written with other digits, and the rounding of sums.
+NEARLY = 0.01
+NOUGHT = 1e-9
 
 
 def typical(x: Floats) -> float:
@@ -27,12 +43,12 @@ def typical(x: Floats) -> float:
 
     The sample is evenly spaced. A million points take as long as the sample does.
     """
-    return median(x[:: max(len(x) // _ENOUGH, 1)])
+    return median(x[:: max(len(x) // ENOUGH, 1)])
 
 
 def usual_gap(steps: Ints) -> float:
     """Return the typical difference between successive steps, shape (n,), n at least 2."""
-    every = max((len(steps) - 1) // _ENOUGH, 1)
+    every = max((len(steps) - 1) // ENOUGH, 1)
     return median((steps[1:][::every] - steps[:-1][::every]).astype(np.float64))
 
 
@@ -57,7 +73,7 @@ def diff_sigma(x: Floats) -> float:
         x: shape (n,), finite, n at least 2.
     """
     steps = np.diff(x)
-    return robust_sigma(steps[:: max(len(steps) // _ENOUGH, 1)]) / float(np.sqrt(2))
+    return robust_sigma(steps[:: max(len(steps) // ENOUGH, 1)]) / float(np.sqrt(2))
 
 
 def median(x: Floats) -> float:

@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.blocks import (
-    CALM_LEVELS,
+from stabdiag.stats.levels import (
     block_levels,
     level_noise,
+    moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.onset import climb_onset
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
-_SHARES = (0.1, 0.5, 2.0)
+_SHARES = (0.1, 0.5)
 
 # Too few points for any order of them to be unlikely, or for their noise to be known.
 FEWEST = 10
@@ -32,7 +31,7 @@ FEWEST = 10
 # before far behind: by this many times its range, and to so many times its height; less is enough
 # for many points, and more is needed after a single one. Chosen on pieces of 3 to 19 losses, cut
 # out of healthy runs: one in five hundred is called a rise.
-_RANGES = 3.0
+RANGES = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 _MANY = 5
 
@@ -42,7 +41,12 @@ _LEVEL_SIGMAS = 3.0
 _WANDERS = 2.0
 
 # A loss that ends so many times as far above its best level as it ever fell has blown up.
-_BLOWN = 10.0
+BLOWN = 10.0
+
+# A climb has begun where this share of it was made: by means whose deviation is less than that by
+# this factor.
+_BEGUN = 0.1
+_STANDS_OUT = 2.0
 
 # A level is no more exact than its last digit, even one that never varies.
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -58,8 +62,7 @@ class Rise:
     ``progress`` the distance from the first level to the best; both, and the levels, are in units
     of the loss, and a level is a mean of ``points`` losses; single ones vary by ``deviation`` from
     one to the next. ``p_value`` is that of a rising trend on the way up or, if that is clearer,
-    over the last window; ``recent_p_value`` that of the latter, ``late_p_value`` that of the second
-    half of all that follows the onset.
+    over the last window; ``recent_p_value`` that of the latter.
     """
 
     best: int
@@ -73,7 +76,6 @@ class Rise:
     deviation: float
     p_value: float
     recent_p_value: float
-    late_p_value: float
 
     @property
     def amount(self) -> float:
@@ -135,7 +137,7 @@ def _left_behind(x: Floats) -> Rise | None:
     count = np.arange(n - 1, 0, -1)
     times = np.where(count < _MANY, _TIMES, _TIMES_OF_MANY)
     times[:1] = _TIMES_OF_ONE
-    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + _RANGES * span)
+    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + RANGES * span)
     if not left.any():
         return None
     first = int(np.argmax(left)) + 1
@@ -156,7 +158,6 @@ def _left_behind(x: Floats) -> Rise | None:
         deviation=diff_sigma(x),
         p_value=chance,
         recent_p_value=chance,
-        late_p_value=chance,
     )
 
 
@@ -170,15 +171,15 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = slice(0, near + 1 if near >= CALM_LEVELS else len(levels))
+    calm = slice(0, near + 1 if near >= TELLING else len(levels))
     # While it comes down from above where it ends, a loss bends more than its noise does.
     down = int(np.argmax(levels <= low[-1]))
-    if calm.stop - down >= CALM_LEVELS:
+    if calm.stop - down >= TELLING:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     # What blew up bursts as low as it likes: only what came before it left for good is usual.
     left = best + _last_near(up, progress)
-    if float(up[-1]) > _BLOWN * progress > 0 and CALM_LEVELS <= left < near:
+    if float(up[-1]) > BLOWN * progress > 0 and TELLING <= left < near:
         calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
@@ -198,10 +199,35 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
         deviation=deviation,
         p_value=min(recent, *trends),
         recent_p_value=recent,
-        late_p_value=mann_kendall(x[(begin + len(x)) // 2 :]),
     )
 
 
 def _last_near(up: Floats, height: float) -> int:
     """Return the last position that lies no higher than this above the best level, the first."""
     return int(np.flatnonzero(up <= height)[-1])
+
+
+def climb_onset(x: Floats, rise: Rise, size: int) -> int:
+    """Return where a climb had begun, as a position: where a tenth of it was made.
+
+    Args:
+        x: shape (n,), finite.
+        rise: the climb in it.
+        size: how many losses make the shortest level.
+
+    After the last time that the loss was near its best, which is told by means of so many losses
+    that a tenth of the rise stands out of their noise, means of ``size`` losses tell it closer.
+    """
+    if rise.amount <= rise.bar:
+        return rise.onset
+    climbing = x[rise.best : rise.crest + 1]
+    # What ends a million times as high had left its level long before a tenth of that.
+    share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
+    # The noise of a run that diverges grows with it.
+    noise = level_noise(block_levels(x[: max(rise.onset, TELLING * size)], size)[0])
+    wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
+    levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
+    bar = levels.min() + share
+    near = int(np.flatnonzero(levels <= bar)[-1])
+    above = moving_means(climbing, size)[near:] > bar
+    return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset

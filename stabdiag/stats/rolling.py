@@ -1,19 +1,31 @@
-"""Rolling statistics of the points *before* each point, fast enough for millions of them."""
+"""What the points *before* each point tell to expect of it, fast enough for millions of points."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NOUGHT, median, medians, typical
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14
+
+# On long logs, or over wide windows, each median holds for several points, so that no more medians
+# than this are taken, nor more values than this sorted for them.
+_MOST_MEDIANS = 10_000
+_MOST_SORTED = 1_000_000
+
+# The level follows at least so many points: fewer are noisier than what they follow.
+_SHORTEST = 12
+
+# Values were rounded if at most this share of the last ones are distinct.
+_FEW_VALUES = 0.2
 
 
 def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
@@ -98,3 +110,60 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
         out[window:whole].reshape(-1, hop)[:] = middles[: (whole - window) // hop, np.newaxis]
         out[whole:] = middles[-1]
     return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Baseline:
+    """The level and deviation expected of each point: shape (n,) each, in units of the loss.
+
+    ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
+    """
+
+    level: Floats
+    sigma: Floats
+
+
+def baseline(x: Floats, window: int) -> Baseline:
+    """Return level and deviation of the points before each point.
+
+    Args:
+        x: shape (n,), finite, n at least 2.
+        window: points that the deviation is taken over; the level follows a quarter of them.
+
+    Medians keep earlier spikes out of the baseline that judges the next one (Hampel 1974,
+    doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
+    of its own residuals is added, which takes a steady slope, up or down, out of them.
+    """
+    short = max(window // 4, _SHORTEST)
+    level = median_before(x, short)
+    level[0] = x[0]
+    lag = median_before(x - level, 2 * short)
+    lag[0] = 0.0
+    level = level + lag
+    sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
+    floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
+    # A deviation is at least a share of what the level has spanned so far, or while it stood still
+    # of the point's distance from it. What comes later tells nothing of the noise before.
+    so_far = np.maximum.accumulate(level) - np.minimum.accumulate(level)
+    nought = NOUGHT * np.where(so_far > 0, so_far, np.abs(x - level))
+    return Baseline(level=level, sigma=np.fmax(sigma, np.maximum(floor, nought)))
+
+
+def rounding(x: Floats) -> float:
+    """Return the step to which the values were rounded, or 0 if they were not.
+
+    A loss that was logged to one digit stands still and then moves by a whole step: a deviation
+    smaller than the step would make a spike of every move.
+    """
+    values, counts = np.unique(x[-ENOUGH:], return_counts=True)
+    if len(values) > _FEW_VALUES * min(len(x), ENOUGH):
+        return 0.0
+    # What was seen once or twice may be a spike above a constant.
+    usual = values[counts > 2]
+    return float(np.diff(usual).min()) if len(usual) > 1 else 0.0
+
+
+def median_before(x: Floats, window: int) -> Floats:
+    """Return the median of the ``window`` points before each point, at a bounded cost."""
+    hop = max(-(-len(x) // _MOST_MEDIANS), -(-len(x) * window // _MOST_SORTED), 1)
+    return trailing_median(x, window, hop)

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.quantiles import CLEAR, IN_A_ROW, median, medians
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.stats.baseline import Baseline
+    from stabdiag.stats.rolling import Baseline
 
 # A loss that grows by this factor has exploded.
 _EXPLODES = 20.0
-
-# Points this many robust deviations out are left out of mean and deviation before a spike.
-_OUTLIER = 5.0
-
-# This many points at the end of a log are enough to show that a spike is over.
-_LAST = 3
 
 # A loss came back late if this share of its levels since then is low.
 _NEARLY_ALL = 0.8
@@ -105,7 +99,7 @@ def _frozen(
     before = (
         before[-reach.window :] if len(before) >= reach.least else x[max(at - reach.window, 0) : at]
     )
-    usual = np.abs(before - median(before)) <= _OUTLIER * base.sigma[at]
+    usual = np.abs(before - median(before)) <= CLEAR * base.sigma[at]
     kept = before[usual] if usual.any() else before
     return float(kept.mean()), max(float(kept.std()), float(base.sigma[at]))
 
@@ -120,7 +114,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon = x[back : back + smooth]
-        if len(soon) < min(least, _LAST) or x[back] > level + 4 * slack:
+        if len(soon) < min(least, IN_A_ROW) or x[back] > level + 4 * slack:
             continue
         # Where only a few points are left at the end of the log, each of them has to be back.
         last = median(soon) if len(soon) >= least else float(soon.max())

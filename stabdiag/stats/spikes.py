@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.abrupt import abrupt_spikes
-from stabdiag.stats.candidates import LASTING, RANGES, Candidate, candidates
-from stabdiag.stats.excursions import APART
+from stabdiag.stats.peaks import ALONE, APART, LEFT, Residuals, median_residuals, point_residuals
+from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, median
+from stabdiag.stats.rise import RANGES
+from stabdiag.stats.rolling import Baseline, baseline, rounding
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.yardstick import yardstick
+from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail
+from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.stats.residuals import Residuals
 
-# A spike that came back is reported if its peak reaches half as far as the noise of single points,
-# or this many deviations; a single point has to reach at least the second number.
-_FAR = 10.0
-_FAR_FOR_ONE = 5.0
+# Stretches are looked for in medians of so many points. One counts from so many deviations on.
+LASTING = 8
+_LEAST_STRETCH = 2.0
 
-# In a log of fewer points than this the search of the whole log is blind to much that is plain to
-# see. Of losses that are no means over an epoch, so many in a row are no single hard batch.
-_SHORT = 200
-_TOGETHER = 3
+# After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
+# many times larger.
+_LIKELIER = 5
 
 # On a descent the deviation over a window is that of the way down: in a log of fewer windows than
 # these, stretches are held against a narrower one, that share of the log.
 _WINDOWS = 5
 
-# A spike that came back begins where it has made this share of its height.
-_LEFT = 0.25
+# In a log of fewer points than this the search of the whole log is blind to much that is plain to
+# see. There a rise is abrupt that begins so many times as far above so many points before it as any
+# of the last ten such windows spans beside its trend, and is that many times as high as the highest
+# of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
+_SHORT = 200
+_BEFORE_WINDOWS = 10
+TIMES_AS_HIGH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,6 @@ def find_spikes(
     least_share: float,
     atypical: Mask | None = None,
     suspect: Mask | None = None,
-    witness: Callable[[int], bool] | None = None,
     *,
     of_epochs: bool = False,
 ) -> SpikeScan:
@@ -76,64 +80,242 @@ def find_spikes(
         least_share: rises below this share of the range that the levels before them span are passed
             over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
-        suspect: points, shape (n,), where a spike is to be expected.
-        witness: tells whether another series goes up with the loss and stays there, from a position
-            on.
+        suspect: points, shape (n,), just after a logged cause.
         of_epochs: whether each loss is of an epoch: a mean over many batches.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
-    does, so that a small but lasting shift is found as well.
+    does, so that a small but lasting shift is found as well. What recurs in the run is no spike.
     """
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
     if of_epochs or n < _SHORT:
-        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_epochs else _TOGETHER, atypical)
+        abrupt = _abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
     if n <= first + 1:
         return SpikeScan(
             spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
         )
     if suspect is None:
         suspect = np.zeros(n, dtype=bool)
-    single = yardstick(x, reach, false_alarm)
+    single = _noise(x, reach, false_alarm)
     narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
-    lasting = single if narrow.window >= reach.window else yardstick(x, narrow, false_alarm)
-    witness = cache(witness or (lambda _: False))
-    found = candidates(x, single, lasting, suspect=suspect, witness=witness)
+    lasting = single if narrow.window >= reach.window else _noise(x, narrow, false_alarm)
+    found = _candidates(x, single, lasting, suspect)
     spans = _spans(single.base.level, [one.onset for one in found])
-    points, limit = single.points, single.limit
     spikes: list[Spike] = []
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
     # overlap with it are not asked again.
-    explained_until = dict.fromkeys((1, *LASTING), 0)
+    explained_until = {1: 0, LASTING: 0}
     for one in found:
         width = one.residuals.width
         if one.at < max(resume, explained_until[width]):
             continue
         held = single if width == 1 else lasting
         spike = describe(x, held.base, one.onset, held.reach, atypical)
-        towers = one.alone and _towers(spike, points, reach)
+        towers = one.alone and _towers(spike, single.points, reach)
         height = spike.score if towers else spike.height / spike.sigma
         if height <= sigmas or spike.height <= least_share * spans[one.onset]:
             continue
-        if not one.undone and not suspect[one.onset]:
-            if spike.recovered and not towers and not _stands_out(one, spike, limit, witness):
+        if not suspect[one.onset]:
+            if spike.recovered and not towers and spike.height <= CLEAR * spike.sigma:
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
         resume = _over(spike, reach)
-    largest = int(np.argmax(points.scores[first:])) + first
+    largest = int(np.argmax(single.points.scores[first:])) + first
     return SpikeScan(
         spikes=_joined(abrupt, spikes, reach) if of_epochs else _joined(spikes, abrupt, reach),
-        limit=limit,
-        largest=float(points.scores[largest]),
+        limit=single.limit,
+        largest=float(single.points.scores[largest]),
         largest_at=largest,
         tested=n - first,
         abrupt=abrupt,
     )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Noise:
+    """How high each loss lies above the window before it, and how far noise alone leads there.
+
+    ``points`` are the residuals of single losses, ``tail`` is the upper tail of their scores, and
+    ``false_alarm`` the chance that noise alone gives one candidate anywhere among them.
+    """
+
+    reach: Reach
+    base: Baseline
+    points: Residuals
+    tail: UpperTail
+    false_alarm: float
+
+    @cached_property
+    def chance(self) -> float:
+        """The chance of a false alarm at one point."""
+        return _chance_of_one(self.false_alarm, len(self.points.scores) - self.points.first)
+
+    @cached_property
+    def limit(self) -> float:
+        """How far noise reaches, in deviations."""
+        return self.tail.exceeded_with_chance(self.chance)
+
+
+def _noise(x: Floats, reach: Reach, false_alarm: float) -> _Noise:
+    base = baseline(x, reach.window)
+    points = point_residuals(x, base, reach.least)
+    scores = points.scores[reach.least :]
+    tail = noise_tail(declustered(scores), _chance_of_one(false_alarm, len(scores)))
+    return _Noise(reach=reach, base=base, points=points, tail=tail, false_alarm=false_alarm)
+
+
+def _chance_of_one(false_alarm: float, points: int) -> float:
+    """Return the chance of a false alarm at each of this many points (Bonferroni)."""
+    return min(false_alarm / points, 0.25)
+
+
+class _Candidate(NamedTuple):
+    """A place that is too high, where it begins, and the residuals in which it was seen.
+
+    ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
+    other point comes near, so that it needs no tail to be judged by.
+    """
+
+    at: int
+    onset: int
+    residuals: Residuals
+    limit: float
+    alone: bool = False
+
+
+def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> list[_Candidate]:
+    """Return the places that may be spikes, in order.
+
+    Points are held against ``single``, and stretches against ``lasting``.
+    """
+    points, limit, first = single.points, single.limit, single.points.first
+    high = points.scores > limit
+    suspects = int(suspect[first:].sum())
+    # After a logged cause the question is only about these points: fewer tests, a lower bar.
+    caused = _chance_of_one(_LIKELIER * single.false_alarm, max(suspects, 1))
+    if suspects:
+        high |= (points.scores > single.tail.exceeded_with_chance(caused)) & suspect
+    high[:first] = False
+    alone = points.excursions.alone(single.reach.window)
+    found = [
+        *(_Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
+        *(_Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
+    ]
+    medians = median_residuals(x, lasting.base, LASTING, lasting.points)
+    if medians is not None:
+        sample = medians.scores[first :: -(-len(x) // ENOUGH)]
+        tail = medians_tail(lasting.tail, sample, LASTING)
+        bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
+        if suspects:
+            more = _stretches(medians, lasting.points, tail, caused)[1]
+            places = sorted({*places, *(at for at in more if suspect[at])})
+        found += [
+            _Candidate(at, change_point(x, lasting.base, at, LASTING), medians, bar)
+            for at in places
+        ]
+    return sorted(found, key=lambda one: (one.at, one.residuals.width))
+
+
+def _stretches(
+    medians: Residuals, points: Residuals, tail: UpperTail, chance: float
+) -> tuple[float, list[int]]:
+    """Return how far noise reaches, and from where on the next points are higher than that."""
+    # Windows that overlap are not independent tests.
+    chance = min(medians.width * chance, 0.25)
+    limit = max(tail.exceeded_with_chance(chance), _LEAST_STRETCH)
+    high = medians.scores > limit
+    high[: medians.first] = False
+    places = np.flatnonzero(high)
+    rare = np.maximum(
+        _chances(medians.scores[places], points.scores[points.first :], medians.width),
+        _chances(medians.heights[places], points.heights[points.settled :], medians.width),
+    )
+    found: list[int] = places[rare < chance].tolist()
+    return limit, found
+
+
+def _chances(medians: Floats, points: Floats, width: int) -> Floats:
+    """Return the chance that half of ``width`` points lie above each of these medians.
+
+    The number of points above a value is binomial (David & Nagaraja 2003, doi:10.1002/0471722162,
+    eq. 2.1.3), with the share of all points above it, but for as many as the window holds. A loss
+    that goes back and forth between two levels has no tail that tells how far its medians go.
+    """
+    if not len(medians):
+        return medians
+    high = np.sort(points[points >= medians.min()])
+    above = len(high) - np.searchsorted(high, medians)
+    share = np.maximum(above - width, 0.5) / len(points)
+    chances = np.zeros(len(medians))
+    for count in range(width // 2, width + 1):
+        chances += math.comb(width, count) * share**count * (1 - share) ** (width - count)
+    return chances
+
+
+def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
+    """Return where the shift that is seen from position ``at`` begins, as a position.
+
+    Args:
+        x: shape (n,), finite.
+        base: level and deviation of the points before each point.
+        at: from here on the next points are too high.
+        lasting: how many points the shift lasts at least.
+
+    The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
+    doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).
+    """
+    ahead = x[at : at + 2 * lasting]
+    level = float(base.level[at])
+    height = median(ahead[lasting // 2 :]) - level
+    # Summed up from the front: beside what a loss explodes to, the points before it are rounding.
+    lost = np.cumsum(ahead[: lasting - 1] - level - height / 2)
+    return at + int(np.argmin(np.append(0.0, lost)))
+
+
+def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
+    """Tell whether a rise that no other comes near is far above what the run did lately.
+
+    On a descent the window is wider than its noise: what the loss did lately, apart from the trend,
+    tells more. The usual deviation would not do, as it is that of the whole window, too.
+    """
+    lately = points.heights[max(spike.onset - max(reach.window // 4, reach.least), 1) : spike.onset]
+    height = float(points.heights[spike.onset : spike.peak + 1].max())
+    first, last = spike.onset - APART, spike.end + APART
+    others = points.excursions.others(height, spike.score, first, last)
+    return height > RANGES * float(np.ptp(lately)) and not (others >= ALONE).any()
+
+
+def _from_its_rise(x: Floats, spike: Spike) -> Spike:
+    """Return a spike that came back, its onset the first point that has left the level.
+
+    A stretch, or the change point in it, may begin on points that lie no higher than usual.
+    """
+    if not spike.recovered:
+        return spike
+    up = x[spike.onset : spike.peak + 1] > spike.base + LEFT * spike.height
+    return replace(spike, onset=spike.onset + int(np.argmax(up)))
+
+
+def _over(spike: Spike, reach: Reach) -> int:
+    """Return from where on there may be another spike.
+
+    After a shift that stays, the baseline needs a window to find its new level.
+    """
+    return spike.end + (0 if spike.recovered else reach.window)
+
+
+def _spans(level: Floats, places: list[int]) -> dict[int, float]:
+    """Return the range that the levels up to each of these places span."""
+    if not places:
+        return {}
+    so_far = level[: max(places) + 1]
+    spans = np.maximum.accumulate(so_far) - np.minimum.accumulate(so_far)
+    return {place: float(spans[place]) for place in places}
 
 
 def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> tuple[Spike, ...]:
@@ -150,57 +332,40 @@ def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> t
     return tuple(sorted(both, key=lambda spike: spike.onset))
 
 
-def _over(spike: Spike, reach: Reach) -> int:
-    """Return from where on there may be another spike.
+def abrupt_rise(x: Floats, together: int) -> int | None:
+    """Return the position where a positive series rises abruptly, as it does nowhere else, or None.
 
-    After a shift that stays, the baseline needs a window to find its new level.
+    Args:
+        x: shape (n,), finite.
+        together: so many points in a row have to be as high.
+
+    On a descent the noise over a long window is that of the way down: what was just before tells
+    more. But if other rises are nearly as high, it is what the run does.
     """
-    return spike.end + (0 if spike.recovered else reach.window)
+    if len(x) < BESIDE + together or x.min() <= 0:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view
+    before = windows(x[:-together], BESIDE)
+    highest = before.max(axis=1)
+    up = windows(x[BESIDE:], together).min(axis=1) - highest
+    place = int(np.argmax(up))
+    lately = before[max(place - _BEFORE_WINDOWS + 1, 0) : place + 1]
+    spread = max(float(np.ptp(without_line(row))) for row in lately)
+    least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
+    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BESIDE :]])
+    unlike = up[place] > least and not (others >= ALONE * up[place]).any()
+    return place + BESIDE if unlike else None
 
 
-def _from_its_rise(x: Floats, spike: Spike) -> Spike:
-    """Return a spike that came back, its onset the first point that has left the level.
-
-    A window, or the change point in it, may begin on points that lie no higher than usual.
-    """
-    if not spike.recovered:
-        return spike
-    up = x[spike.onset : spike.peak + 1] > spike.base + _LEFT * spike.height
-    return replace(spike, onset=spike.onset + int(np.argmax(up)))
-
-
-def _spans(level: Floats, places: list[int]) -> dict[int, float]:
-    """Return the range that the levels up to each of these places span."""
-    ordered = sorted(set(places))
-    begins = [0, *(place + 1 for place in ordered[:-1])]
-    if not ordered:
-        return {}
-    so_far = level[: ordered[-1] + 1]
-    highest = np.maximum.accumulate(np.maximum.reduceat(so_far, begins))
-    lowest = np.minimum.accumulate(np.minimum.reduceat(so_far, begins))
-    return dict(zip(ordered, (highest - lowest).tolist(), strict=True))
-
-
-def _stands_out(one: Candidate, spike: Spike, limit: float, witness: Callable[[int], bool]) -> bool:
-    """Tell whether a rise that came back is high for this run as a single point, or has a witness.
-
-    ``limit`` is how far its single points reach by noise alone, in deviations: what no other comes
-    near needs no tail to be held against.
-    """
-    least = 0.0 if one.alone else min(limit / 2, _FAR)
-    if one.residuals.width > 1:
-        return spike.height > least * spike.sigma or witness(one.onset)
-    return spike.height > max(least, _FAR_FOR_ONE) * spike.sigma
-
-
-def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
-    """Tell whether a rise is far above what the run did lately, and no other comes near it.
-
-    On a descent the window is wider than its noise: what the loss did lately, apart from the trend,
-    tells more. The usual deviation would not do, as it is that of the whole window, too.
-    """
-    lately = points.heights[max(spike.onset - max(reach.window // 4, reach.least), 1) : spike.onset]
-    height = float(points.heights[spike.onset : spike.peak + 1].max())
-    first, last = spike.onset - APART, spike.end + APART
-    alone = points.excursions.is_alone(height, spike.score, first, last)
-    return alone and height > RANGES * float(np.ptp(lately))
+def _abrupt_spikes(
+    x: Floats, reach: Reach, sigmas: float, together: int, atypical: Mask | None
+) -> tuple[Spike, ...]:
+    """Return the spike that the points just before it are enough to tell, if there is one."""
+    at = abrupt_rise(x, together)
+    if at is None:
+        return ()
+    before, same = x[at - BESIDE : at], np.ones(len(x))
+    sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
+    base = Baseline(level=before.mean() * same, sigma=sigma * same)
+    spike = describe(x, base, at, replace(reach, window=BESIDE, least=BESIDE), atypical)
+    return (spike,) if spike.score > sigmas else ()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.excursions import FAR_OUT
-from stabdiag.stats.quantiles import quantiles, quantiles_in_order
+from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
 _NORMAL = NormalDist()
 
+# A score this many deviations out is part of an excursion.
+FAR_OUT = 2.5
+
 # This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
-
-# A letter value needs this many points beyond it, so that a few outliers do not shape the tail
-# that is to judge them.
-_POINTS_BEYOND = 8.0
 
 # The prior tail weight, and how many points count as much as this prior: short logs cannot show how
 # heavy their noise is.
@@ -66,13 +64,11 @@ class UpperTail:
         return self.centre + self.scale * z * stretch
 
 
-def upper_tail(ordered: Floats, deepest: int | None = None) -> UpperTail:
+def upper_tail(ordered: Floats) -> UpperTail:
     """Fit the upper tail of a sample by its letter values.
 
     Args:
         ordered: shape (n,), finite and in rising order, n at least 2.
-        deepest: the last letter value used, as a power of 1/2, at least 3; all that the sample has
-            if None.
 
     Returns:
         The tail, in units of the sample.
@@ -86,9 +82,8 @@ def upper_tail(ordered: Floats, deepest: int | None = None) -> UpperTail:
     number of points.
     """
     n = len(ordered)
-    depth = max(2, math.floor(math.log2(n / _POINTS_BEYOND)))
-    if deepest is not None:
-        depth = min(depth, max(deepest, 3))
+    # A few outliers are not to shape the tail that is to judge them.
+    depth = max(2, math.floor(math.log2(n / TELLING)))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])

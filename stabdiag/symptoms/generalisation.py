@@ -1,119 +1,286 @@
-"""The symptoms of an evaluation loss that is far from the training loss, or as high as it."""
+"""Evaluation losses that turn, lie far above the training loss, or are not finite."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.losses import (
-    FEW_EVALUATIONS,
-    LAST_EVALUATIONS,
-    chance,
-    few_trained,
-    from_the_start,
-    near,
-    trained,
-    with_evaluations,
-)
-from stabdiag.symptoms.overfitting import overfitting
-from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.symptoms.losses import TENTHS, few_trained, from_the_start, is_distance, trained
+from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 
 if TYPE_CHECKING:
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# An evaluation loss that has come down to this share of what it was is learning, however far below
-# it the training loss has gone.
-_LEARNED = 0.05
+# The last level of an evaluation is the median of three.
+_LAST = 3
+
+# A turn is clear beyond four deviations of one evaluation from the next, and the training loss has
+# run away from the evaluations if it has halved since.
+_SIGMAS = 4.0
+_RUN_AWAY = 0.5
+
+_FEW_EVALUATIONS = (
+    at_least("generalisation.min_evaluations", "loss"),
+    at_least("generalisation.min_evaluations", "eval_loss"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """The best evaluation and the last, and what the training loss did between them."""
+
+    step: int
+    best: float
+    words: str
+    measured: dict[str, float]
+    is_clear: bool
+    falls: bool
+    runs_away: bool
+
+
+def overfitting(case: Case) -> Evidence | None:
+    """Did the evaluation loss turn while the training loss went on falling?"""
+    turn = _turn(case)
+    # Few noisy evaluations will do if the training loss runs away from them.
+    if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
+        return None
+    return Evidence(
+        because=turn.words,
+        step=turn.step,
+        measured=turn.measured,
+        first=Action(
+            Do.STOP_EARLY,
+            f"Keep the checkpoint nearest to step {turn.step}, where the evaluation loss was "
+            f"{num(turn.best)}, and stop there.",
+            also=(Do.KEEP_CHECKPOINT,),
+            checkpoint=turn.step,
+        ),
+    )
+
+
+def eval_rising(case: Case) -> Evidence | None:
+    """Did the evaluation loss turn although the training loss no longer falls?"""
+    turn = _turn(case)
+    if turn is None or not turn.is_clear or turn.falls:
+        return None
+    return Evidence(
+        because=turn.words,
+        step=turn.step,
+        measured=turn.measured,
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Keep the checkpoint nearest to step {turn.step} and evaluate it again on the same "
+            "data in evaluation mode: another number means that the evaluation is at fault.",
+            also=(Do.KEEP_CHECKPOINT,),
+            checkpoint=turn.step,
+        ),
+    )
+
+
+def _turn(case: Case) -> Turn | None:
+    """Return where the evaluation loss turned, if it did."""
+    pair = _with_evaluations(case, to_zero=True)
+    if pair is None:
+        return None
+    (train, held), limits = pair, case.limits.generalisation
+    x = held.values
+    at = int(np.argmin(x))
+    best, last = float(x[at]), median(x[-_LAST:])
+    if at > len(x) - 1 - _LAST or last - best <= limits.eval_rise * best:
+        return None
+    then, now = _train_beside(train, held, at), _train_beside(train, held, len(x) - 1)
+    if then is None or now is None:
+        return None
+    step = int(held.steps[at])
+    return Turn(
+        step=step,
+        best=best,
+        words=f"The evaluation loss was lowest, {num(best)}, at step {step}, and is now "
+        f"{num(float(x[-1]))}; the training loss went from {num(then)} to {num(now)}.",
+        measured={
+            "best_eval_loss": best,
+            "eval_loss": float(x[-1]),
+            "train_loss_then": then,
+            "train_loss": now,
+        },
+        is_clear=last - best > _SIGMAS * diff_sigma(x),
+        falls=now < then * (1 - limits.train_fall),
+        runs_away=now <= _RUN_AWAY * then,
+    )
+
+
+def _train_beside(train: Series, held: Series, at: int) -> float | None:
+    """Return the median training loss since the evaluation before the one at a position."""
+    step, gap = int(held.steps[at]), int(usual_gap(held.steps))
+    since = train.between(step - gap + 1, step).values
+    if not len(since):
+        since = train.between(step - gap, step + gap).values[:1]
+    return median(since) if len(since) else None
+
+
+def _with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Series] | None:
+    """Return training and evaluation losses if both are positive and enough."""
+    if not is_distance(case, to_zero=to_zero):
+        return None
+    held = case.history.finite("eval_loss")
+    held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
+    least = case.limits.generalisation.min_evaluations
+    if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
+        return None
+    return case.loss, held
+
+
+OVERFITTING = Symptom(
+    slug="overfitting",
+    family="generalisation",
+    title="The model overfits: it memorises the training data",
+    check=overfitting,
+    needs=("loss", "eval_loss"),
+    limits=(
+        "generalisation.eval_rise",
+        "generalisation.train_fall",
+        "generalisation.min_evaluations",
+    ),
+    explained_by=("nan",),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(Do.REGULARISE, "Add regularisation: weight decay, dropout."),
+        Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
+        Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
+    ),
+)
+
+EVAL_RISING = Symptom(
+    slug="eval-rising",
+    family="generalisation",
+    title="The evaluation loss rises, but not by overfitting",
+    check=eval_rising,
+    needs=("loss", "eval_loss"),
+    limits=(
+        "generalisation.eval_rise",
+        "generalisation.train_fall",
+        "generalisation.min_evaluations",
+    ),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Check that the evaluation data is the same, and that averaged weights and batch-norm "
+            "statistics are saved and loaded.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate: the weights may be drifting."),
+    ),
+)
 
 
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    pair = with_evaluations(case)
-    # In an epoch a model can learn much by heart.
+    pair = _with_evaluations(case)
+    # Within an epoch a model can memorise much.
     if pair is None or not from_the_start(case) or case.history.counts_epochs:
         return None
-    train, held = pair
-    limits = case.limits.generalisation
+    (train, held), limits = pair, case.limits.generalisation
     begin, end = int(train.steps[0]), int(train.steps[-1])
-    # A model that knows nothing yet knows as little of either set.
+    # An untrained model knows as little of either set.
     soon = np.flatnonzero(held.steps <= begin + limits.early * (end - begin))
     if not len(soon):
         return None
     since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
-    if since.values[0] < limits.gap * near(train, int(since.steps[0])):
-        return None
-    beside = np.array([near(train, step) for step in since.steps.tolist()])
-    ratios = since.values / beside
-    least, ratio, first = float(ratios.min()), float(ratios[0]), int(since.steps[0])
-    if float(held.values[-1]) < _LEARNED * float(held.values[0]):
-        return None
-    # What was learned by heart soon is a gap that opened, only sooner.
+    at = np.searchsorted(train.steps, since.steps)
+    beside = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
+    least = float((since.values / beside).min())
+    # What is memorised soon is overfitting.
     if least < limits.gap or overfitting(case) is not None:
         return None
+    first = int(since.steps[0])
     return Evidence(
         because=f"At step {first}, {(first - begin) / max(end - begin, 1):.0%} into the run, the "
-        f"evaluation loss is {num(float(since.values[0]))} beside a training loss of "
-        f"{num(float(beside[0]))}, and no later one is less than {num(least)} x the training loss.",
+        f"evaluation loss is {num(float(since.values[0]))} and the training loss "
+        f"{num(float(beside[0]))}; it stays at least {num(least)} x the training loss.",
         step=first,
-        measured={"first_ratio": ratio, "least_ratio": least},
+        measured={"first_ratio": float(since.values[0] / beside[0]), "least_ratio": least},
         first=Action(
-            ActionKind.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to step {first} on training batches, once in "
-            "training and once in evaluation mode: if the two differ, batch-norm statistics or "
-            "dropout are at fault, and if not, the data is.",
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to step {first} on training batches in training and "
+            "in evaluation mode: if they differ, batch norm or dropout is at fault, else the data.",
             step=first,
         ),
-        then=(
-            Action(
-                ActionKind.CHECK_LOSS_FUNCTION,
-                "Check that both losses are means over the same unit, with the same mask and the "
-                "same smoothing.",
-            ),
-            Action(
-                ActionKind.CHECK_EVALUATION,
-                "Check that evaluation data is prepared by the same code: tokenizer, "
-                "normalisation.",
-            ),
-        ),
     )
+
+
+EVAL_GAP_FROM_START = Symptom(
+    slug="eval-gap-from-start",
+    family="generalisation",
+    title="The evaluation loss is far above the training loss from the start",
+    check=eval_gap_from_start,
+    needs=("loss", "eval_loss"),
+    limits=("generalisation.gap", "generalisation.early", "generalisation.min_evaluations"),
+    explained_by=("nan",),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that both losses are means over the same unit, with the same mask.",
+        ),
+        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+    ),
+)
 
 
 def underfitting(case: Case) -> Evidence | None:
     """Are both losses still near chance at the end of the run?"""
-    pair, after, classes = with_evaluations(case), trained(case), case.manifest.vocab_size or 0
+    pair, after, classes = _with_evaluations(case), trained(case), case.manifest.vocab_size or 0
     if pair is None or after is None or classes < 2:
         return None
-    last, held = float(levels(after.values, 10)[-1]), median(pair[1].values[-LAST_EVALUATIONS:])
-    level = chance(classes)
-    learned = last < level * (1 - 5 * case.limits.learning.chance_band)
-    if not learned or last < case.limits.generalisation.underfit * level or held < last:
+    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-_LAST:])
+    chance = math.log(classes)
+    learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
+    if not learned or last < case.limits.generalisation.underfit * chance or held < last:
         return None
+    end = int(after.steps[-1])
     return Evidence(
-        because=f"After {int(after.steps[-1])} steps the training loss is {num(last)} and the "
-        f"evaluation loss {num(held)}; a guess among {classes} classes has {num(level)}.",
-        step=None,
-        measured={"loss": last, "eval_loss": held, "log_k": level},
+        because=f"After {end} steps the training loss is {num(last)} and the evaluation loss "
+        f"{num(held)}; guessing among {classes} classes costs {num(chance)}.",
+        measured={"loss": last, "eval_loss": held, "log_k": chance},
         first=Action(
-            ActionKind.KEEP_GOING,
-            f"Train longer than {int(after.steps[-1])} steps if the loss still falls; if it does "
-            "not, raise the learning rate with care.",
-            also=(ActionKind.RAISE_LR,),
-            step=int(after.steps[-1]),
-        ),
-        then=(
-            Action(ActionKind.CHANGE_MODEL, "Take a larger model."),
-            Action(ActionKind.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
+            Do.KEEP_GOING,
+            f"Train longer than {end} steps if the loss still falls; otherwise raise the learning "
+            "rate carefully.",
+            also=(Do.RAISE_LR,),
+            step=end,
         ),
     )
 
 
+UNDERFITTING = Symptom(
+    slug="underfitting",
+    severity=Severity.NOTE,
+    family="generalisation",
+    title="Both losses end near chance",
+    check=underfitting,
+    needs=("loss", "eval_loss", "manifest.vocab_size"),
+    limits=("generalisation.underfit", "generalisation.min_evaluations"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    enough=(few_trained, *_FEW_EVALUATIONS),
+    then=(
+        Action(Do.CHANGE_MODEL, "Use a larger model."),
+        Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
+    ),
+)
+
+
 def eval_nonfinite(case: Case) -> Evidence | None:
-    """Is an evaluation loss NaN or infinite, while the training loss goes on?"""
+    """Is an evaluation loss NaN or infinite while the training loss is finite?"""
     held = case.history.series["eval_loss"]
     bad = ~np.isfinite(held.values)
     if not bad.any():
@@ -121,73 +288,28 @@ def eval_nonfinite(case: Case) -> Evidence | None:
     first, count = int(held.steps[bad][0]), int(bad.sum())
     of = f" ({count} of {len(held)} evaluations)" if len(held) > 1 else ""
     return Evidence(
-        because=f"The evaluation loss is not finite at step {first}{of}, while the training loss "
-        "is.",
+        because=f"The evaluation loss is not finite at step {first}{of}; the training loss is.",
         step=first,
         measured={"steps": count, "of": len(held)},
         first=Action(
-            ActionKind.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to step {first} batch by batch, to find the batch "
-            "or the example whose loss is not finite.",
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to step {first} batch by batch to find the example "
+            "whose loss is not finite.",
             step=first,
-        ),
-        then=(
-            Action(
-                ActionKind.INSPECT_DATA,
-                "Look for batches that are empty, or whose labels are all masked: a mean over "
-                "nothing is 0/0.",
-            ),
-            Action(
-                ActionKind.CHECK_PRECISION,
-                "Evaluate in fp32: a loss that was scaled or autocast in training may overflow "
-                "here.",
-            ),
-            Action(
-                ActionKind.CHECK_EVALUATION,
-                "Leave values that are not finite out of averages, or early stopping and the "
-                "choice of the best checkpoint will fail.",
-            ),
         ),
     )
 
 
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="eval-gap-from-start",
-        severity=Severity.WARNING,
-        family="generalisation",
-        title="The evaluation loss is far above the training loss from the start",
-        check=eval_gap_from_start,
-        needs=("loss", "eval_loss"),
-        limits=(
-            "generalisation.gap",
-            "generalisation.early",
-            "generalisation.min_evaluations",
-        ),
-        explained_by=("nan",),
-        enough=FEW_EVALUATIONS,
-    ),
-    Symptom(
-        slug="underfitting",
-        severity=Severity.NOTE,
-        family="generalisation",
-        title="Both losses end near chance",
-        check=underfitting,
-        needs=("loss", "eval_loss", "manifest.vocab_size"),
-        limits=("generalisation.underfit", "generalisation.min_evaluations"),
-        explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-        enough=(
-            few_trained,
-            *FEW_EVALUATIONS,
-        ),
-    ),
-    Symptom(
-        slug="eval-nonfinite",
-        severity=Severity.WARNING,
-        family="generalisation",
-        title="The evaluation loss is not finite",
-        check=eval_nonfinite,
-        needs=("loss", "eval_loss"),
-        explained_by=("nan",),
+EVAL_NONFINITE = Symptom(
+    slug="eval-nonfinite",
+    family="generalisation",
+    title="The evaluation loss is not finite",
+    check=eval_nonfinite,
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    then=(
+        Action(Do.INSPECT_DATA, "Look for empty batches and fully masked labels: 0/0 is NaN."),
+        Action(Do.CHECK_PRECISION, "Evaluate in fp32: autocast may overflow here."),
+        Action(Do.CHECK_EVALUATION, "Keep NaN out of averages, early stopping and best models."),
     ),
 )

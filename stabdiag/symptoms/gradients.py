@@ -1,4 +1,4 @@
-"""The symptoms of gradients: norms that are not finite, too large, or too small."""
+"""Gradient norms that are not finite, explode, vanish, are clipped away, or differ by layer."""
 
 from __future__ import annotations
 
@@ -6,31 +6,47 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import levels
-from stabdiag.symptoms.exploding import END, grad_exploding
-from stabdiag.symptoms.norms import LEAST, LEFT, STRETCHES, early_level, finite_norm
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.stats.quantiles import median, quantiles, robust_sigma
+from stabdiag.symptoms.losses import TENTHS
+from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
+from stabdiag.tree.advice.shared import clip
+from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
+
+# The levels of a norm are medians over twentieths of the run.
+_STRETCHES = 2 * TENTHS
+
+# Most of the loss is left if it still has this share of its first level.
+_LEFT = 0.8
+
+# The end of a series is a median of eight points.
+_END = 8
+
+# A gradient this many times the clip threshold has another unit, or should not be let through.
+_FAR_OFF = 1000.0
+
+# Groups are compared from four on. An outlier lies five deviations away, and a loss that got worse
+# five times what its level usually changes by.
+_GROUPS = 4
+_SPREADS = 5.0
 
 
 def grad_nonfinite(case: Case) -> Evidence | None:
-    """Is a gradient norm NaN or infinite beside a finite loss, where §3 does not look?"""
-    norm, loss = case.history.get("grad_norm"), case.loss
-    if norm is None or case.manifest.dtype in ("fp16", "bf16"):
-        return None
-    # A scale that never moves is no scaler's, and absorbs nothing; some write 1 whatever the dtype.
-    scale = case.history.finite("loss_scale").values
-    if len(scale) and np.ptp(scale):
+    """Is a gradient norm NaN or infinite while the loss is finite, in fp32?"""
+    norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
+    if norm is None or dtype in ("fp16", "bf16"):
         return None
     bad = ~np.isfinite(norm.values)
-    # So few points of a run whose dtype is not known may be means over epochs, overflows among
-    # them: unless they are the last ones.
-    if case.manifest.dtype is None and len(norm) < LEAST and not bad[-2:].all():
+    # Few points may be means over epochs with overflows among them, unless the last ones are bad.
+    if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
     # Before the first update there is nothing to measure.
     bad[:1] = False
@@ -38,122 +54,244 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     steps = steps[np.isin(steps, loss.steps)]
     if not len(steps):
         return None
-    first, dtype = int(steps[0]), case.manifest.dtype
-    where = (
-        f"in {dtype}: no loss scaler is there to absorb it"
-        if dtype
-        else "in a dtype that is not known: in fp16 a loss scaler skips such steps, elsewhere "
-        "nothing does"
-    )
+    first = int(steps[0])
+    where = f"the run is in {dtype}, with no loss scaler" if dtype else "the dtype is not known"
     return Evidence(
         because=f"The gradient norm is not finite at {plural(len(steps), 'step')} of {len(norm)} "
-        f"while the loss is finite, {where}.",
+        f"at which the loss is finite; {where}.",
         step=first,
         measured={"steps": len(steps), "of": len(norm)},
         first=Action(
-            ActionKind.INSPECT_LAYERS,
-            f"Step through the batch of step {first} with torch.autograd.set_detect_anomaly(True)"
-            " to find the operation whose gradient is not finite.",
+            Do.INSPECT_LAYERS,
+            f"Run the batch of step {first} under torch.autograd.set_detect_anomaly(True) to find "
+            "the operation whose gradient is not finite.",
             step=first,
+        ),
+    )
+
+
+GRAD_NONFINITE = Symptom(
+    slug="grad-nonfinite",
+    family="gradients",
+    title="The gradient norm is NaN or infinite while the loss is finite",
+    check=grad_nonfinite,
+    needs=("grad_norm", "loss"),
+    explained_by=("nan", "gradient-overflow", "loss-scale"),
+    then=(
+        Action(
+            Do.SAFE_OPERATIONS, "Look for the root or norm of 0, a division, a log in the loss."
+        ),
+        Action(Do.SKIP_BATCHES, "Skip updates whose norm is not finite, and save the batch."),
+        Action(Do.CLIP_GRADIENTS, "Clip gradients by value before clipping them by norm."),
+    ),
+)
+
+
+def grad_exploding(case: Case) -> Evidence | None:
+    """Does the gradient norm end orders of magnitude above its level, and the loss worse?"""
+    norm = _norm(case)
+    if norm is None or len(case.loss) < _END or not _got_worse(case):
+        return None
+    lowest, last = float(levels(norm.values, _STRETCHES).min()), median(norm.values[-_END:])
+    ratio = last / lowest if lowest > 0 else 0.0
+    if ratio <= case.limits.gradients.explode_ratio:
+        return None
+    small = np.flatnonzero(norm.values <= 10 * lowest)
+    began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
+    threshold, sound = clip(case), checkpoint_before(case.manifest, began, case.stride)
+    return Evidence(
+        because=f"The gradient norm rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
+        f"step {began} on, and the loss got worse.",
+        step=began,
+        measured={"lowest": lowest, "last": last, "ratio": ratio},
+        first=sound.reload("the explosion").and_then(
+            Do.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
         ),
         then=(
             Action(
-                ActionKind.SAFE_OPERATIONS,
-                "Look for the square root or the norm of a zero, a division, or a log in the loss: "
-                "finite values there can have infinite gradients.",
+                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
             ),
-            Action(
-                ActionKind.SKIP_BATCHES,
-                "Skip the update when the norm is not finite, and save the batch.",
-            ),
-            Action(
-                ActionKind.CLIP_GRADIENTS, "Clip gradients by value before clipping them by norm."
-            ),
+            *GRAD_EXPLODING.then,
         ),
     )
+
+
+def _norm(case: Case) -> Series | None:
+    """Return the finite gradient norms of the whole model, if there are enough."""
+    norm = case.history.finite("grad_norm")
+    return norm if len(norm) >= MANY else None
+
+
+def _got_worse(case: Case) -> bool:
+    """Tell whether the loss ends above its best level by more than its levels vary."""
+    loss = levels(case.loss.values, _STRETCHES)
+    worse = median(case.loss.values[-_END:]) - float(loss.min())
+    return len(loss) > 1 and worse > _SPREADS * median(np.abs(np.diff(loss)))
+
+
+GRAD_EXPLODING = Symptom(
+    slug="grad-exploding",
+    family="gradients",
+    title="Exploding gradients",
+    check=grad_exploding,
+    needs=("grad_norm", "loss"),
+    limits=("gradients.explode_ratio",),
+    explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
+    enough=(at_least(MANY, "grad_norm"), at_least(_END, "loss")),
+    then=(
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
+        Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
+        Action(Do.LOG_MORE, "Log the gradient norm of each layer to see where it begins."),
+    ),
+)
 
 
 def grad_vanishing(case: Case) -> Evidence | None:
     """Has the gradient gone to nothing while most of the loss is left?"""
-    norm, loss = finite_norm(case), case.loss.values
-    # A loss that may be negative or zero says nothing about how much of it is left.
-    if norm is None or len(loss) < LEAST or loss.min() <= 0:
+    norm, loss, limits = _norm(case), case.loss.values, case.limits.gradients
+    # How much of a loss is left is unknown if it may be negative.
+    if norm is None or len(loss) < MANY or loss.min() <= 0:
         return None
-    reached = levels(norm.values, STRETCHES)
-    left = levels(loss, STRETCHES)
-    early, last = early_level(reached), float(reached[-1])
+    reached, left = levels(norm.values, _STRETCHES), levels(loss, _STRETCHES)
+    early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
     share = last / early if early > 0 else 1.0
-    if share >= case.limits.gradients.vanish_ratio or left[-1] < LEFT * left[0]:
+    if share >= limits.vanish_ratio or left[-1] < _LEFT * left[0]:
         return None
-    # Where the weights themselves go to nothing, the gradient goes with them.
+    # Weights that go to nothing take the gradient with them: that is another symptom.
     if weight_norm_shrinking(case) is not None:
         return None
     large = np.flatnonzero(norm.values > 0.1 * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
     return Evidence(
-        because=f"The gradient norm fell from {num(early)} to {num(last)} while the loss only went "
-        f"from {num(float(left[0]))} to {num(float(left[-1]))}.",
+        because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
+        f"{num(float(left[0]))} to {num(float(left[-1]))}.",
         step=began,
         measured={"early": early, "last": last, "share": share},
         first=Action(
-            ActionKind.INSPECT_LAYERS,
-            f"Log the gradient norm of each layer from step {began} on and find the first, from "
+            Do.INSPECT_LAYERS,
+            f"Log each layer's gradient norm from step {began} on and find the first layer, from "
             "the output down, where it vanishes.",
             step=began,
-        ),
-        then=(
-            Action(
-                ActionKind.CHECK_MODEL,
-                "Check the residual connections and the normalisation layers.",
-            ),
-            Action(
-                ActionKind.CHANGE_MODEL,
-                "Replace ReLU by GELU or a leaky one: neurons that are always off pass nothing.",
-            ),
-            Action(
-                ActionKind.CHECK_MODEL,
-                "Check the initialisation, and that activations do not saturate.",
-            ),
         ),
     )
 
 
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="grad-nonfinite",
-        severity=Severity.WARNING,
-        family="gradients",
-        title="The gradient norm is NaN or infinite while the loss is finite",
-        check=grad_nonfinite,
-        needs=("grad_norm", "loss"),
-        explained_by=("nan", "gradient-overflow", "loss-scale"),
+GRAD_VANISHING = Symptom(
+    slug="grad-vanishing",
+    severity=Severity.ERROR,
+    family="gradients",
+    title="Vanishing gradients",
+    check=grad_vanishing,
+    needs=("grad_norm", "loss"),
+    limits=("gradients.vanish_ratio",),
+    explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
+    enough=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
+    then=(
+        Action(Do.CHECK_MODEL, "Check the residual connections and normalisation layers."),
+        Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
+        Action(Do.CHECK_MODEL, "Check the initialisation, and that activations do not saturate."),
     ),
-    Symptom(
-        slug="grad-exploding",
-        severity=Severity.WARNING,
-        family="gradients",
-        title="Exploding gradients",
-        check=grad_exploding,
-        needs=("grad_norm", "loss"),
-        limits=("gradients.explode_ratio", "divergence.material"),
-        explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-        enough=(
-            at_least(LEAST, "grad_norm"),
-            at_least(END, "loss"),
-        ),
+)
+
+
+def grad_clip_saturated(case: Case) -> Evidence | None:
+    """Is nearly every gradient clipped to a small fraction of its size?"""
+    norm, threshold, limits = _norm(case), case.manifest.grad_clip or 0.0, case.limits.gradients
+    if norm is None or threshold <= 0:
+        return None
+    x = norm.values[len(norm) // 10 :]
+    share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
+    if share < limits.clip_share or usual <= limits.clip_depth * threshold:
+        return None
+    if usual > _FAR_OFF * threshold:
+        first = Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Find out why the gradient is so large before changing the threshold: a norm before "
+            "unscaling, a summed loss, targets out of scale.",
+            also=(Do.RAISE_CLIP,),
+        )
+    else:
+        first = Action(
+            Do.RAISE_CLIP,
+            f"Raise the clip threshold from {num(threshold)} to about {num(high)}: now it sets the "
+            "size of every step.",
+            setting="grad_clip",
+            from_=threshold,
+            to=high,
+        )
+    return Evidence(
+        because=f"The gradient norm is above the clip threshold {num(threshold)} at {share:.0%} of "
+        f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
+        step=int(norm.steps[len(norm) // 10]),
+        measured={"share": share, "threshold": threshold, "median": usual},
+        first=first,
+    )
+
+
+GRAD_CLIP_SATURATED = Symptom(
+    slug="grad-clip-saturated",
+    severity=Severity.NOTE,
+    family="gradients",
+    title="Gradients are clipped at nearly every step",
+    check=grad_clip_saturated,
+    needs=("grad_norm", "manifest.grad_clip"),
+    limits=("gradients.clip_share", "gradients.clip_depth"),
+    enough=(at_least(MANY, "grad_norm"),),
+    then=(
+        Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
+        Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),
     ),
-    Symptom(
-        slug="grad-vanishing",
-        severity=Severity.ERROR,
-        family="gradients",
-        title="Vanishing gradients",
-        check=grad_vanishing,
-        needs=("grad_norm", "loss"),
-        limits=("gradients.vanish_ratio",),
-        explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-        enough=(
-            at_least(LEAST, "grad_norm"),
-            at_least(LEAST, "loss"),
+)
+
+
+def grad_layer_outlier(case: Case) -> Evidence | None:
+    """Is the gradient of one group far from that of all others?"""
+    usual = {
+        name: median(x[-(len(x) // 4) :])
+        for name, series in case.history.group("grad_norm").items()
+        if name != "all" and len(x := series.finite().values) >= LEAST
+    }
+    known = {name: value for name, value in usual.items() if value > 0}
+    if len(known) < _GROUPS:
+        return None
+    logs = np.log(np.array(list(known.values())))
+    middle = median(logs)
+    away = np.abs(logs - middle)
+    at = int(np.argmax(away))
+    least = np.log(case.limits.gradients.layer_ratio)
+    if away[at] <= max(least, _SPREADS * robust_sigma(logs)):
+        return None
+    name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
+    compared, times = ("above", ratio) if ratio > 1 else ("below", 1 / ratio)
+    return Evidence(
+        because=f"The gradient norm of {name!r} is {num(known[name])}, {num(times)} x {compared} "
+        f"the median of all {len(known)} groups, {num(float(np.exp(middle)))}.",
+        measured={"group": name, "norm": known[name], "ratio": ratio, "groups": len(known)},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"Check what feeds {name!r}: its initialisation, its scale, and its way to the loss.",
         ),
+    )
+
+
+def _few_groups(case: Case) -> str:
+    groups = (series for name, series in case.history.group("grad_norm").items() if name != "all")
+    count = sum(len(series.finite()) >= LEAST for series in groups)
+    if count >= _GROUPS:
+        return ""
+    return f"takes {LEAST} points of {_GROUPS} groups each, logged of {count}"
+
+
+GRAD_LAYER_OUTLIER = Symptom(
+    slug="grad-layer-outlier",
+    family="gradients",
+    title="One layer's gradient is far from the rest",
+    check=grad_layer_outlier,
+    needs=("grad_norm",),
+    limits=("gradients.layer_ratio",),
+    enough=(_few_groups,),
+    then=(
+        Action(Do.CHANGE_OPTIMIZER, "Give it a learning rate or clip threshold of its own."),
+        Action(Do.CHECK_MODEL, "Check normalisation and residual connections around it."),
     ),
 )

@@ -1,254 +1,484 @@
-"""The symptom of a loss that does not fall: it stands where it began, or rose at once."""
+"""Runs that do not learn: a constant loss, a loss at chance level, a loss that never falls."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.text import num
-from stabdiag.stats.blocks import block_levels
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
-from stabdiag.symptoms.frozen import RANGE, stands_still, with_cause
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.optimizers import usual_rates
+from stabdiag.model.text import digits, num
+from stabdiag.stats.levels import block_levels, levels
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.losses import (
+    TENTHS,
+    after_warmup,
     best_evaluation,
     few_trained,
     from_the_start,
+    has_ended,
     is_distance,
+    rate_is_zero,
     trained,
-    warmed_up,
 )
-from stabdiag.symptoms.stuck import ONE_BATCH, STRETCHES, loss_constant, plateau_at_chance
-from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.symptoms.warmup import lr_no_warmup
-from stabdiag.tree.loss_weight import weighed_until
+from stabdiag.symptoms.symptom import FEW, MANY, Evidence, Symptom, at_least, too_few
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stabdiag.model.arrays import Floats
-    from stabdiag.model.history import Series
+    from stabdiag.model.findings import Scalar
     from stabdiag.tree.case import Case
 
-# A loss whose levels wander by more than this share is not judged.
-_WANDER = 0.1
-_SIGMAS = 3.0
+# A value with fewer digits may have been rounded.
+_DIGITS = 4
 
-# So many losses tell a fall from their noise; of more than can matter some are left out.
-_LEVEL = 100
-_ENOUGH = 20_000
+# A loss that falls to 0 at once had more than this share of its first value just before.
+_AT_ONCE = 0.1
 
-# A loss rose at once if its first few are lower than chance would have them.
+# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
+_USUAL_CLASSES = (10, 100, 1000)
+
+# A network trained on noise ends up to three bands above chance: it follows the batches it saw.
+_ABOVE_CHANCE = 3.0
+
+# A fall by more than three standard errors is no noise.
+_ERRORS = 3.0
+
+# If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (3, 5, 10)
 _BY_CHANCE = 0.001
 
-# One that blew up at once was above this many times its beginning for most of the log, by its first
-# tenth, and by so many deviations: of healthy runs the first loss is no more than three too low.
-_TIMES = 2.0
-_SOON = 0.1
-_FAR = 6.0
-_FEWEST = 20
+# An evaluation in the first twentieth of a run is one of a model that has hardly been trained.
+_AT_FIRST = 0.05
 
-_SLOWER = Action(
-    ActionKind.LOWER_LR,
-    "Start again with a tenth of the learning rate and a longer warm-up: the first steps made the "
-    "model worse than it was untrained.",
-    also=(ActionKind.ADD_WARMUP,),
-    checkpoint=0,
+# A loss that falls by less than a twentieth is one that a net reaches by memorising its batches.
+_MEMORISED = 0.05
+
+RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
+ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Why the log shows that no step changes the weights."""
+
+    words: str
+    first: Action
+    then: tuple[Action, ...] = ()
+
+
+def loss_constant(case: Case) -> Evidence | None:
+    """Does the loss keep one value, to the last digit, up to the end of the log?"""
+    x, steps = case.loss.values, case.loss.steps
+    if len(x) < case.limits.learning.constant_points:
+        return None
+    changes = np.flatnonzero(x != x[-1])
+    start = int(changes[-1]) + 1 if len(changes) else 0
+    count, first = len(x) - start, int(steps[start])
+    if count < case.limits.learning.constant_points:
+        return None
+    if x[-1] == 0:
+        return _zero(case, start)
+    if start and digits(_written(float(x[-1]))) < _DIGITS:
+        return None
+    which = f"the last {count}" if start else f"all {count}"
+    return _without_learning(
+        case,
+        LOSS_CONSTANT,
+        step=first,
+        because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from step "
+        f"{first} to {int(steps[-1])}",
+        measured={"loss": float(x[-1]), "points": count},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"Check at step {first} which parameters have requires_grad and are in the optimizer.",
+            step=first,
+        ),
+    )
+
+
+def _written(value: float) -> float:
+    """Return a value as it was written: one stored in four bytes has no more digits than those."""
+    short = np.float32(value)
+    return float(str(short)) if short == value else value
+
+
+def _zero(case: Case, start: int) -> Evidence | None:
+    """Report a loss of 0, except one that came down gradually or belongs to a policy."""
+    x, steps = case.loss.values, case.loss.steps
+    # The loss of a policy whose advantages cancel is 0, and its gradients are not.
+    has_gradients = bool(case.history.finite("grad_norm").values.any())
+    if "reward" in case.history.series or (start == 0 and has_gradients):
+        return None
+    before = x[max(0, start - 5) : start]
+    if len(before) and median(before) <= _AT_ONCE * x[0]:
+        return None
+    first, count = int(steps[start]), len(x) - start
+    fell = {"before": median(before)} if len(before) else {}
+    points = f"the last {count}" if fell else f"all {count}"
+    was = f"; just before, it was {num(fell['before'])}" if fell else ""
+    return Evidence(
+        because=f"The loss is exactly 0 at {points} logged points, from step {first} to "
+        f"{int(steps[-1])}{was}.",
+        step=first,
+        measured={"loss": 0.0, "points": count, **fell},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Run the batch of step {first} forward and print the loss: some loggers write 0 for "
+            "NaN, and a batch with all labels masked has no loss.",
+        ),
+        then=(
+            Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
+            Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "Look at the gradient norm: NaN if 0 stands for NaN, 0 if all labels are masked.",
+            ),
+            Action(Do.LOG_MORE, "Log the loss with more digits if it may be very small."),
+        ),
+    )
+
+
+def _without_learning(
+    case: Case,
+    symptom: Symptom,
+    *,
+    step: int,
+    because: str,
+    measured: Mapping[str, Scalar],
+    first: Action,
+) -> Evidence:
+    """Return the evidence for a loss that stands still, with what the log shows of the cause."""
+    cause = _cause(case, step)
+    if cause is None and (rate := rate_off(case)) is not None:
+        words, change = rate
+        return Evidence(
+            because=f"{because}. {words}",
+            step=step,
+            measured=measured,
+            first=change,
+            then=(first, *symptom.then),
+        )
+    if cause is None:
+        return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
+    # A learning rate of 0 can be neither too high nor too low.
+    settings = (Do.LOWER_LR, Do.TEST_LR) if rate_is_zero(case, step) else ()
+    return Evidence(
+        because=f"{because}; {cause.words} all that time.",
+        step=step,
+        measured=measured,
+        first=cause.first,
+        then=(*cause.then, first, *(one for one in symptom.then if one.kind not in settings)),
+    )
+
+
+def rate_off(case: Case) -> tuple[str, Action] | None:
+    """Return that the peak learning rate is outside what the optimizer's users use, and a remedy.
+
+    Without the optimizer, it has to be outside of what any of them uses.
+    """
+    limits, logged = case.limits.preflight, case.history.finite("lr").values
+    peak = float(logged.max(initial=0.0)) or case.manifest.peak_lr
+    if not peak or peak < 0:
+        return None
+    usual = usual_rates(case.manifest.optimizer, limits)
+    low, high = (usual.low, usual.high) if usual else (limits.lion_lr_low, limits.sgd_lr_high)
+    if low <= peak <= high:
+        return None
+    whose = usual.title if usual else "any optimizer"
+    too_high = peak > high
+    to = min(peak / 10, high) if too_high else max(10 * peak, low)
+    verb = "Lower" if too_high else "Raise"
+    words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
+    return words, Action(
+        Do.LOWER_LR if too_high else Do.RAISE_LR,
+        f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
+        setting="peak_lr",
+        from_=peak,
+        to=to,
+        checkpoint=0,
+    )
+
+
+def _cause(case: Case, since: int) -> Cause | None:
+    if rate_is_zero(case, since):
+        return Cause(
+            words="the learning rate is 0",
+            first=Action(
+                Do.FIX_SCHEDULE,
+                "Find out what sets the learning rate to 0: no step changes the weights.",
+            ),
+            then=(Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),),
+        )
+    if (norm := _unchanged_norm(case)) is not None:
+        return Cause(
+            words=f"the weight norm is {num(norm)}",
+            first=Action(
+                Do.CHECK_MODEL,
+                "Check that the optimizer steps and holds the trained parameters: no logged weight "
+                "changes.",
+            ),
+        )
+    if not case.history.without_gradient:
+        return None
+    first = Action(
+        Do.CHECK_MODEL,
+        "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
+    )
+    if case.manifest.dtype == "fp16":
+        first = Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "Scale the loss (torch.amp.GradScaler), or switch to bf16: small gradients become 0 in "
+            "fp16.",
+            also=(Do.CHANGE_DTYPE,),
+        )
+    return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def _unchanged_norm(case: Case) -> float | None:
+    """Return the largest weight norm, if every logged one is the same in every record."""
+    norms = [series.finite().values for series in case.history.group("weight_norm").values()]
+    still = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
+    return max(float(x[0]) for x in norms) if norms and all(still) else None
+
+
+LOSS_CONSTANT = Symptom(
+    slug="loss-constant",
+    severity=Severity.ERROR,
+    family="learning",
+    title="The loss does not change at all",
+    check=loss_constant,
+    needs=("loss",),
+    limits=("learning.constant_points",),
+    explained_by=("nan", "divergence", "loss-scale"),
+    enough=(at_least("learning.constant_points", "loss"),),
+    then=(
+        Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
+        Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
+        ONE_BATCH,
+    ),
+)
+
+
+def plateau_at_chance(case: Case) -> Evidence | None:
+    """Does the loss stay at the logarithm of the number of classes?"""
+    after = trained(case)
+    if after is None:
+        return None
+    band, told = case.limits.learning.chance_band, case.manifest.vocab_size
+    late = levels(after.values, TENTHS)[1:]
+    above = _ABOVE_CHANCE * band if told else band
+    for classes in (told,) if told else _USUAL_CLASSES:
+        chance = math.log(classes)
+        if told and _only_memorised(case, chance, late):
+            break
+        if late.min() >= chance * (1 - band) and late.max() <= chance * (1 + above):
+            break
+    else:
+        return None
+    if best_evaluation(case) < chance * (1 - 2 * band):
+        return None
+    first, last = int(after.steps[0]), int(after.steps[-1])
+    whose = "the manifest's" if told else "as in usual benchmarks,"
+    return _without_learning(
+        case,
+        PLATEAU_AT_CHANCE,
+        step=first,
+        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} from step "
+        f"{first} to {last}: guessing "
+        f"among {whose} {classes} classes costs {num(chance)}",
+        measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
+        first=_small_test(chance),
+    )
+
+
+def _small_test(level: float) -> Action:
+    """Return a test whose result tells the model and the rate from the labels and the data."""
+    return Action(
+        Do.TRY_SMALL,
+        f"Train on 32 examples alone. If their loss stays near {num(level)}, check the gradients "
+        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
+        "with their labels.",
+        also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
+    )
+
+
+def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
+    """Tell whether no evaluation was ever better than chance, and the loss is little better."""
+    held = case.history.finite("eval_loss").values
+    if len(held) < case.limits.generalisation.min_evaluations or not has_ended(case):
+        return False
+    limits = case.limits.learning
+    at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
+    near = float(held[-1]) <= chance * (1 + _MEMORISED)
+    return at_chance and near and bool(late.min() >= chance * limits.hardly)
+
+
+PLATEAU_AT_CHANCE = Symptom(
+    slug="plateau-at-chance",
+    severity=Severity.ERROR,
+    family="learning",
+    title="The loss is stuck at chance level",
+    check=plateau_at_chance,
+    needs=("loss",),
+    limits=(
+        *("learning.chance_band", "learning.hardly", "learning.min_points", "learning.min_steps"),
+        "learning.min_steps_ended",
+    ),
+    explained_by=("nan",),
+    enough=(few_trained,),
+    then=(
+        Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
+        Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
+        Action(Do.LOWER_LR, "Divide the learning rate by 10: far too high also ends at chance."),
+    ),
 )
 
 
 def not_learning(case: Case) -> Evidence | None:
-    """Has the loss not fallen at all, at a level that is not that of chance?"""
+    """Has the loss not fallen at all, at a level other than chance?"""
+    if not is_distance(case) or not from_the_start(case) or _changes_meaning(case):
+        return None
     if plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
-    if stands_still(case):
-        level = levels(case.loss.values, STRETCHES)
-        return _never_lower(case, case.loss, float(case.loss.values[0]), level)
-    if _is_measured_otherwise(case):
+    x, steps = case.loss.values, case.loss.steps
+    least = case.limits.learning.least_fall
+    if best_evaluation(case) < float(x[0]) * (1 - 2 * least):
         return None
-    return _not_learned(case) or _never_fell(case)
-
-
-def _is_measured_otherwise(case: Case) -> bool:
-    """Tell whether the loss came to be measured on something else, or weighed otherwise."""
-    return bool(case.shifts) or case.ramp is not None or weighed_until(case) > 0
-
-
-def _not_learned(case: Case) -> Evidence | None:
-    if _blew_up(case) and lr_no_warmup(case) is None:
-        return _blown_up(case)
-    after = trained(case)
-    if after is None:
-        return None
-    level = levels(after.values, STRETCHES)
-    if _rose_at_once(case.loss.values):
-        return _worse_than_at_first(case, level)
-    before = float(level[0])
-    began = float(max(case.loss.values[0], after.values[0]))
-    least = case.limits.learning.least_fall * before
-    wander = float(np.abs(np.diff(level)).max())
-    if before - float(level.min()) > least or wander > _WANDER * before:
-        return None
-    # What fell before the first stretch ended has been learned; single losses tell it as far as
-    # their noise allows.
-    noise = robust_sigma(after.values[: len(after) // STRETCHES])
-    if began - before > max(least, _SIGMAS * min(noise, _WANDER * before)):
-        return None
-    if best_evaluation(case) < before * (1 - 2 * case.limits.learning.least_fall):
-        return None
-    return _never_lower(case, after, began, level)
-
-
-def _never_lower(case: Case, after: Series, began: float, level: Floats) -> Evidence:
-    """Return what speaks for a loss that stands where it began, after the warm-up if there is one.
-
-    ``level`` are the levels of its stretches.
-    """
-    found = Evidence(
-        because=f"The loss began at {num(began)} and is {num(float(level[-1]))} after "
-        f"{int(case.loss.steps[-1])} steps; it was never lower than {num(float(level.min()))} over "
-        "a tenth of the run.",
-        step=int(after.steps[0]),
-        measured={"first_loss": began, "last_loss": float(level[-1])},
-        first=Action(
-            ActionKind.TRY_SMALL,
-            f"Train on one batch alone: if the loss does not fall from {num(began)} to nearly "
-            "zero, the fault is in the model, the loss or the data, and no setting will fix it.",
-        ),
-        then=(
-            Action(
-                ActionKind.CHECK_LABELS,
-                "Check that labels are not shuffled, targets not shifted, and the loss not masked "
-                "where it counts.",
-            ),
-            Action(
-                ActionKind.CHECK_MODEL,
-                "Check requires_grad, and that the optimizer holds the parameters, adapters above "
-                "all.",
-            ),
-            RANGE,
-            Action(
-                ActionKind.CHECK_MODEL,
-                "Check initialisation and where the normalisation layers stand; take out label "
-                "smoothing and other regularisation.",
-            ),
-        ),
+    begin, tenths = num(float(x[0])), levels(x, TENTHS)
+    measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
+    because = (
+        f"The loss began at {begin} and is {num(float(tenths[-1]))} after {int(steps[-1])} steps; "
+        f"no tenth of the run has a median below {num(float(tenths.min()))}"
     )
-    return with_cause(case, found)
+    still = _stands_still(case)
+    if not still and _rose_at_once(case):
+        return Evidence(
+            because=f"{because}: it rose in the first steps.",
+            step=int(steps[0]),
+            measured=measured,
+            first=Action(
+                Do.LOWER_LR,
+                "Start again with a tenth of the learning rate and a longer warm-up: the first "
+                "steps made the model worse than untrained.",
+                also=(Do.ADD_WARMUP,),
+                checkpoint=0,
+            ),
+            then=(
+                ONE_BATCH,
+                Action(
+                    Do.CHECK_LOSS_FUNCTION,
+                    "Check the sign of the loss, and that gradients are zeroed before each step.",
+                ),
+                RANGE_TEST,
+            ),
+        )
+    if not still and not _never_fell(case) and not _held_out_never_fell(case):
+        return None
+    return _without_learning(
+        case,
+        NOT_LEARNING,
+        step=int(steps[0]),
+        because=because,
+        measured=measured,
+        first=_small_test(float(x[0])),
+    )
 
 
-def _never_fell(case: Case) -> Evidence | None:
-    """Find that no tenth of the log lies below the first, nor below where it began.
+def _stands_still(case: Case) -> bool:
+    """Tell whether the log shows that no step changes the weights, and the loss does not fall.
 
-    Any fall that shows is enough to acquit a short run.
+    A logged rate of 0 may have been rounded: a loss that falls proves it.
     """
     x = case.loss.values
-    if len(x) < _LEVEL or not is_distance(case) or not from_the_start(case):
-        return None
-    least, begun = case.limits.learning.least_fall, float(x[0])
-    if best_evaluation(case) < begun * (1 - 2 * least) or not _warmed_up_long_ago(case):
-        return None
-    some = x[:: max(len(x) // _ENOUGH, 1)]
-    tenths, _ = block_levels(some, len(some) // STRETCHES)
-    noise = _SIGMAS * diff_sigma(some) / (len(some) // STRETCHES) ** 0.5
-    first = float(tenths[0])
-    if max(first, median(some[:3]) - noise) - float(tenths.min()) > min(noise, 2 * least * first):
-        return None
-    return _never_lower(case, case.loss, begun, tenths)
+    if len(x) <= FEW:
+        return False
+    if not rate_is_zero(case, int(case.loss.steps[0])) and _unchanged_norm(case) is None:
+        return False
+    early, late = x[: len(x) // 2], x[len(x) // 2 :]
+    error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
+    least = case.limits.learning.least_fall * float(early.mean())
+    return float(early.mean() - late.mean()) <= max(least, _ERRORS * error)
 
 
-def _warmed_up_long_ago(case: Case) -> bool:
-    """Tell whether most of the losses are from after the warm-up."""
-    after = case.loss.between(warmed_up(case), int(case.loss.steps[-1]))
-    return 2 * len(after) >= len(case.loss)
-
-
-def _few_losses(case: Case) -> str:
-    if _is_measured_otherwise(case):
-        return "the loss is measured or weighed otherwise in the course of the run"
-    return few_trained(case) if len(case.loss) < _LEVEL or not _warmed_up_long_ago(case) else ""
-
-
-def _rose_at_once(x: Floats) -> bool:
-    """Tell whether a loss was nearly never again as low as it began.
-
-    That the first ``k`` of losses that stand still are all as low as a share of the others has the
-    chance ``share ** k``.
-    """
-    return any(
+def _rose_at_once(case: Case) -> bool:
+    """Tell whether the first losses are lower than nearly all that follow, not by chance."""
+    after, x = trained(case), case.loss.values
+    return after is not None and any(
         float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
     )
 
 
-def _blew_up(case: Case) -> bool:
-    """Tell whether the loss soon was far above its beginning, and stayed there for most of the log.
+def _never_fell(case: Case) -> bool:
+    """Tell whether no tenth of the log lies below the first tenth or the first three losses."""
+    if _few_losses(case):
+        return False
+    x, least = case.loss.values, case.limits.learning.least_fall
+    tenths, _ = block_levels(x, len(x) // TENTHS)
+    noise = _ERRORS * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
+    first = float(tenths[0])
+    began = max(first, median(x[:3]) - noise)
+    return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
-    Its logarithm is looked at: the noise of a loss grows with its level.
+
+def _changes_meaning(case: Case) -> bool:
+    """Tell whether the loss came to be measured on something else, or weighs its parts otherwise.
+
+    Then its end cannot be held against its beginning.
     """
-    x = case.loss.values
-    if len(x) < _FEWEST or not is_distance(case) or not from_the_start(case):
+    weight = case.history.finite("loss_weight").values
+    return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
+
+
+def _held_out_never_fell(case: Case) -> bool:
+    """Tell whether a run ended with evaluations no better than the first, and the same losses."""
+    held, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
+    if len(held) < case.limits.generalisation.min_evaluations or few_trained(case):
         return False
-    above = x > _TIMES * x[0]
-    if above.mean() < 1 / 2 or not above[: round(_SOON * len(x))].any():
+    first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
+    if not has_ended(case) or int(held.steps[0]) - first > _AT_FIRST * (last - first):
         return False
-    level = np.log(x)
-    return median(level) - float(level[0]) > _FAR * diff_sigma(level)
+    begun, tenths = float(held.values[0]), levels(x, TENTHS)
+    gained = begun - float(held.values.min())
+    same = float(tenths[-1]) >= (1 - _MEMORISED) * float(tenths[0])
+    return same and gained <= learning.least_fall * begun
 
 
-def _blown_up(case: Case) -> Evidence:
-    """Return what speaks for a loss that was above its beginning for most of the log."""
-    x, steps = case.loss.values, case.loss.steps
-    began, high = float(x[0]), x > _TIMES * x[0]
-    last, count = int(steps[np.flatnonzero(high)[-1]]), int(high.sum())
-    return Evidence(
-        because=f"The loss began at {num(began)}, went up to {num(float(x.max()))} and was above "
-        f"{num(_TIMES)} x its beginning at {count} of {len(x)} logged points, up to step {last}; "
-        f"it is {num(float(levels(x, STRETCHES)[-1]))} after {int(steps[-1])} steps.",
-        step=int(steps[0]),
-        measured={"first_loss": began, "highest_loss": float(x.max()), "points_above": count},
-        first=_SLOWER,
-        then=(
-            Action(ActionKind.CLIP_GRADIENTS, "Clip the gradient by its global norm."),
-            RANGE,
-            ONE_BATCH,
-        ),
-        title="The loss blew up in the first steps",
-    )
+def _few_losses(case: Case) -> str:
+    """Return why a loss that never fell cannot be recognised here, or ""."""
+    if not is_distance(case):
+        return "takes a loss that tells how far a run is from its end"
+    if not from_the_start(case):
+        return "takes the beginning of the run"
+    if _changes_meaning(case):
+        return "takes a loss that is measured alike throughout"
+    after, count = len(after_warmup(case)), len(case.loss)
+    if count < MANY:
+        return too_few(MANY, f"{count} of loss")
+    return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
 
 
-def _worse_than_at_first(case: Case, level: Floats) -> Evidence | None:
-    """Return what speaks for a loss that rose in its first steps and did not come back."""
-    began, steps = float(case.loss.values[0]), case.loss.steps
-    if best_evaluation(case) < began * (1 - 2 * case.limits.learning.least_fall):
-        return None
-    return Evidence(
-        because=f"The loss began at {num(began)}, rose at once and is {num(float(level[-1]))} "
-        f"after {int(steps[-1])} steps; no tenth of the run came below {num(float(level.min()))}.",
-        step=int(steps[0]),
-        measured={"first_loss": began, "last_loss": float(level[-1])},
-        first=_SLOWER,
-        then=(
-            ONE_BATCH,
-            Action(
-                ActionKind.CHECK_LOSS_FUNCTION,
-                "Check the sign of the loss, and that gradients are set to zero before each step.",
-            ),
-            RANGE,
-        ),
-    )
-
-
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="not-learning",
-        severity=Severity.WARNING,
-        family="learning",
-        title="The loss does not fall",
-        check=not_learning,
-        needs=("loss",),
-        limits=("learning.least_fall", "learning.min_points", "learning.min_steps"),
-        explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-        enough=(_few_losses,),
+NOT_LEARNING = Symptom(
+    slug="not-learning",
+    family="learning",
+    title="The loss does not fall",
+    check=not_learning,
+    needs=("loss",),
+    limits=(
+        *("learning.least_fall", "learning.min_points", "learning.min_steps"),
+        "learning.min_steps_ended",
+    ),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    enough=(_few_losses,),
+    then=(
+        RANGE_TEST,
+        Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
+        Action(Do.CHECK_MODEL, "Check the initialisation and normalisation; regularise less."),
     ),
 )

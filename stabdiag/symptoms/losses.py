@@ -1,4 +1,4 @@
-"""What the symptoms of learning and generalisation ask of a loss before they judge it."""
+"""What symptoms ask of a loss before they judge it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from stabdiag.model.roles import is_evaluation
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import at_least, too_few
-from stabdiag.tree.turns import half_peak_at
+from stabdiag.symptoms.symptom import COMPLETE, too_few
 
 if TYPE_CHECKING:
+    from stabdiag.model.arrays import Ints
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# The losses of a game against an opponent or for a reward: where they stand says nothing.
+# In a game or under a reward, the level of a loss says nothing about progress.
 _GAMES = frozenset(
     {
         *("d", "dis", "disc", "discriminator", "g", "gen", "generator", "adv", "adversarial"),
@@ -25,26 +25,21 @@ _GAMES = frozenset(
     }
 )
 
-# A training loss at a step is the median of so many on either side of it.
-_AROUND = 5
+# The number of stretches that a run is cut into.
+TENTHS = 10
 
-# One loss is a multiple of another if their ratio changes by no more than this.
-_HARDLY = 1.5
+# A learning rate this far below its peak has decayed.
+_DECAYED = 0.1
 
-FEW_EVALUATIONS = (
-    at_least("generalisation.min_evaluations", "loss"),
-    at_least("generalisation.min_evaluations", "eval_loss"),
-)
-
-# The last level of an evaluation is the median of so many.
-LAST_EVALUATIONS = 3
+# The distances of a rhythm usually differ by less than a tenth.
+_REGULAR = 0.1
 
 
 def is_distance(case: Case, *, to_zero: bool = False) -> bool:
-    """Tell whether the loss says how far training is from its end.
+    """Tell whether the loss measures how far training still has to go.
 
-    It does if it is a training loss, always above zero, and not that of a game. One that comes
-    ``to_zero`` does so, too, where nothing is to be divided by it: many logs have four decimals.
+    It does if it is a training loss, always positive, and not that of a game. With ``to_zero`` it
+    may reach 0: many logs have four decimals.
     """
     loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
@@ -56,96 +51,75 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
 
 
 def from_the_start(case: Case) -> bool:
-    """Tell whether the log has the beginning of the run, and not what followed a resume."""
+    """Tell whether the log holds the beginning of the run, not only what follows a resume."""
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
 
 
-def warmed_up(case: Case) -> int:
-    """Return the first step at which the learning rate is at half its peak."""
-    half = half_peak_at(case.history.finite("lr"))
-    return int(case.loss.steps[0]) + (case.manifest.warmup_steps or 0) if half is None else half
+def after_warmup(case: Case) -> Series:
+    """Return the losses since the learning rate first reached half its peak."""
+    lr, loss = case.history.finite("lr"), case.loss
+    peak = float(lr.values.max(initial=0.0))
+    if peak > 0:
+        begin = int(lr.steps[np.argmax(lr.values >= peak / 2)])
+    else:
+        begin = int(loss.steps[0]) + (case.manifest.warmup_steps or 0)
+    return loss.between(begin, int(loss.steps[-1]))
 
 
 def rate_is_zero(case: Case, since: int) -> bool:
-    """Tell whether the learning rate was logged from a step on, and is 0 to the end."""
+    """Tell whether the learning rate was logged from a step on and is 0 to the end."""
     rates = case.history.finite("lr")
     late = rates.values[rates.steps >= since]
     return len(late) > 0 and not late.any()
 
 
-def trained(case: Case) -> Series | None:
-    """Return the losses after the warm-up, or None where they are too few to judge learning by.
+def has_ended(case: Case) -> bool:
+    """Tell whether the run came to its end, by its schedule or by the manifest's length."""
+    rates, total = case.history.finite("lr").values, case.manifest.total_steps
+    if len(rates) and rates.max() > 0 and rates[-1] <= _DECAYED * rates.max():
+        return True
+    return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
 
-    A run whose learning rate is 0 learns nothing, however long it goes on.
-    """
-    limits, loss = case.limits.learning, case.loss
-    if not is_distance(case) or not from_the_start(case):
-        return None
-    after = loss.between(warmed_up(case), int(loss.steps[-1]))
-    if len(after) < limits.min_points:
-        return None
-    span = int(after.steps[-1]) - int(after.steps[0])
-    if rate_is_zero(case, int(loss.steps[0])):
-        return after
-    # The first step counts as well.
-    wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
-    return after if span + case.stride >= wanted else None
+
+def trained(case: Case) -> Series | None:
+    """Return the losses after the warm-up, or None if they are too few to judge learning by."""
+    return None if few_trained(case) else after_warmup(case)
 
 
 def few_trained(case: Case) -> str:
-    """Return in words what is too little to judge learning by, empty where it is enough."""
-    limits, loss = case.limits.learning, case.loss
-    if trained(case) is not None:
-        return ""
+    """Return why the losses are too few to judge learning by, or ""."""
+    limits = case.limits.learning
     if not is_distance(case):
         return "takes a loss that tells how far a run is from its end"
     if not from_the_start(case):
         return "takes the beginning of the run"
-    after = loss.between(warmed_up(case), int(loss.steps[-1]))
+    after = after_warmup(case)
     if len(after) < limits.min_points:
         return too_few(limits.min_points, f"{len(after)} losses after the warm-up")
-    return (
-        f"takes {limits.min_steps} steps after the warm-up, logged: "
-        f"{int(after.steps[-1]) - int(after.steps[0])}"
-    )
+    # A run whose learning rate is 0 learns nothing, however long it goes on.
+    if rate_is_zero(case, int(case.loss.steps[0])):
+        return ""
+    wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
+    if has_ended(case) and not case.history.counts_epochs:
+        wanted = min(wanted, limits.min_steps_ended)
+    span = int(after.steps[-1]) - int(after.steps[0])
+    # The first step counts as well.
+    if span + case.stride >= wanted:
+        return ""
+    return f"takes {wanted} steps after the warm-up, logged: {span}"
 
 
-def chance(classes: int) -> float:
-    """Return the cross-entropy of a guess among so many classes."""
-    return math.log(classes)
+def rhythm(steps: Ints) -> float | None:
+    """Return the usual distance between steps, or None if the distances are not alike.
+
+    At least half of the steps that the distance asks for from the first to the last are there.
+    """
+    gaps = np.diff(steps).astype(np.float64)
+    usual = median(gaps)
+    alike = median(np.abs(gaps - usual)) <= _REGULAR * usual
+    return usual if alike and 2 * len(gaps) * usual >= gaps.sum() else None
 
 
 def best_evaluation(case: Case) -> float:
-    """Return the lowest evaluation loss, infinite where none was logged."""
+    """Return the lowest evaluation loss, infinity if none was logged."""
     return float(case.history.finite("eval_loss").values.min(initial=math.inf))
-
-
-def with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Series] | None:
-    """Return training and evaluation losses where both are there, positive, and enough.
-
-    Training losses may come ``to_zero`` where that is asked for.
-    """
-    if not is_distance(case, to_zero=to_zero):
-        return None
-    held = case.history.finite("eval_loss")
-    held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
-    least = case.limits.generalisation.min_evaluations
-    if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
-        return None
-    return case.loss, held
-
-
-def near(train: Series, step: int) -> float:
-    """Return the training loss around a step, from some of the points nearest to it."""
-    at = int(np.searchsorted(train.steps, step))
-    return median(train.values[max(at - _AROUND, 0) : at + _AROUND + 1])
-
-
-def times_the_evaluation(case: Case) -> float | None:
-    """Return how many times the evaluation loss the training loss is, if that hardly changes."""
-    pair = with_evaluations(case)
-    if pair is None:
-        return None
-    train, held = pair
-    ratios = np.array([near(train, step) for step in held.steps.tolist()]) / held.values
-    return median(ratios) if ratios.max() <= _HARDLY * ratios.min() else None

@@ -1,4 +1,4 @@
-"""The symptoms of a resume that did not bring back optimizer or schedule."""
+"""Resumes that did not bring back the optimizer, the schedule, the data or the steps."""
 
 from __future__ import annotations
 
@@ -6,30 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.text import num
-from stabdiag.stats.jump import jump_up
-from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import every, num, whole
+from stabdiag.stats.levels import jump_up
+from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 
 if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
     from stabdiag.tree.case import Case
-
-# A rate that was reset climbs again within so many points.
-_AFTER = 400
 
 
 def resume_loss_jump(case: Case) -> Evidence | None:
     """Is the loss higher after a resume than before it?"""
-    loss, limits = case.loss, case.limits.resume
-    width = limits.points
+    loss, width = case.loss, case.limits.resume.points
     for step in case.history.resumes:
         at = int(np.searchsorted(loss.steps, step))
         jump = jump_up(
             loss.values[:at],
             loss.values[at:],
             width,
-            sigmas=limits.jump_sigma,
+            sigmas=case.limits.resume.jump_sigma,
             least_share=case.limits.spike.min_rise,
         )
         if jump is None:
@@ -41,43 +37,46 @@ def resume_loss_jump(case: Case) -> Evidence | None:
             step=step,
             measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
             first=Action(
-                ActionKind.RESTORE_STATE,
-                f"Check that the checkpoint that the run resumed from at step {step} holds the "
-                "optimizer's state (Adam's moments), the schedule and the scaler, and that all are "
-                "loaded.",
+                Do.RESTORE_STATE,
+                f"Check that the resume at step {step} loads the optimizer state (Adam's moments), "
+                "the schedule and the loss scaler.",
                 step=step,
-            ),
-            then=(
-                Action(
-                    ActionKind.RERUN,
-                    "Resume from it twice and compare the first losses with those before.",
-                ),
-                Action(
-                    ActionKind.ADD_WARMUP,
-                    "If the state is lost, warm the learning rate up again after the resume.",
-                ),
-                Action(ActionKind.FIX_LOADER, "Check that the data continues where it stopped."),
             ),
         )
     return None
 
 
+RESUME_LOSS_JUMP = Symptom(
+    slug="resume-loss-jump",
+    family="resume",
+    title="The loss jumped at a resume",
+    check=resume_loss_jump,
+    needs=("loss",),
+    limits=("resume.points", "resume.jump_sigma", "spike.min_rise"),
+    explained_by=("nan",),
+    enough=(around_resumes("loss", "resume.points", "resume.points"),),
+    then=(
+        Action(Do.RERUN, "Resume twice and compare the first losses with those before."),
+        Action(Do.ADD_WARMUP, "If the state is lost, warm the learning rate up again."),
+        Action(Do.FIX_LOADER, "Check that the data continues where it stopped."),
+    ),
+)
+
+
 def resume_lr_reset(case: Case) -> Evidence | None:
-    """Does the learning rate begin anew, or jump, at a resume?"""
-    lr = case.history.finite("lr")
-    ratio_limit = case.limits.resume.lr_ratio
+    """Does the learning rate start over, or jump, at a resume?"""
+    lr, ratio = case.history.finite("lr"), case.limits.resume.lr_ratio
     for step in case.history.resumes:
         at = int(np.searchsorted(lr.steps, step))
         if at < 2 or at + 2 >= len(lr):
             continue
         old, new = float(lr.values[at - 1]), float(lr.values[at])
-        if old <= 0 or _is_slope(lr.values, at):
+        if old <= 0:
             continue
-        # A lower rate that stays is a decision; one that climbs again is the warm-up once more.
-        later = float(lr.values[at : at + _AFTER].max())
-        up = new > ratio_limit * old
-        again = old > ratio_limit * max(new, 0.0) and later > ratio_limit * max(new, 1e-3 * old)
-        if not (up or again):
+        # A lower rate that stays is a decision; one that climbs again is a second warm-up.
+        later = float(lr.values[at:].max())
+        again = old > ratio * max(new, 0.0) and later > ratio * max(new, 1e-3 * old)
+        if new <= ratio * old and not again:
             continue
         return Evidence(
             because=f"The run resumed at step {step}, and the learning rate went from {num(old)} "
@@ -85,55 +84,119 @@ def resume_lr_reset(case: Case) -> Evidence | None:
             step=step,
             measured={"before": old, "after": new, "highest_after": later},
             first=Action(
-                ActionKind.FIX_SCHEDULE,
-                f"Save and load the state of the schedule with the checkpoint, and resume at "
-                f"step {step} with a learning rate of {num(old)}.",
+                Do.FIX_SCHEDULE,
+                "Save and load the schedule's state with the checkpoint, and resume at step "
+                f"{step} with a learning rate of {num(old)}.",
                 setting="lr",
                 to=old,
                 step=step,
-            ),
-            then=(
-                Action(
-                    ActionKind.FIX_SCHEDULE,
-                    "Check that the number of the last step is given to the schedule.",
-                ),
-                Action(
-                    ActionKind.DO_NOTHING,
-                    "If a second warm-up was intended, nothing needs to be done.",
-                ),
             ),
         )
     return None
 
 
-def _is_slope(lr: Floats, at: int) -> bool:
-    """Tell whether the schedule itself changes as much next to a resume, as in a warm-up."""
-    here = abs(float(lr[at] - lr[at - 1]))
-    near = np.abs(np.diff(np.append(lr[max(at - 4, 0) : at], lr[at : at + 4])))
-    others = np.delete(near, min(at, 4) - 1)
-    return bool(here <= 2 * float(np.max(others, initial=0.0)))
+RESUME_LR_RESET = Symptom(
+    slug="resume-lr-reset",
+    family="resume",
+    title="The learning rate was reset at a resume",
+    check=resume_lr_reset,
+    needs=("lr",),
+    limits=("resume.lr_ratio",),
+    enough=(around_resumes("lr", 2, 3),),
+    then=(
+        Action(Do.FIX_SCHEDULE, "Check that the schedule is given the number of the last step."),
+        Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
+    ),
+)
 
 
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="resume-loss-jump",
-        severity=Severity.WARNING,
-        family="resume",
-        title="The loss jumped at a resume",
-        check=resume_loss_jump,
-        needs=("loss",),
-        limits=("resume.points", "resume.jump_sigma", "spike.min_rise"),
-        explained_by=("nan",),
-        enough=(around_resumes("loss", "resume.points", "resume.points"),),
+def resume_data_replayed(case: Case) -> Evidence | None:
+    """Do the batches after a resume come in the order in which the run began?"""
+    batches, width = case.history.series["batch_id"], case.limits.resume.points
+    ids, opening = batches.values, batches.values[:width]
+    if len(np.unique(opening)) < width:
+        return None
+    for step in case.history.resumes:
+        at = int(np.searchsorted(batches.steps, step))
+        if at < 2 * width or not np.array_equal(ids[at : at + width], opening):
+            continue
+        # An order that comes back with each epoch is due here if an epoch is over.
+        rounds = (np.flatnonzero(ids[1 : at - width] == ids[0]) + 1).tolist()
+        epoch = next((n for n in rounds if np.array_equal(ids[n : n + width], opening)), None)
+        if epoch is not None and at % epoch == 0:
+            continue
+        first = ", ".join(whole(float(one)) for one in opening[:3])
+        return Evidence(
+            because=f"The run resumed at step {step} with the batches it began with at step "
+            f"{int(batches.steps[0])}: {first}, …",
+            step=step,
+            measured={"resumed_at": step, "same_batches": width},
+            first=Action(
+                Do.FIX_LOADER,
+                "Save the position of the sampler or data iterator with the checkpoint, and skip "
+                f"the batches up to step {step} on a resume.",
+                also=(Do.SKIP_BATCHES,),
+                step=step,
+            ),
+        )
+    return None
+
+
+RESUME_DATA_REPLAYED = Symptom(
+    slug="resume-data-replayed",
+    family="resume",
+    title="The resume started the data from the beginning",
+    check=resume_data_replayed,
+    needs=("batch_id",),
+    limits=("resume.points",),
+    enough=(around_resumes("batch_id", "resume.points", "resume.points"),),
+    then=(
+        Action(Do.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."),
+        Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorised."),
     ),
-    Symptom(
-        slug="resume-lr-reset",
-        severity=Severity.WARNING,
-        family="resume",
-        title="The learning rate was reset at a resume",
-        check=resume_lr_reset,
-        needs=("lr",),
-        limits=("resume.lr_ratio",),
-        enough=(around_resumes("lr", 2, 3),),
-    ),
+)
+
+
+def resume_step_gap(case: Case) -> Evidence | None:
+    """Are steps missing from a log that is otherwise regular?"""
+    # Counted records have no gaps: those of an evaluation lie between the losses.
+    if case.history.counts_records:
+        return None
+    # A loss that is not finite was logged all the same.
+    steps = case.history.series["loss"].steps
+    gaps = np.diff(steps).astype(np.float64)
+    wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
+    if len(gaps) < 4 * FEW or len(wide) > FEW:
+        return None
+    for at in wide.tolist():
+        left, right = gaps[max(at - 10, 0) : at], gaps[at + 1 : at + 11]
+        # A log that changes its rhythm or is kept at odd times misses no step.
+        around = np.append(left, right)
+        if min(len(left), len(right)) < 3 or np.ptp(around) > 0.5 * case.stride:
+            continue
+        first, last = int(steps[at]), int(steps[at + 1])
+        return Evidence(
+            because=f"No step is logged between {first} and {last}; before and after, one is "
+            f"logged {every(round(case.stride))}.",
+            step=first,
+            measured={"from": first, "to": last, "missing": last - first - int(case.stride)},
+            first=Action(
+                Do.READ_LOGS,
+                f"Look for the log of steps {first} to {last}, or for a resume that counted its "
+                "steps wrongly.",
+                step=first,
+            ),
+        )
+    return None
+
+
+RESUME_STEP_GAP = Symptom(
+    slug="resume-step-gap",
+    family="resume",
+    title="Steps are missing",
+    check=resume_step_gap,
+    needs=("loss",),
+    limits=("resume.gap_ratio",),
+    enough=(at_least(4 * FEW + 1, "loss"),),
+    then=(Action(Do.RESTORE_STATE, "Check that data and schedule went on from the same step."),),
 )

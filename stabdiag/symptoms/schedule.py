@@ -1,4 +1,4 @@
-"""The symptoms of a learning rate that decays too early or never, or jumps."""
+"""Learning-rate schedules: warm-ups that are missing or wrong, decays too early or never, jumps."""
 
 from __future__ import annotations
 
@@ -7,73 +7,212 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.text import num
-from stabdiag.stats.quantiles import usual_gap
-from stabdiag.symptoms.rates import LEAST_POINTS, rates
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num, plural
+from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import clip
 
 if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# A step decay stays long at each of few rates, its last one included.
-_STAIRS = 12
+_ENOUGH = (at_least(LEAST, "lr"),)
 
-# A run that is this far into its planned steps is complete.
-_COMPLETE = 0.95
+# A loss that stays up for three points is no single bad batch. Noise gets there by chance, and the
+# first loss may be low by chance: the rise has to be four deviations, that of the median three.
+_ROW = 3
+_NOISE = 4
+_NOISE_OF_MEDIAN = 3
+
+# A warm-up that is off by fewer steps is a matter of counting.
+_SLACK = 20
+
+# A learning rate this far down has decayed. Half-way in time to half of the peak, a cosine is at
+# 0.29 of where it will be, and a straight line at 0.5. Fewer points than three show no curve.
+_LOW = 0.05
+_COSINE = 0.4
+_RISE = 3
+
+_RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
 _DECAYS = re.compile(
     r"cosine|linear|poly|exp|decay|inverse|rsqrt|sqrt|wsd|onecycle|one_cycle", re.IGNORECASE
 )
 
 
+def _rates(case: Case) -> Series | None:
+    """Return the learning rates if they show a schedule and are positive once."""
+    lr = case.history.finite("lr")
+    return lr if len(lr) >= LEAST and lr.values.max() > 0 else None
+
+
+def lr_no_warmup(case: Case) -> Evidence | None:
+    """Did the run begin at its peak learning rate, and did the loss go up at once?"""
+    lr, limits, loss = _rates(case), case.limits.schedule, case.loss
+    if lr is None or not from_the_start(case) or not is_distance(case):
+        return None
+    first, peak = float(lr.values[0]), float(lr.values.max())
+    if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
+        return None
+    count = max(round(limits.early * len(loss)), 2 * _ROW)
+    begun, early = float(loss.values[0]), loss.values[1 : count + 1]
+    if len(early) < 2 * _ROW:
+        return None
+    held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
+    high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
+    late = loss.values[len(loss) // 2 :]
+    # A loss that has come down is less noisy by its share.
+    noise = diff_sigma(late) * begun / median(late)
+    risen = limits.early_rise * begun
+    stays = level >= risen and level - begun > _NOISE_OF_MEDIAN * noise
+    if high < risen or (high - begun <= _NOISE * noise and not stays):
+        return None
+    step, steps, threshold = int(loss.steps[at]), _warmup(case), clip(case)
+    return Evidence(
+        because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
+        f"the loss went up from {num(begun)} to at least {num(high)} at {_ROW} logged points in a "
+        f"row from step {step} on.",
+        step=int(lr.steps[0]),
+        measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
+        first=Action(
+            Do.ADD_WARMUP,
+            f"Restart with a linear warm-up to {num(peak)} over at least {steps} steps.",
+            setting="warmup_steps",
+            to=steps,
+        ),
+        then=(
+            Action(
+                Do.LOWER_LR,
+                f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
+                setting="peak_lr",
+                to=peak / 3,
+            ),
+            Action(
+                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
+            ),
+        ),
+    )
+
+
+def _warmup(case: Case) -> int:
+    """Return a usual warm-up: a fiftieth of the run, at least 100 steps, at most a tenth of it.
+
+    A run that went NaN was meant to be longer than its log.
+    """
+    last = int(case.loss.steps[-1])
+    broke = (case.history.last_step or last) > last
+    total = case.manifest.total_steps or (max(last, 1000) if broke else last)
+    return max(min(max(total // 50, 100), round(total / 10)), 1)
+
+
+LR_NO_WARMUP = Symptom(
+    slug="lr-no-warmup",
+    family="schedule",
+    title="The run began at its peak learning rate, and the loss went up",
+    check=lr_no_warmup,
+    needs=("loss", "lr"),
+    limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
+    enough=(*_ENOUGH, at_least(2 * _ROW + 1, "loss")),
+    then=(),
+)
+
+
+def lr_warmup_mismatch(case: Case) -> Evidence | None:
+    """Is the logged warm-up of another length than the manifest's?"""
+    lr, told, limits = _rates(case), case.manifest.warmup_steps, case.limits.schedule
+    if lr is None or told is None or int(lr.steps[0]) > case.stride:
+        return None
+    # After the warm-up comes the first fall, or the end of the first rise.
+    falls = np.flatnonzero(np.diff(lr.values) <= 0)
+    at = int(falls[0]) if len(falls) else len(lr) - 1
+    found, factor = int(lr.steps[at]), limits.warmup_tolerance
+    peak = case.manifest.peak_lr or float(lr.values.max())
+    if not len(falls):
+        # Without a configured warm-up, a rate may rise all along by design.
+        if told < 1 or found <= factor * told:
+            return None
+        what = f"is still going on at step {found}"
+    else:
+        slack = max(_SLACK, 3 * usual_gap(lr.steps))
+        near = found <= factor * told and told <= factor * found
+        if lr.values[at] < limits.at_peak * peak or abs(found - told) <= slack or near:
+            return None
+        what = f"ends at step {found}"
+    return Evidence(
+        because=f"The learning rate's warm-up {what}; the manifest says {plural(told, 'step')}.",
+        step=max(min(told, found), int(lr.steps[0])),
+        measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Check the unit in which the scheduler counts its warm-up of {told}: optimizer steps, "
+            "micro-batches, epochs, a share of the run, one process or all.",
+            setting="warmup_steps",
+            to=told,
+        ),
+    )
+
+
+LR_WARMUP_MISMATCH = Symptom(
+    slug="lr-warmup-mismatch",
+    severity=Severity.NOTE,
+    family="schedule",
+    title="The warm-up differs from the manifest",
+    check=lr_warmup_mismatch,
+    needs=("lr", "manifest.warmup_steps"),
+    limits=("schedule.warmup_tolerance", "schedule.at_peak"),
+    explained_by=("divergence-lr",),
+    enough=_ENOUGH,
+    then=(
+        Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
+        Action(
+            Do.FIX_SCHEDULE, "Step the scheduler once an optimizer step, also when accumulating."
+        ),
+    ),
+)
+
+
 def lr_decays_early(case: Case) -> Evidence | None:
     """Does the learning rate reach its floor long before the run ends?"""
-    lr, limits = rates(case), case.limits.schedule
+    lr, limits = _rates(case), case.limits.schedule
     if lr is None:
         return None
     # A jump makes a peak that never was one.
     highest = float(lr.values.max())
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
     if last > limits.floor * peak:
-        return None
-    above = np.flatnonzero(lr.values > limits.floor * peak)
-    at = int(above[-1]) + 1
+        return _climbs_again(case, lr, peak)
+    at = int(np.flatnonzero(lr.values > limits.floor * peak)[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
     share = (end - start) / (end - begin)
-    if share < limits.at_floor:
-        return None
     # A cosine is below the floor for its last few steps; one that ended stays where it is.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
-    # No stair goes down to 0: nothing is trained there.
-    stairs = len(np.unique(lr.values[:at])) < _STAIRS and last > 0
-    if not flat or stairs:
+    # A step decay repeats its rates, and does not go down to 0: nothing is trained there.
+    stairs = 2 * len(np.unique(lr.values[:at])) < at and last > 0
+    if share < limits.at_floor or not flat or stairs:
         return None
-    # Steps that are counted from 0 are one more than the last of them.
+    # Steps counted from 0 are one more than the last of them.
     length = max(end + (begin == 0), case.manifest.total_steps or 0)
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
-        f"step {start} on, ends at {num(last)}, and the run goes on to step {end}: {share:.0%} of "
-        "it trains next to nothing.",
+        f"step {start} on and ends at {num(last)}; the run goes on to step {end} and trains next "
+        f"to nothing for {share:.0%} of its length.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
         first=Action(
-            ActionKind.FIX_SCHEDULE,
-            f"Set the length of the schedule to {length} steps, those of the run, or stop at "
-            f"step {start}.",
-            also=(ActionKind.STOP_EARLY,),
+            Do.FIX_SCHEDULE,
+            f"Set the length of the schedule to the run's {length} steps, or stop at step {start}.",
+            also=(Do.STOP_EARLY,),
             setting="total_steps",
             to=length,
             step=start,
         ),
         then=(
+            *LR_DECAYS_EARLY.then,
             Action(
-                ActionKind.FIX_SCHEDULE,
-                "Check that the schedule counts optimizer steps, not micro-batches or processes.",
-            ),
-            Action(
-                ActionKind.FIX_SCHEDULE,
+                Do.FIX_SCHEDULE,
                 f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
                 setting="min_lr",
                 to=peak / 10,
@@ -82,13 +221,61 @@ def lr_decays_early(case: Case) -> Evidence | None:
     )
 
 
+def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
+    """Report a cosine that came down and, stepped on, climbs again without a restart.
+
+    A restart is a jump, and a cycle of straight lines turns at once; a cosine lingers at its floor.
+    """
+    x, schedule = lr.values, case.manifest.schedule or ""
+    top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
+    low = x[top:] <= _LOW * peak
+    if _RESTARTS.search(schedule) or not low.any():
+        return None
+    at = top + int(low.argmax())
+    again = np.flatnonzero(x[at:] >= peak / 2)
+    if not len(again):
+        return None
+    middle = at + int(again[0])
+    lowest = at + int(x[at : middle + 1].argmin())
+    quarter = float(x[lowest + (middle - lowest) // 2])
+    if middle - lowest < _RISE or quarter > _COSINE * float(x[middle]):
+        return None
+    step, end = int(lr.steps[lowest]), int(lr.steps[-1])
+    length = max(end + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
+    return Evidence(
+        because=f"The learning rate fell from {num(peak)} to {num(float(x[lowest]))} at step "
+        f"{step} and then climbed along the same curve, to {num(float(x[lowest:].max()))}.",
+        step=step,
+        measured={"floor_lr": float(x[lowest]), "peak_lr": peak, "lr": float(x[lowest:].max())},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Step the scheduler once an optimizer step, and set its length to {length} steps.",
+            setting="total_steps",
+            to=length,
+            step=step,
+        ),
+    )
+
+
+LR_DECAYS_EARLY = Symptom(
+    slug="lr-decays-early",
+    family="schedule",
+    title="The learning rate is at its floor before the run ends",
+    check=lr_decays_early,
+    needs=("lr",),
+    limits=("schedule.floor", "schedule.at_floor"),
+    enough=_ENOUGH,
+    then=(Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),),
+)
+
+
 def lr_never_decays(case: Case) -> Evidence | None:
     """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
-    lr, total, schedule = rates(case), case.manifest.total_steps, case.manifest.schedule
+    lr, total, schedule = _rates(case), case.manifest.total_steps, case.manifest.schedule
     if lr is None or total is None or schedule is None or not _DECAYS.search(schedule):
         return None
     peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
-    if end < _COMPLETE * total or last < case.limits.schedule.at_peak * peak:
+    if end < COMPLETE * total or last < case.limits.schedule.at_peak * peak:
         return None
     return Evidence(
         because=f"The learning rate is {num(last)} at step {end} of {total}, {last / peak:.0%} of "
@@ -96,7 +283,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
         step=end,
         measured={"lr": last, "peak_lr": peak, "total_steps": total},
         first=Action(
-            ActionKind.FIX_SCHEDULE,
+            Do.FIX_SCHEDULE,
             f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
             " optimizer step.",
             setting="total_steps",
@@ -104,7 +291,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
         ),
         then=(
             Action(
-                ActionKind.LOWER_LR,
+                Do.LOWER_LR,
                 f"Decay the learning rate from the checkpoint nearest to step {end}: the loss "
                 "falls with it.",
                 setting="lr",
@@ -114,33 +301,48 @@ def lr_never_decays(case: Case) -> Evidence | None:
     )
 
 
+LR_NEVER_DECAYS = Symptom(
+    slug="lr-never-decays",
+    severity=Severity.NOTE,
+    family="schedule",
+    title="The learning rate never decayed",
+    check=lr_never_decays,
+    needs=("lr", "manifest.schedule", "manifest.total_steps"),
+    limits=("schedule.at_peak",),
+    explained_by=("divergence-lr",),
+    enough=_ENOUGH,
+    then=(),
+)
+
+
 def lr_discontinuity(case: Case) -> Evidence | None:
     """Did the learning rate jump above all that it had been?"""
-    lr = rates(case)
+    lr, warmup = _rates(case), case.manifest.warmup_steps
     if lr is None:
         return None
+    # A jump that early may be the end of a coarsely logged or constant warm-up.
+    warm = -1 if warmup is None else 1.1 * warmup + usual_gap(lr.steps)
     for step in case.causes.lr_jumps.tolist():
         at = int(np.searchsorted(lr.steps, step))
-        peak, high = float(lr.values[:at].max()), float(lr.values[at])
-        ends_warmup = at < len(lr) - 1 and _is_risen(case, at, lr)
+        peak, low, high = float(lr.values[:at].max()), float(lr.values[at - 1]), lr.values[at]
+        ends_warmup = at < len(lr) - 1 and (at < 3 or step <= warm)
         # A rate that was 0 all along is no level to jump above.
         if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue
-        low = float(lr.values[at - 1])
         return Evidence(
-            because=f"The learning rate jumped from {num(low)} to {num(high)} at step {step}, "
-            f"{num(high / peak)} x the highest before it.",
+            because=f"The learning rate jumped from {num(low)} to {num(float(high))} at step "
+            f"{step}, {num(float(high / peak))} x the highest before it.",
             step=step,
-            measured={"lr_before": low, "lr_after": high, "peak_before": peak},
+            measured={"lr_before": low, "lr_after": float(high), "peak_before": peak},
             first=Action(
-                ActionKind.FIX_SCHEDULE,
+                Do.FIX_SCHEDULE,
                 f"Find out what set the learning rate at step {step}: a resume with another "
-                "configuration, a phase of the schedule that does not join the one before.",
+                "configuration, or phases of the schedule that do not join.",
                 step=step,
             ),
             then=(
                 Action(
-                    ActionKind.FIX_SCHEDULE,
+                    Do.FIX_SCHEDULE,
                     f"Restart from before step {step} with a schedule that continues from "
                     f"{num(low)}.",
                     setting="lr",
@@ -152,48 +354,16 @@ def lr_discontinuity(case: Case) -> Evidence | None:
     return None
 
 
-def _is_risen(case: Case, at: int, lr: Series) -> bool:
-    """Tell whether a jump may be the end of a coarsely logged or constant warm-up."""
-    warmup = case.manifest.warmup_steps
-    early = at < 3 or (
-        warmup is not None and int(lr.steps[at]) <= 1.1 * warmup + usual_gap(lr.steps)
-    )
-    told = case.manifest.peak_lr
-    return early or (told is not None and float(lr.values[at]) <= 1.05 * told)
-
-
-# What a schedule does wrong is a note where the loss did not mind: where it did, the tree says so.
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="lr-decays-early",
-        severity=Severity.WARNING,
-        family="schedule",
-        title="The learning rate is at its floor before the run ends",
-        check=lr_decays_early,
-        needs=("lr",),
-        limits=("schedule.floor", "schedule.at_floor"),
-        enough=(at_least(LEAST_POINTS, "lr"),),
-    ),
-    Symptom(
-        slug="lr-never-decays",
-        severity=Severity.NOTE,
-        family="schedule",
-        title="The learning rate never decayed",
-        check=lr_never_decays,
-        needs=("lr", "manifest.schedule", "manifest.total_steps"),
-        limits=("schedule.at_peak",),
-        explained_by=("divergence-lr",),
-        enough=(at_least(LEAST_POINTS, "lr"),),
-    ),
-    Symptom(
-        slug="lr-discontinuity",
-        severity=Severity.NOTE,
-        family="schedule",
-        title="The learning rate jumped",
-        check=lr_discontinuity,
-        needs=("lr",),
-        limits=("schedule.jump", "spike.lr_jump"),
-        explained_by=("spike-lr-jump",),
-        enough=(at_least(LEAST_POINTS, "lr"),),
-    ),
+# A jump that the loss did not mind is a note; if it did, the tree says so.
+LR_DISCONTINUITY = Symptom(
+    slug="lr-discontinuity",
+    severity=Severity.NOTE,
+    family="schedule",
+    title="The learning rate jumped",
+    check=lr_discontinuity,
+    needs=("lr",),
+    limits=("schedule.jump", "spike.lr_jump"),
+    explained_by=("spike-lr-jump",),
+    enough=_ENOUGH,
+    then=(),
 )

@@ -1,32 +1,45 @@
-"""What a symptom is, and what a check may return."""
+"""What a symptom is, what its check returns, and what both need of a log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from stabdiag.model.findings import Action, Scalar, Severity
+    from stabdiag.model.findings import Action, Scalar
     from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."
 MESSAGE = "message"
 
+# Fewer points are no course of a run: with three in each tenth, a single one is no level.
+LEAST = 30
+
+# So many points tell a trend from noise.
+MANY = 100
+
+# What happens more often than this is how a log is kept, or how a run is.
+FEW = 3
+
+# A run this far into its planned steps is complete.
+COMPLETE = 0.95
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Why a symptom holds, as a sentence with the run's numbers, and what to do: first, and then.
+    """What a check found: one sentence with this run's numbers, and what to do first.
 
-    ``title`` stands for the symptom's where it says more of this run.
+    ``then`` and ``title`` replace the symptom's own where this run needs others.
     """
 
     because: str
     first: Action
-    then: tuple[Action, ...]
+    then: tuple[Action, ...] | None = None
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     title: str = ""
@@ -36,19 +49,19 @@ class Evidence:
 class Symptom:
     """One check outside the tree.
 
-    ``needs`` names the roles, or the manifest's fields (``manifest.total_steps``), without which it
-    cannot be checked; of ``mfu or step_time`` either does, and ``message`` is any message among the
-    log's lines. ``limits`` names those that it is held against. A finding of the tree whose slug
-    begins with one of ``explained_by`` says the same, or its cause, and goes before the symptom.
-    ``enough`` tell why this case holds too little to judge by, each in words, or nothing: where one
-    does, no finding is no all-clear.
+    ``needs`` names roles, manifest fields (``manifest.total_steps``) or alternatives (``mfu or
+    step_time``); ``message`` is any message among the log's lines. Without them the symptom is not
+    checked. ``then`` lists what to do after the first action. ``limits`` names the limits of the
+    check. A finding of the tree whose slug starts with one of ``explained_by`` replaces the
+    symptom. ``enough`` holds functions that return why a log is too short to rule it out, or "".
     """
 
     slug: str
-    severity: Severity
+    severity: Severity = Severity.WARNING
     family: str
     title: str
     check: Callable[[Case], Evidence | None]
+    then: tuple[Action, ...]
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
@@ -56,21 +69,38 @@ class Symptom:
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return what the symptom needs and this case lacks."""
-        return tuple(need for need in self.needs if not _there(case, need))
+        return tuple(
+            need for need in self.needs if not any(_has(case, one) for one in need.split(" or "))
+        )
 
     def too_few(self, case: Case) -> str:
-        """Return why there is too little to judge by, empty where there is enough."""
+        """Return why the log is too short to rule the symptom out, or ""."""
         return next((why for enough in self.enough if (why := enough(case))), "")
+
+    def finding(self, evidence: Evidence) -> Finding:
+        """Return the finding that a check's evidence makes."""
+        then = self.then if evidence.then is None else evidence.then
+        return Finding(
+            slug=self.slug,
+            severity=self.severity,
+            section="symptom",
+            question="",
+            title=evidence.title or self.title,
+            summary=evidence.because,
+            actions=(evidence.first, *then),
+            step=evidence.step,
+            evidence=evidence.measured,
+        )
 
 
 def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:
-    """Return what tells of too few finite points: of one of the roles it takes so many.
+    """Return an ``enough``: one of the roles needs this many finite points.
 
-    What is ``wanted`` may be a limit by its name. Of a role with ``groups`` the longest counts.
+    ``wanted`` may name a limit. With ``groups``, a role counts as its longest group.
     """
 
     def enough(case: Case) -> str:
-        needed = wanted if isinstance(wanted, int) else int(case.limits.named([wanted])[wanted])
+        needed = _number(case, wanted)
         logged = {role: _finite(case, role, groups) for role in roles}
         told = ", ".join(f"{count} of {role}" for role, count in logged.items())
         return "" if max(logged.values()) >= needed else too_few(needed, told)
@@ -79,18 +109,15 @@ def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[
 
 
 def too_few(needed: int, logged: object) -> str:
-    """Return in words that it takes more points than were logged."""
+    """Say that a check needs more points than were logged."""
     return f"takes {plural(needed, 'point')}, logged: {logged}"
 
 
 def around_resumes(role: str, before: int | str, after: int | str) -> Callable[[Case], str]:
-    """Return what tells of a resume that has too few points of a role on either side."""
+    """Return an ``enough``: each resume needs this many points of a role on either side."""
 
     def enough(case: Case) -> str:
-        left, right = (
-            one if isinstance(one, int) else int(case.limits.named([one])[one])
-            for one in (before, after)
-        )
+        left, right = _number(case, before), _number(case, after)
         steps = case.history.finite(role).steps
         for step in case.history.resumes:
             at = int((steps < step).sum())
@@ -104,14 +131,14 @@ def around_resumes(role: str, before: int | str, after: int | str) -> Callable[[
     return enough
 
 
+def _number(case: Case, wanted: int | str) -> int:
+    return wanted if isinstance(wanted, int) else int(case.limits.named([wanted])[wanted])
+
+
 def _finite(case: Case, role: str, groups: bool) -> int:
     if not groups:
         return len(case.history.finite(role))
     return max((len(one.finite()) for one in case.history.group(role).values()), default=0)
-
-
-def _there(case: Case, needed: str) -> bool:
-    return any(_has(case, need) for need in needed.split(" or "))
 
 
 def _has(case: Case, need: str) -> bool:

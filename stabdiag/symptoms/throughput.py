@@ -1,34 +1,63 @@
-"""The symptoms of throughput: a run that gets slower, or uses little of its machine."""
+"""Runs that get slower, waste their accelerator, stand still, break off, or leak memory."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import EventCode
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.symptoms.losses import TENTHS, rhythm
+from stabdiag.symptoms.symptom import COMPLETE, FEW, LEAST, Evidence, Symptom, at_least, too_few
+from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.history import Event
     from stabdiag.tree.case import Case
 
-
-_STRETCHES = 10
-_LEAST = 50
-
-# Slow records take less than half of the usual speed, and come so regularly that distances differ
-# by less than this share.
-_SLOW = 0.5
-_REGULAR = 0.2
+# Fewer slow steps have no rhythm.
 _LEAST_SLOW = 5
 
-# A rhythm goes on: from the first slow record to the last there are at least this share of those
-# that it asks for. A few distances of chance may be alike, above all where they are short.
-_KEPT = 0.6
+# A time stamp above this is in milliseconds: in seconds it would lie beyond the year 5000.
+_MILLISECONDS = 1e11
+
+# What ends a run, and what to do about it before a resume.
+_FATAL = {
+    EventCode.KILLED: (
+        Do.READ_LOGS,
+        "Find out who killed the process: the scheduler's log (time limit, preemption), or dmesg "
+        "(exit code 137: the host ran out of memory)",
+    ),
+    EventCode.OUT_OF_MEMORY: (
+        Do.FREE_MEMORY,
+        "Use less memory: halve the batch and accumulate over twice as many steps, shorten the "
+        "sequences, or checkpoint activations",
+    ),
+    EventCode.COLLECTIVE_FAILED: (
+        Do.READ_LOGS,
+        "Find the first error in the logs of every rank: the rank that times out waited for "
+        "another one",
+    ),
+    EventCode.CUDA_ERROR: (
+        Do.RERUN,
+        "Run the last steps again with CUDA_LAUNCH_BLOCKING=1: the traceback then names the "
+        "operation that failed",
+    ),
+    EventCode.TRACEBACK: (Do.READ_LOGS, "Fix what the traceback says"),
+}
+# The kernel's killer frees the memory of the host, not that of the accelerator.
+_HOST = re.compile("killed process|oom.kill", re.IGNORECASE)
+_HOST_MEMORY = (
+    Do.FREE_MEMORY,
+    "Use less memory on the host: fewer loader workers, less prefetching, a smaller cache",
+)
 
 
 def throughput_drop(case: Case) -> Evidence | None:
@@ -37,39 +66,58 @@ def throughput_drop(case: Case) -> Evidence | None:
     if found is None:
         return None
     steps, speed = found
-    level = levels(speed, _STRETCHES)
-    # The first stretch is compilation and warm-up; two in a row are what the run had kept up.
-    kept = np.minimum(level[1:-1], level[2:])
-    usual, last = float(kept[:-1].max()), float(level[-2:].max())
+    level = levels(speed, TENTHS)
+    # The first tenth is compilation and warm-up.
+    usual, last = float(level[1:-2].max()), float(level[-2:].max())
     share = last / usual if usual > 0 else 1.0
     if share >= case.limits.throughput.drop_ratio:
         return None
     fast = np.flatnonzero(speed > (usual + last) / 2)
     since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
     return Evidence(
-        because=f"The throughput fell to {share:.0%} of what it had been, from {num(usual)} to "
-        f"{num(last)}, by step {since}, and stayed there.",
+        because=f"The throughput fell from {num(usual)} to {num(last)} ({share:.0%}) by step "
+        f"{since} and stayed there.",
         step=since,
         measured={"before": usual, "after": last, "share": share},
         first=Action(
-            ActionKind.CHECK_MACHINES,
-            f"Compare the machines before and after step {since}: clock and temperature of the "
-            "accelerators, other jobs, the network and the disks.",
+            Do.CHECK_MACHINES,
+            f"Compare the machines before and after step {since}: accelerator clock and "
+            "temperature, other jobs, network and disks.",
             step=since,
         ),
-        then=(
-            Action(ActionKind.INSPECT_DATA, "Check whether sequences or batches got longer there."),
-            Action(
-                ActionKind.SPEED_UP,
-                "Profile a few steps for gaps between kernels: the loader, synchronisation, "
-                "logging.",
-            ),
-            Action(
-                ActionKind.RELOAD_CHECKPOINT,
-                "Restart from the last checkpoint if a machine is at fault.",
-            ),
-        ),
     )
+
+
+def _speed(case: Case) -> tuple[Ints, Floats] | None:
+    """Return steps and speeds in any unit: as logged, or one over the time of a step."""
+    logged = map(case.history.finite, ("tokens_per_second", "step_time"))
+    series = next((one for one in logged if len(one) >= LEAST), None)
+    if series is None:
+        return None
+    if series.role == "tokens_per_second":
+        return series.steps, series.values
+    # A time that only ever rises is that of the run, not of a step.
+    if series.values.min() <= 0 or np.all(np.diff(series.values) >= 0):
+        return None
+    return series.steps, 1.0 / series.values
+
+
+_SPEED = ("tokens_per_second or step_time",)
+
+THROUGHPUT_DROP = Symptom(
+    slug="throughput-drop",
+    family="throughput",
+    title="The throughput dropped",
+    check=throughput_drop,
+    needs=_SPEED,
+    limits=("throughput.drop_ratio",),
+    enough=(at_least(LEAST, "tokens_per_second", "step_time"),),
+    then=(
+        Action(Do.INSPECT_DATA, "Check whether sequences or batches got longer there."),
+        Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronisation, logging."),
+        Action(Do.RELOAD_CHECKPOINT, "Restart from the last checkpoint if a machine is at fault."),
+    ),
+)
 
 
 def throughput_sawtooth(case: Case) -> Evidence | None:
@@ -81,49 +129,53 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     usual = typical(speed)
     if usual <= 0:
         return None
-    # What a step costs, in usual ones. A machine that is shared has a slow step at any time: the
-    # rhythm is that of those that cost most.
+    # What each step loses, in usual steps. A shared machine has a slow step at any time: the rhythm
+    # is that of the steps that lose most.
     cost = np.maximum(usual / np.maximum(speed, 1e-3 * usual) - 1, 0)
     high = float(np.partition(cost, -_LEAST_SLOW)[-_LEAST_SLOW])
-    slow = np.flatnonzero(cost >= max(high / 2, 1 / _SLOW - 1))
-    if len(slow) < _LEAST_SLOW:
-        return None
+    slow = np.flatnonzero(cost >= max(high / 2, 1.0))
     # Slow for long is a drop; the first of each stretch marks the rhythm.
-    begins = slow[np.append(True, np.diff(slow) > 1)]
-    gaps = np.diff(steps[begins]).astype(np.float64)
-    if len(gaps) < _LEAST_SLOW - 1:
-        return None
-    every = median(gaps)
-    alike = median(np.abs(gaps - every)) <= _REGULAR * every
-    regular = alike and len(gaps) * every >= _KEPT * float(gaps.sum())
-    # Of the steps between two records nothing is known but that most are usual ones.
+    begins = slow[np.diff(slow, prepend=-2) > 1]
+    every = rhythm(steps[begins]) if len(begins) >= _LEAST_SLOW else None
+    # Most steps between two records are taken to be usual ones.
     lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
-    if not regular or lost <= case.limits.throughput.lost_share:
+    if every is None or lost <= case.limits.throughput.lost_share:
         return None
     return Evidence(
-        because=f"Every {num(every)} steps the throughput falls below half of its usual "
-        f"{num(usual)}, {len(begins)} times; that costs {lost:.0%} of the time.",
+        because=f"Every {num(every)} steps, {len(begins)} times, the throughput falls below half "
+        f"of its usual {num(usual)}; that costs {lost:.0%} of the time.",
         step=int(steps[begins[0]]),
         measured={"every": every, "times": len(begins), "lost": lost, "usual": usual},
         first=Action(
-            ActionKind.SPEED_UP,
-            f"Find what happens every {num(every)} steps: a checkpoint, an evaluation, garbage "
+            Do.SPEED_UP,
+            f"Find out what happens every {num(every)} steps: a checkpoint, an evaluation, garbage "
             "collection, or a loader that cannot keep up.",
         ),
-        then=(
-            Action(ActionKind.SPEED_UP, "Give the loader more workers and let it prefetch."),
-            Action(ActionKind.SPEED_UP, "Write checkpoints in the background, or less often."),
-        ),
     )
+
+
+THROUGHPUT_SAWTOOTH = Symptom(
+    slug="throughput-sawtooth",
+    family="throughput",
+    title="Slow steps at regular intervals",
+    check=throughput_sawtooth,
+    needs=_SPEED,
+    limits=("throughput.lost_share",),
+    enough=(at_least(LEAST, "tokens_per_second", "step_time"),),
+    then=(
+        Action(Do.SPEED_UP, "Give the loader more workers and let it prefetch."),
+        Action(Do.SPEED_UP, "Write checkpoints in the background, or less often."),
+    ),
+)
 
 
 def mfu_low(case: Case) -> Evidence | None:
     """Is little of the accelerator's peak used?"""
     mfu = case.history.finite("mfu")
-    if len(mfu) < _LEAST // 2:
+    if len(mfu) < LEAST:
         return None
-    x = mfu.values[len(mfu) // _STRETCHES :]
-    # Some log per cent. A single record beyond the peak is one whose time was measured too short.
+    x = mfu.values[len(mfu) // TENTHS :]
+    # Some log per cent. A single record beyond the peak was measured too short.
     usual = median(x)
     used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
     if not 0 < used < case.limits.throughput.least_mfu:
@@ -134,68 +186,177 @@ def mfu_low(case: Case) -> Evidence | None:
         step=int(mfu.steps[0]),
         measured={"mfu": used},
         first=Action(
-            ActionKind.SPEED_UP,
-            "Profile a few steps and look for gaps: a loader that is too slow, .item() calls, "
-            "communication that does not overlap.",
-        ),
-        then=(
-            Action(
-                ActionKind.SPEED_UP,
-                "Turn on the fast paths: bf16, torch.compile, fused attention, fused optimizer.",
-            ),
-            Action(ActionKind.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
-            Action(ActionKind.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
+            Do.SPEED_UP,
+            "Profile a few steps and look for gaps: a slow loader, .item() calls, communication "
+            "that does not overlap.",
         ),
     )
 
 
-def _speed(case: Case) -> tuple[Ints, Floats] | None:
-    """Return steps and speeds, in any unit: what was logged, or one over the time of a step."""
-    logged = map(case.history.finite, ("tokens_per_second", "step_time"))
-    # A throughput that is told once, at the end, says nothing of the steps: their times may.
-    series = next((one for one in logged if len(one) >= _LEAST), None)
-    if series is None:
-        return None
-    values = series.values
-    if series.role == "tokens_per_second":
-        return series.steps, values
-    # Time that only ever rises is that of the run, not of a step.
-    if values.min() <= 0 or np.all(np.diff(values) >= 0):
-        return None
-    return series.steps, 1.0 / values
-
-
-_SPEED = ("tokens_per_second or step_time",)
-
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="throughput-drop",
-        severity=Severity.WARNING,
-        family="throughput",
-        title="The throughput dropped",
-        check=throughput_drop,
-        needs=_SPEED,
-        limits=("throughput.drop_ratio",),
-        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
+MFU_LOW = Symptom(
+    slug="mfu-low",
+    severity=Severity.NOTE,
+    family="throughput",
+    title="The accelerator is mostly idle (low MFU)",
+    check=mfu_low,
+    needs=("mfu",),
+    limits=("throughput.least_mfu",),
+    enough=(at_least(LEAST, "mfu"),),
+    then=(
+        Action(Do.SPEED_UP, "Turn on bf16, torch.compile, fused attention, a fused optimizer."),
+        Action(Do.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
+        Action(Do.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
     ),
-    Symptom(
-        slug="throughput-sawtooth",
-        severity=Severity.WARNING,
-        family="throughput",
-        title="Slow steps at regular intervals",
-        check=throughput_sawtooth,
-        needs=_SPEED,
-        limits=("throughput.lost_share",),
-        enough=(at_least(_LEAST, "tokens_per_second", "step_time"),),
+)
+
+
+def stall(case: Case) -> Evidence | None:
+    """Is there a long pause between records, or did the run break off?"""
+    return _broken_off(case) or _paused(case)
+
+
+def _broken_off(case: Case) -> Evidence | None:
+    """Report an end before the last step for which the log gives a reason.
+
+    Without one, a run that stopped looks the same as one that is still going on.
+    """
+    total, last = case.manifest.total_steps, case.history.last_step
+    if last is None or (total is not None and last >= COMPLETE * total):
+        return None
+    event = _last_words(case, last - 2 * case.stride)
+    if event is None:
+        return None
+    saved = checkpoint_before(case.manifest, last + 1).step
+    where = f"the checkpoint of step {saved}" if saved else "the last checkpoint"
+    unknown = (Do.READ_LOGS, "Find out why the run ended")
+    kind, cure = _FATAL.get(event.code, unknown) if event.code else unknown
+    if _HOST.search(event.said):
+        kind, cure = _HOST_MEMORY
+    of = f" of {total}" if total is not None else ""
+    return Evidence(
+        title="The run broke off",
+        because=f"The log ends at step {last}{of}, with: {event.message}",
+        step=last,
+        measured={"last_step": last, "total_steps": total},
+        first=Action(kind, f"{cure}; then resume from {where}.", checkpoint=saved or None),
+        then=(
+            Action(Do.READ_LOGS, "Look for the first error in the log of each rank."),
+            Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
+        ),
+    )
+
+
+def _last_words(case: Case, since: float) -> Event | None:
+    """Return the first message from a step on that a run may end with.
+
+    If the manifest does not say where the run ends, it has to be one that ends a run for certain.
+    """
+    known = case.manifest.total_steps is not None
+    return next(
+        (
+            event
+            for event in case.history.messages
+            if event.step is not None and event.step >= since and (known or event.code in _FATAL)
+        ),
+        None,
+    )
+
+
+def _paused(case: Case) -> Evidence | None:
+    clock, limits = case.history.finite("clock"), case.limits.throughput
+    if len(clock) < LEAST:
+        return None
+    seconds = clock.values / (1000.0 if clock.values.max() > _MILLISECONDS else 1.0)
+    waits = np.diff(seconds)
+    usual = median(waits)
+    long = waits > max(limits.stall_ratio * usual, limits.stall_seconds)
+    # The time before the second record is start-up, and before a new job nothing runs.
+    long[0] = False
+    long &= ~np.isin(clock.steps[1:], np.array(case.history.jobs_began, dtype=np.int64))
+    places = np.flatnonzero(long)
+    if not 0 < len(places) <= FEW:
+        return None
+    at = int(places[np.argmax(waits[places])])
+    first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
+    return Evidence(
+        title="The run stood still",
+        because=f"Nothing was logged for {_time(wait)} between steps {first} and {last}; "
+        f"{_time(usual)} is usual.",
+        step=first,
+        measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},
+        first=Action(
+            Do.READ_LOGS,
+            f"Look in the logs of every rank for what happened after step {first}: a rank that "
+            "waited for another, a slow disk, a preempted job.",
+            step=first,
+        ),
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{num(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _few_times(case: Case) -> str:
+    logged, needed = len(case.history.finite("clock")), LEAST
+    return too_few(needed, f"{logged} of clock") if 0 < logged < needed else ""
+
+
+STALL = Symptom(
+    slug="stall",
+    family="throughput",
+    title="The run stood still, or broke off",
+    check=stall,
+    needs=("clock or manifest.total_steps or message",),
+    limits=("throughput.stall_ratio", "throughput.stall_seconds"),
+    explained_by=("nan", "loss-scale-collapsed"),
+    enough=(_few_times,),
+    then=(
+        Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
+        Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
     ),
-    Symptom(
-        slug="mfu-low",
-        severity=Severity.NOTE,
-        family="throughput",
-        title="The accelerator is mostly idle (low MFU)",
-        check=mfu_low,
-        needs=("mfu",),
-        limits=("throughput.least_mfu",),
-        enough=(at_least(_LEAST // 2, "mfu"),),
+)
+
+
+def memory_growth(case: Case) -> Evidence | None:
+    """Does memory grow, and go on growing?"""
+    memory = max((one.finite() for one in case.history.group("memory").values()), key=len)
+    if len(memory) < LEAST:
+        return None
+    # In the first tenth a run allocates what it needs.
+    level, since = levels(memory.values, TENTHS), int(memory.steps[len(memory) // TENTHS])
+    first, last = float(level[1]), float(level[-1])
+    growth = last / first - 1 if first > 0 else 0.0
+    # A peak that is only kept rises by ever smaller steps.
+    goes_on = last - level[-4] > (last - first) / 4
+    if growth <= case.limits.throughput.memory_growth or not goes_on:
+        return None
+    return Evidence(
+        because=f"The memory in use grew from {num(first)} at step {since} to {num(last)} "
+        f"({growth:+.0%}; medians over a tenth of the run), up to the end.",
+        step=since,
+        measured={"first": first, "last": last, "growth": growth},
+        first=Action(
+            Do.FREE_MEMORY,
+            "Look for tensors kept from step to step: a loss added up without .item(), outputs in "
+            "a list, a retained graph.",
+        ),
+    )
+
+
+MEMORY_GROWTH = Symptom(
+    slug="memory-growth",
+    family="throughput",
+    title="Memory keeps growing",
+    check=memory_growth,
+    needs=("memory",),
+    limits=("throughput.memory_growth",),
+    enough=(at_least(LEAST, "memory", groups=True),),
+    then=(
+        Action(Do.FREE_MEMORY, "Evaluate under torch.no_grad()."),
+        Action(Do.FREE_MEMORY, "Compare two memory snapshots taken a hundred steps apart."),
+        Action(Do.FREE_MEMORY, "Set expandable_segments:True if it is fragmentation."),
     ),
 )

@@ -1,39 +1,60 @@
-"""The symptoms of weights: norms that run away or shrink, updates out of proportion."""
+"""Weight norms that run away or shrink, updates out of proportion, dead or saturated units."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.symptoms.tenths import by_tenths
-from stabdiag.tree.advice.words import less_decay, more_decay
+from stabdiag.stats.levels import levels
+from stabdiag.symptoms.losses import TENTHS
+from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import less_decay, more_decay
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
-    from stabdiag.symptoms.tenths import Group
+    from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# A group is judged by so many points at least: with three in each tenth, a single one that blew up
-# is no level.
-_LEAST = 30
-
-# What changes by so much of all its change in the last three of nine tenths has not settled: one
-# third is a straight line, a random walk slows down below it.
+# A third of the change in the last three of nine tenths is a straight line; a random walk slows
+# down below it. The last of the three has a third of its share, or the norm jumped and settled.
 _GOES_ON = 1 / 3
-
-# Of these three the last has at least this share: a norm that jumped and then stood has settled.
-_LAST = 1 / 9
 
 # A norm has begun to change in the last tenth by which it had made no more than this share.
 _BEGUN = 0.1
 
-# The update ratio that is usual, and the tenth from which on a group has settled.
+# A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
-_SETTLED = 5
+
+# Shares and updates are judged by the second half of the run.
+_HALF = TENTHS // 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """One group of a role: its finite points, and the median of each tenth of them."""
+
+    name: str
+    points: Series
+    levels: Floats
+
+    def step(self, tenth: int) -> int:
+        """Return the step at which a tenth begins, counted from 0."""
+        return int(self.points.steps[tenth * len(self.points) // TENTHS])
+
+
+def _groups(case: Case, role: str) -> list[Group]:
+    """Return the groups of a role that have enough finite points."""
+    finite = {name: series.finite() for name, series in case.history.group(role).items()}
+    return [
+        Group(name=name, points=points, levels=levels(points.values, TENTHS))
+        for name, points in finite.items()
+        if len(points) >= LEAST
+    ]
 
 
 def weight_norm_runaway(case: Case) -> Evidence | None:
@@ -42,19 +63,8 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     if group is None or _ratio(group) <= case.limits.weights.norm_growth:
         return None
     decay = more_decay(case, group.name)
-    return _evidence(
-        group,
-        "growing",
-        first=Action(decay.kind, sentence(str(decay)), **decay.change),
-        then=(
-            Action(
-                ActionKind.CHANGE_MODEL,
-                "Look at the logits: a softmax that saturates pushes them on without end; a "
-                "z-loss or a cap on them stops it.",
-            ),
-            Action(ActionKind.LOWER_LR, "Lower the learning rate."),
-        ),
-    )
+    first = Action(decay.kind, sentence(str(decay)), **decay.change)
+    return _evidence(group, "growing", first)
 
 
 def weight_norm_shrinking(case: Case) -> Evidence | None:
@@ -63,35 +73,18 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
     if group is None or _ratio(group) >= case.limits.weights.norm_loss:
         return None
     decay = less_decay(case)
-    return _evidence(
-        group,
-        "shrinking",
-        first=Action(
-            decay.kind,
-            sentence(f"{decay}; {group.name!r} is on its way to zero"),
-            **decay.change,
-        ),
-        then=(
-            Action(
-                ActionKind.FIX_WEIGHT_DECAY,
-                "Exclude biases and normalisation layers from weight decay.",
-            ),
-            Action(
-                ActionKind.FIX_WEIGHT_DECAY,
-                "Check that decay is not applied twice, by the optimizer and as a loss.",
-            ),
-        ),
-    )
+    text = sentence(f"{decay}; {group.name!r} is shrinking towards zero")
+    return _evidence(group, "shrinking", Action(decay.kind, text, **decay.change))
 
 
 def _farthest(case: Case, *, growing: bool) -> Group | None:
-    """Return the group whose norm changed most since the run's first tenth, and goes on changing.
+    """Return the group whose norm changed most since the run's first tenth, and still changes.
 
     The first tenth is the way from the initialisation.
     """
     changing = [
         group
-        for group in by_tenths(case, "weight_norm", _LEAST)
+        for group in _groups(case, "weight_norm")
         if min(group.levels[1], group.levels[-1]) > 0 and _goes_on(group.levels, growing=growing)
     ]
     return max(changing, key=lambda group: abs(np.log(_ratio(group))), default=None)
@@ -101,107 +94,228 @@ def _goes_on(norm: Floats, *, growing: bool) -> bool:
     # A decay by the same share a step is a straight line of the logarithm.
     scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
     late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
-    return bool(late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _LAST * late)
+    return bool(
+        late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _GOES_ON * late / 3
+    )
 
 
 def _ratio(group: Group, since: int = 1) -> float:
     return float(group.levels[-1] / group.levels[since])
 
 
-def _begun(group: Group) -> int:
-    """Return the tenth in which a norm began to change: the last in which it hardly had."""
-    levels = np.maximum(group.levels[1:], 1e-300)
-    done = np.log(levels / levels[0]) / np.log(_ratio(group))
-    return int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
-
-
-def _evidence(group: Group, doing: str, *, first: Action, then: tuple[Action, ...]) -> Evidence:
-    """Return what speaks for a norm that still does something at the end: growing, shrinking."""
-    begun = _begun(group)
+def _evidence(group: Group, doing: str, first: Action) -> Evidence:
+    """Return the evidence for a norm that still does something at the end: growing, shrinking."""
+    known = np.maximum(group.levels[1:], 1e-300)
+    done = np.log(known / known[0]) / np.log(_ratio(group))
+    begun = int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
-        because=f"The weight norm of {group.name!r} went from {num(begin)}, from step "
-        f"{group.step(begun)} on, to {num(last)} ({times(ratio)}; medians of a tenth of the run), "
-        f"and was still {doing} at the end.",
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at step "
+        f"{group.step(begun)} to {num(last)} ({times(ratio)}; medians over a tenth of the run) and "
+        f"was still {doing} at the end.",
         step=group.step(begun),
         measured={"group": group.name, "first": begin, "last": last, "ratio": ratio},
         first=first,
-        then=then,
     )
+
+
+WEIGHT_NORM_RUNAWAY = Symptom(
+    slug="weight-norm-runaway",
+    family="weights",
+    title="A weight norm keeps growing",
+    check=weight_norm_runaway,
+    needs=("weight_norm",),
+    limits=("weights.norm_growth",),
+    explained_by=("divergence-weight-norm-climbing",),
+    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    then=(
+        Action(
+            Do.CHANGE_MODEL,
+            "Check the logits: a saturating softmax pushes them on; a z-loss or a cap stops it.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate."),
+    ),
+)
+
+WEIGHT_NORM_SHRINKING = Symptom(
+    slug="weight-norm-shrinking",
+    family="weights",
+    title="A weight norm is shrinking towards zero",
+    check=weight_norm_shrinking,
+    needs=("weight_norm",),
+    limits=("weights.norm_loss",),
+    explained_by=("divergence-weight-norm-collapsing",),
+    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    then=(
+        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalisation layers from weight decay."),
+        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by optimizer and loss both."),
+    ),
+)
 
 
 def update_ratio_off(case: Case) -> Evidence | None:
     """Are updates far too large or too small for the weights that they change?"""
-    limits = case.limits.weights
-    groups = by_tenths(case, "update_ratio", _LEAST)
+    limits, groups = case.limits.weights, _groups(case, "update_ratio")
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
-        settled = group.levels[_SETTLED:]
+        settled = group.levels[_HALF:]
         # Some log the power of ten.
         ratios = 10.0**settled if settled.max() < 0 else settled
         ratio = float(ratios[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
         if ratio > 0 and (high or low):
             away = abs(float(np.log(ratio / _USUAL_UPDATE)))
-            off.append((away, group.name, ratio, group.step(_SETTLED)))
+            off.append((away, group.name, ratio, group.step(_HALF)))
     if not off:
         return None
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
     factor = num(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio)
-    kind, verb = (ActionKind.LOWER_LR, "Lower") if large else (ActionKind.RAISE_LR, "Raise")
+    kind, verb = (Do.LOWER_LR, "Lower") if large else (Do.RAISE_LR, "Raise")
     return Evidence(
-        because=f"Updates of {name!r} are {num(ratio)} of its weights, where about "
+        because=f"Updates of {name!r} are {num(ratio)} of its weights; about "
         f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
         step=step,
         measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
         first=Action(
-            kind, f"{verb} the learning rate of {name!r}, by up to {factor} times.", setting="lr"
-        ),
-        then=(
-            Action(
-                ActionKind.CHECK_MODEL,
-                "Check the initialisation: weights that begin near zero make every update large.",
-            ),
-            Action(
-                ActionKind.RAISE_CLIP,
-                "Check that gradient clipping does not take most of the gradient.",
-            ),
+            kind, f"{verb} the learning rate of {name!r} by up to {factor} times.", setting="lr"
         ),
     )
 
 
-SYMPTOMS: tuple[Symptom, ...] = (
-    Symptom(
-        slug="weight-norm-runaway",
-        severity=Severity.WARNING,
-        family="weights",
-        title="A weight norm keeps growing",
-        check=weight_norm_runaway,
-        needs=("weight_norm",),
-        limits=("weights.norm_growth",),
-        explained_by=("divergence-weight-norm-climbing",),
-        enough=(at_least(_LEAST, "weight_norm", groups=True),),
+UPDATE_RATIO_OFF = Symptom(
+    slug="update-ratio-off",
+    family="weights",
+    title="Updates are out of proportion to the weights",
+    check=update_ratio_off,
+    needs=("update_ratio",),
+    limits=("weights.update_high", "weights.update_low"),
+    enough=(at_least(LEAST, "update_ratio", groups=True),),
+    then=(
+        Action(Do.CHECK_MODEL, "Check the initialisation: weights near zero inflate the ratio."),
+        Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
     ),
-    Symptom(
-        slug="weight-norm-shrinking",
-        severity=Severity.WARNING,
-        family="weights",
-        title="A weight norm is shrinking towards zero",
-        check=weight_norm_shrinking,
-        needs=("weight_norm",),
-        limits=("weights.norm_loss",),
-        explained_by=("divergence-weight-norm-collapsing",),
-        enough=(at_least(_LEAST, "weight_norm", groups=True),),
+)
+
+
+def dead_neurons(case: Case) -> Evidence | None:
+    """Are most neurons of a layer always zero?"""
+    return _share_too_high(
+        case,
+        "dead_fraction",
+        case.limits.weights.dead_share,
+        "neurons of {name!r} are dead",
+        Action(
+            Do.CHANGE_MODEL,
+            "Replace the ReLU of {name!r} with GELU or leaky ReLU, or lower the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+    )
+
+
+def activation_saturated(case: Case) -> Evidence | None:
+    """Are most activations of a layer at their bound?"""
+    return _share_too_high(
+        case,
+        "saturated_fraction",
+        case.limits.weights.saturated_share,
+        "activations of {name!r} are saturated",
+        Action(
+            Do.CHANGE_MODEL,
+            "Put a normalisation layer before {name!r}, or scale its initialisation down.",
+        ),
+    )
+
+
+def _share_too_high(
+    case: Case, role: str, limit: float, what: str, first: Action
+) -> Evidence | None:
+    """Report the group whose share stays highest over the second half of the run, if too high."""
+    groups = _groups(case, role)
+    # Shares may have been logged in per cent.
+    scale = 100.0 if any(group.levels[_HALF:].max() > 1 for group in groups) else 1.0
+    high = [group for group in groups if group.levels[_HALF:].min() / scale > limit]
+    if not high:
+        return None
+    most = max(high, key=lambda group: (float(group.levels[-1]), group.name))
+    share = float(most.levels[-1]) / scale
+    return Evidence(
+        because=f"{share:.0%} of the {what.format(name=most.name)} "
+        f"({plural(len(high), 'group')} of {len(groups)} above the limit).",
+        step=most.step(_HALF),
+        measured={
+            "group": most.name,
+            "share": share,
+            "groups_off": len(high),
+            "groups": len(groups),
+        },
+        first=Action(first.kind, first.text.format(name=most.name), also=first.also),
+    )
+
+
+DEAD_NEURONS = Symptom(
+    slug="dead-neurons",
+    family="weights",
+    title="Dead neurons",
+    check=dead_neurons,
+    needs=("dead_fraction",),
+    limits=("weights.dead_share",),
+    enough=(at_least(LEAST, "dead_fraction", groups=True),),
+    then=(
+        Action(Do.CHECK_MODEL, "Check its initialisation, and the bias before it."),
+        Action(Do.CHANGE_MODEL, "Normalise its input."),
     ),
-    Symptom(
-        slug="update-ratio-off",
-        severity=Severity.WARNING,
-        family="weights",
-        title="Updates are out of proportion to the weights",
-        check=update_ratio_off,
-        needs=("update_ratio",),
-        limits=("weights.update_high", "weights.update_low"),
-        enough=(at_least(_LEAST, "update_ratio", groups=True),),
+)
+
+ACTIVATION_SATURATED = Symptom(
+    slug="activation-saturated",
+    family="weights",
+    title="Saturated activations",
+    check=activation_saturated,
+    needs=("saturated_fraction",),
+    limits=("weights.saturated_share",),
+    enough=(at_least(LEAST, "saturated_fraction", groups=True),),
+    then=(
+        Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
+        Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
+    ),
+)
+
+
+def attention_entropy_collapse(case: Case) -> Evidence | None:
+    """Has the entropy of attention collapsed in most places where it is logged?"""
+    groups = _groups(case, "attention_entropy")
+    collapsed: list[tuple[float, str, float, float]] = []
+    for group in groups:
+        early, last = float(group.levels[:3].max()), float(group.levels[-3:].max())
+        if early > 0 and last < case.limits.weights.entropy_share * early:
+            collapsed.append((last / early, group.name, early, last))
+    # Some heads rightly look at one token, as induction heads do.
+    if 2 * len(collapsed) <= len(groups):
+        return None
+    _, name, early, last = min(collapsed)
+    return Evidence(
+        because=f"The attention entropy fell in {len(collapsed)} of "
+        f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
+        measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
+        first=Action(
+            Do.LOWER_LR,
+            f"Lower the learning rate and normalise queries and keys (QK-norm), {name!r} first.",
+            also=(Do.CHANGE_MODEL,),
+        ),
+    )
+
+
+ATTENTION_ENTROPY_COLLAPSE = Symptom(
+    slug="attention-entropy-collapse",
+    family="weights",
+    title="Attention has collapsed onto single tokens",
+    check=attention_entropy_collapse,
+    needs=("attention_entropy",),
+    limits=("weights.entropy_share",),
+    enough=(at_least(LEAST, "attention_entropy", groups=True),),
+    then=(
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
+        Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
     ),
 )

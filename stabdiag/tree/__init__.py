@@ -1,7 +1,1 @@
-"""The decision tree: its questions, its edges, its leaves, and the walk."""
-
-from stabdiag.tree import divergence, nan, precision, spike
-
-QUESTIONS = (*nan.QUESTIONS, *spike.QUESTIONS, *precision.QUESTIONS, *divergence.QUESTIONS)
-
-__all__ = ["QUESTIONS"]
+"""The decision tree: how its questions are answered, the walk, and what to do about a leaf."""

@@ -1,4 +1,4 @@
-"""The case: one history with its manifest and limits, and the measurements that questions share."""
+"""The case: a run and what was measured of it, of which the questions are asked."""
 
 from __future__ import annotations
 
@@ -6,50 +6,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stabdiag.model.findings import Baseline
-from stabdiag.stats.jump import stays_up
-from stabdiag.stats.literal import literal_spikes
-from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.rise import FEWEST
-from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.shape import Reach, Spike
-from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.causes import Causes
-from stabdiag.tree.changes import Moves, moves_of
-from stabdiag.tree.ramps import Ramp, ramp_of, rises_beside_weight
-from stabdiag.tree.reward import Reward, held_reward
-from stabdiag.tree.rises import rise_of
-from stabdiag.tree.shifts import Shift, shifts_of
-from stabdiag.tree.spike_or_climb import proper_spikes, settled_part
+from stabdiag.tree.literal import measure_literally
+from stabdiag.tree.measure import Measures, measure
+from stabdiag.tree.run import Run
 
 if TYPE_CHECKING:
-    from stabdiag.model.arrays import Mask
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.manifest import Manifest
     from stabdiag.stats.rise import Rise
-
-# Whether a spike has come back shows in a median over some of the losses after it: in fewer losses
-# than these, one or two would decide.
-_FEWEST_TO_RECOVER = 10
+    from stabdiag.stats.shape import Spike
+    from stabdiag.stats.spikes import SpikeScan
+    from stabdiag.tree.comparable import Ramp, Reward, Shift
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """What the questions are asked of.
+class Case(Run):
+    """A run that questions are asked of.
 
     ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
     the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN;
     a checkpoint that is sound lies before ``unsound_from``.
-    Measurements are taken once, when first asked for.
     """
 
-    history: History
-    manifest: Manifest
-    limits: Limits
-    literal: bool = False
     focus: Spike | None = None
     before_nan: bool = False
     damaged: tuple[int, ...] = ()
@@ -57,179 +33,48 @@ class Case:
 
     def about(self, spike: Spike) -> Case:
         """Return the same case about one spike; what has been measured is kept."""
-        self.causes  # noqa: B018 - those of the run, which all spikes share
+        self.measures, self.causes  # noqa: B018 - those of the run, which all spikes share
         other = replace(self, focus=spike)
         # Copied at once: another thread may be taking measurements meanwhile.
         other.__dict__.update(self.__dict__.copy() | {"focus": spike})
         return other
 
     @cached_property
-    def loss(self) -> Series:
-        """The finite losses; none where no loss was logged."""
-        return self.history.finite("loss")
-
-    @cached_property
-    def stride(self) -> float:
-        """The usual number of steps between two logged losses."""
-        return usual_gap(self.loss.steps) if len(self.loss) > 1 else 1.0
-
-    def points(self, steps: float, least: int = 1) -> int:
-        """Return how many logged losses a window of this many steps holds, at least ``least``."""
-        return least if self.by_epoch else max(round(steps / self.stride), least)
-
-    @cached_property
-    def by_epoch(self) -> bool:
-        """Whether the windows are counted in epochs: an epoch is more steps than any of them.
-
-        Of so many epochs that the longest window would fit, the batch may be the whole data.
-        """
-        few = len(self.loss) < self.limits.divergence.window
-        return few and self.history.counts_epochs and not self.literal
-
-    @cached_property
-    def spike_window(self) -> int:
-        """The window of §2's rolling mean, in logged points."""
-        return self.points(self.limits.spike.window, self.limits.spike.min_points)
-
-    @cached_property
-    def recovery_steps(self) -> int:
-        """How many steps a spike has to recover; on a sparse log more than the limit."""
-        least = round(_FEWEST_TO_RECOVER * self.stride)
-        return least if self.by_epoch else max(self.limits.spike.recovery_steps, least)
+    def measures(self) -> Measures:
+        """All measurements, taken in order when the first of them is asked for."""
+        return measure_literally(self) if self.literal else measure(self)
 
     @property
-    def lookback(self) -> float:
-        """How many steps before a spike its cause is looked for."""
-        return self.stride if self.by_epoch else max(self.limits.spike.lookback, self.stride)
-
-    @property
-    def fewest_for_spikes(self) -> int:
-        """The number of losses it takes to test two of them against a baseline."""
-        return self.limits.spike.min_points + 2
-
-    @cached_property
-    def rise_window(self) -> int:
-        """The window of §4 in logged points; on a short log, all of it."""
-        wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
-        fewest = self.limits.divergence.min_points if self.literal else FEWEST
-        return min(wanted, max(len(self.loss), fewest))
-
-    @cached_property
-    def baseline(self) -> Baseline:
-        """The rolling mean and deviation that the literal rule of Q2.1 holds each loss against."""
-        window = self.spike_window
-        if not self.literal:
-            # A log shorter than two windows is tested with half of itself.
-            window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
-        mean, sigma = trailing_moments(self.loss.values, window)
-        above = self.loss.values > mean + self.limits.spike.sigma * sigma
-        return Baseline(
-            window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
-        )
-
-    @cached_property
-    def reach(self) -> Reach:
-        """How far §2 looks, in logged points."""
-        limits = self.limits.spike
-        return Reach(
-            window=self.spike_window,
-            least=limits.min_points,
-            recovery=self.points(limits.recovery_steps, _FEWEST_TO_RECOVER),
-            recovery_sigma=limits.recovery_sigma,
-        )
-
-    @cached_property
     def scan(self) -> SpikeScan:
         """All spikes of the loss, including the climbs that §4 answers for."""
-        x, limits = self.loss.values, self.limits.spike
-        if self.literal:
-            return literal_spikes(x, self.spike_window, self.reach, limits.sigma)
-        return find_spikes(
-            x,
-            self.reach,
-            limits.sigma,
-            limits.false_alarm,
-            limits.min_rise,
-            atypical=self.on_repeats,
-            suspect=self.suspect,
-            witness=self._norm_stays_up,
-            of_epochs=self.history.counts_epochs,
-        )
+        return self.measures.scan
 
-    @cached_property
-    def causes(self) -> Causes:
-        """What the log tells of the causes that spikes have."""
-        clip = self.manifest.grad_clip
-        return Causes(history=self.history, limits=self.limits.spike, grad_clip=clip)
-
-    @cached_property
-    def suspect(self) -> Mask:
-        """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
-        steps = self.causes.lr_jumps
-        if self.causes.repeated is not None:
-            steps = np.union1d(steps, self.causes.repeated)
-        if not len(steps):
-            return np.zeros(len(self.loss), dtype=bool)
-        last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
-        since = self.loss.steps - last
-        return (since >= 0) & (since <= self.lookback)
-
-    def _norm_stays_up(self, at: int) -> bool:
-        """Tell whether the gradient norm is high as well, from a loss on, and stays so."""
-        norm = self.history.finite("grad_norm")
-        place = int(np.searchsorted(norm.steps, self.loss.steps[at]))
-        return stays_up(norm.values, place, self.spike_window)
-
-    @cached_property
-    def on_repeats(self) -> Mask | None:
-        """The losses of batches that had been seen shortly before, as a mask, or None.
-
-        A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
-        back to is its real level.
-        """
-        repeated = self.causes.repeated
-        return None if repeated is None else np.isin(self.loss.steps, repeated)
-
-    @cached_property
+    @property
     def reward(self) -> Reward | None:
         """The reward, if the run is trained for one and it holds: then the loss says little."""
-        return held_reward(self)
+        return self.measures.reward
 
-    @cached_property
-    def moves(self) -> tuple[Moves, ...]:
-        """Where the settings changed that were logged beside the loss."""
-        return moves_of(self)
-
-    @cached_property
+    @property
     def shifts(self) -> tuple[Shift, ...]:
         """The lasting jumps that began where what the loss is measured on changed."""
-        return shifts_of(self)
+        return self.measures.shifts
 
-    @cached_property
+    @property
     def ramp(self) -> Ramp | None:
         """What the loss is measured on, if it got harder by and by and the loss rose with it."""
-        return ramp_of(self)
+        return self.measures.ramp
 
-    @cached_property
-    def beside_weight(self) -> bool:
-        """Whether the loss rose while a part of it came to weigh more, but not with the weight."""
-        return rises_beside_weight(self)
-
-    @cached_property
+    @property
     def spikes(self) -> tuple[Spike, ...]:
         """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
-        return proper_spikes(self)
+        return self.measures.spikes
 
-    @cached_property
+    @property
     def settled(self) -> slice:
         """The losses, as positions, in which §4 looks for a climb."""
-        return settled_part(self)
+        return self.measures.settled
 
-    @cached_property
+    @property
     def rise(self) -> Rise | None:
         """The rise of the settled losses."""
-        return rise_of(self, self.settled, self.spikes)
-
-    def at(self, position: int) -> int:
-        """Return the step of the loss at a position."""
-        return int(self.loss.steps[min(position, len(self.loss) - 1)])
+        return self.measures.rise

@@ -1,4 +1,4 @@
-"""What the log tells of the causes that spikes have: the learning rate, the batches, the norms."""
+"""What the log tells of causes: jumps of the learning rate, repeated batches, changed settings."""
 
 from __future__ import annotations
 
@@ -6,20 +6,49 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.repeats import any_again, steps_since_seen
-from stabdiag.tree.lr_jumps import highest_to_come, jumps, unit_of
+import numpy as np
+
+from stabdiag.stats.coincidence import any_again, steps_since_seen
+from stabdiag.stats.quantiles import BESIDE, NEARLY, usual_gap
+from stabdiag.stats.rise import FEWEST
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.history import History, Series
     from stabdiag.model.limits.tree import SpikeLimits
 
-# Ids that come back this often all along are how the loader numbers its batches.
-USUAL_REPEATS = 0.1
+# What happens with this share of the records happens all along: ids that come back are how the
+# loader numbers its batches, and a setting that changes is no step.
+ALL_ALONG = 0.1
 
-# A norm that was logged after clipping lies no farther beyond the threshold, as rounding goes.
-_CLIPPED = 1.01
+# More jumps of the learning rate than this are its schedule.
+_FEW = 2
+
+# A setting that changes more often than this, and all along, has no steps.
+_FEW_CHANGES = 3
+
+# A rate of few digits, such as llm.c prints with six decimals, has no more units than this.
+_MOST_UNITS = 1e6
+
+# A setting that was not logged for so many losses was logged where it changed.
+_GAP = 20
+
+# What is written with fewer digits, here or there, has not changed.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moves:
+    """The changes of a setting: the records with a new value, and which losses they may precede.
+
+    A change lies between the losses ``low`` and ``high``, as positions; both are one loss where the
+    setting was logged with each of them.
+    """
+
+    setting: Series
+    at: Ints
+    low: Ints
+    high: Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +105,17 @@ class Causes:
             return None
         steps = self.history.series["batch_id"].steps
         found = steps[self.seen_again]
-        return found if 0 < len(found) <= USUAL_REPEATS * len(steps) else None
+        return found if 0 < len(found) <= ALL_ALONG * len(steps) else None
+
+    @cached_property
+    def moves(self) -> tuple[Moves, ...]:
+        """Where the settings changed that were logged beside the loss, its parts' weights too."""
+        loss = self.history.get("loss")
+        if loss is None:
+            return ()
+        weights = self.history.group("loss_weight").values()
+        settings = (*stepped_settings(self.history), *weights)
+        return tuple(_moves(one.finite(), loss.steps) for one in settings)
 
     @cached_property
     def norm_stride(self) -> float:
@@ -87,10 +126,140 @@ class Causes:
     def norm_is_clipped(self) -> bool:
         """Whether the gradient norm never exceeds the clip threshold: it was logged after it."""
         norm = self.history.finite("grad_norm").values
-        return bool(self.grad_clip and norm.max(initial=0.0) <= _CLIPPED * self.grad_clip)
+        return bool(self.grad_clip and norm.max(initial=0.0) <= (1 + NEARLY) * self.grad_clip)
 
 
 def stride_of(history: History, series: Series) -> float:
     """Return the usual steps from one point of a series to the next; 1 where they are epochs."""
     none_between = len(series) < 2 or history.counts_epochs
     return 1.0 if none_between else usual_gap(series.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteepestRise:
+    """The largest factor by which one learning rate exceeds the one before it, and its position.
+
+    ``is_jump`` says that it is no part of the schedule's own slope.
+    """
+
+    at: int
+    ratio: float
+    is_jump: bool
+
+
+def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
+    """Return the steepest rise of the learning rate between two steps; None without any."""
+    lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
+    values = lr.values
+    low, high = np.searchsorted(lr.steps, [first, last + 1])
+    inside = np.arange(max(low, 1), high)
+    if not len(inside):
+        return None
+    ratios = _ratios(values, inside, factor, causes.lr_to_come)
+    at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
+    place, unit = np.array([at]), causes.lr_unit
+    (is_jump,) = _are_jumps(values, place, np.array([ratio]), factor=factor, unit=unit)
+    return SteepestRise(at=at, ratio=ratio, is_jump=bool(is_jump))
+
+
+def jumps(lr: Series, factor: float) -> Ints:
+    """Return the steps at which finite learning rates jump up, unless they keep doing so.
+
+    A jump is a rise by a ``factor``.
+    """
+    nothing = np.empty(0, np.int64)
+    if len(lr) < 3:
+        return nothing
+    values = lr.values
+    low, high = values[:-1], values[1:]
+    at = np.flatnonzero(high >= factor * low) + 1
+    if not len(at):
+        return nothing
+    ratios = _ratios(values, at, factor, highest_to_come(values))
+    found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
+    if len(found) > _FEW:
+        # A schedule with restarts jumps as a rule, but no higher than it had been.
+        peak = np.maximum.accumulate(low) * factor
+        found = found[high[found - 1] >= peak[found - 1]]
+    return lr.steps[found] if len(found) <= _FEW else nothing
+
+
+def highest_to_come(values: Floats) -> Floats:
+    """Return the highest of each learning rate and those after it: shape (n,)."""
+    highest: Floats = np.maximum.accumulate(values[::-1])[::-1]
+    return highest
+
+
+def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
+    """Return by what factor learning rates lie above the ones before them.
+
+    Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
+    factor, is warming up: that counts as no rise.
+
+    Args:
+        values: all learning rates, shape (n,).
+        at: the positions asked for, from 1 to n - 1, rising.
+        factor: what a rate that is warming up goes on to rise by.
+        to_come: the highest rate from each one on, shape (n,).
+    """
+    ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
+    above = low > 0
+    ratios[above] = high[above] / low[above]
+    stays = to_come[at] < factor * high
+    ratios[(low == 0) & (high > 0) & (at > FEWEST) & stays] = np.inf
+    return ratios
+
+
+def unit_of(values: Floats) -> float:
+    """Return what learning rates that are written with few digits change by, or else 0."""
+    changes = np.abs(np.diff(values))
+    changes = changes[changes > 0]
+    if not len(changes):
+        return 0.0
+    unit = float(changes.min())
+    if np.abs(values).max() >= _MOST_UNITS * unit:
+        return 0.0
+    counts = values / unit
+    in_units = bool((np.abs(counts - np.round(counts)) < NEARLY).all())
+    return unit if in_units and np.sum(changes < 1.5 * unit) >= BESIDE else 0.0
+
+
+def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
+    """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
+
+    During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
+    Of one that is written with few digits each digit is a rise: it takes more than the last.
+    """
+    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, FEWEST + 1)))
+    after = _changes(values, at[:, np.newaxis] + np.arange(FEWEST))
+    usual = np.maximum(before.max(axis=1), after.max(axis=1))
+    rises: Floats = values[at] - values[at - 1]
+    are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
+    return are
+
+
+def _changes(values: Floats, where: Ints) -> Floats:
+    """Return the changes from positions on to the next ones; beyond either end there is none."""
+    within = (where >= 0) & (where < len(values) - 1)
+    begin = np.where(within, where, 0)
+    changes: Floats = np.where(within, values[begin + 1] - values[begin], 0.0)
+    return changes
+
+
+def stepped_settings(history: History) -> list[Series]:
+    """Return the settings but for those that change all along, and so nowhere in particular."""
+    found = []
+    for one in history.group("setting").values():
+        count = np.count_nonzero(one.values[1:] != one.values[:-1])
+        if count <= max(ALL_ALONG * len(history.finite("loss")), _FEW_CHANGES):
+            found.append(one)
+    return found
+
+
+def _moves(setting: Series, steps: Ints) -> Moves:
+    """Return where a setting changed: after its last record with a value, by the first without."""
+    values = setting.values
+    at = np.flatnonzero(np.abs(np.diff(values)) > _ROUNDING * np.abs(values[1:])) + 1
+    high = np.searchsorted(steps, setting.steps[at])
+    low = np.minimum(np.searchsorted(steps, setting.steps[at - 1], side="right"), high)
+    return Moves(setting=setting, at=at, low=np.where(high - low > _GAP, high, low), high=high)

@@ -18,27 +18,16 @@ import numpy as np
 from stabdiag.model.roles import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import Onset, nearest
+from stabdiag.stats.peaks import BY_CHANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stabdiag.model.arrays import Ints
-    from stabdiag.model.history import History, Series
+    from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
-    from stabdiag.tree.case import Case
-
-# Of all settings together, a change is told that would come so near with less than this chance.
-_CHANCE = 0.05
-
-# A setting that was not logged for so many losses was logged where it changed.
-_GAP = 20
-
-# What is written with fewer digits, here or there, has not changed.
-_ROUNDING = 1e-6
-
-# What changes with more than this share of the losses, and more than a few times, is no step.
-_OFTEN = 0.1
-_FEW = 3
+    from stabdiag.tree.causes import Moves
+    from stabdiag.tree.run import Run
 
 _LONGEST = 40
 
@@ -52,8 +41,8 @@ class Change:
 
     ``step`` is the first that was logged with what it is ``after``, and ``since`` the first at
     which it may have been so, as not each loss has it beside it. ``measured_on`` says that the
-    losses before and after are of different things, and ``off`` by how many logged points it is
-    off.
+    losses before and after are of different things, ``weighs`` that it is the weight of a part of
+    the loss, and ``off`` by how many logged points it is off.
     """
 
     name: str
@@ -62,6 +51,7 @@ class Change:
     before: str
     after: str
     measured_on: bool
+    weighs: bool
     off: int
 
     @property
@@ -72,69 +62,55 @@ class Change:
         return f"between steps {self.since} and {self.step}"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Moves:
-    """The changes of a setting: the records with a new value, and which losses they may precede.
-
-    A change lies between the losses ``low`` and ``high``, as positions; both are one loss where the
-    setting was logged with each of them.
-    """
-
-    setting: Series
-    at: Ints
-    low: Ints
-    high: Ints
-
-
 def changes_near(
-    case: Case, first: int, last: int, *, within: int | None = None
+    run: Run, first: int, last: int, *, within: int | None = None
 ) -> tuple[Change, ...]:
     """Return the settings that changed where something began, the nearest change first.
 
     Args:
-        case: the case.
+        run: the run.
         first: the first step at which it may have begun.
         last: the last one.
         within: how many logged points before it a change may lie; if not given, as many as any
             cause of a spike.
     """
-    loss = case.history.get("loss")
-    if case.literal or loss is None or not len(loss) or not case.moves:
+    loss = run.history.get("loss")
+    if run.literal or loss is None or not len(loss) or not run.causes.moves:
         return ()
     n = len(loss)
     begin, end = np.searchsorted(loss.steps, [first, last])
     onset = Onset(
         first=min(int(begin), n - 1),
         last=min(int(end), n - 1),
-        late=case.points(case.lookback, least=2) if within is None else within,
+        late=run.points(run.lookback, least=2) if within is None else within,
         points=n,
     )
-    found = ((one, near) for one in case.moves if (near := nearest(one.low, one.high, onset)))
+    found = ((one, near) for one in run.causes.moves if (near := nearest(one.low, one.high, onset)))
 
     @cache  # the parts of many settings are mostly the same
     def kinds(begin: int, end: int) -> int:
-        return _kinds(case.moves, begin, end)
+        return _kinds(run.causes.moves, begin, end)
 
     told = (
         _change(one, near.number, near.off, loss.steps)
         for one, near in found
-        if near.chance * kinds(near.begin, near.end) < _CHANCE
-        and near.overall * kinds(0, n + 1) < _CHANCE
+        if near.chance * kinds(near.begin, near.end) < BY_CHANCE
+        and near.overall * kinds(0, n + 1) < BY_CHANCE
     )
     return tuple(sorted(told, key=lambda change: (change.off, -change.step)))
 
 
-def near_spike(case: Case, spike: Spike, *, within: int | None = None) -> tuple[Change, ...]:
+def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Change, ...]:
     """Return the settings that changed where a spike began.
 
     Noise may have lifted the loss a little before: it began by the first loss that is nearer to the
     peak than to what was before.
     """
-    rise = case.loss.values[spike.onset : spike.peak + 1] > spike.level + 0.5 * (
+    rise = run.loss.values[spike.onset : spike.peak + 1] > spike.level + 0.5 * (
         spike.base + spike.height - spike.level
     )
     high = spike.onset + int(np.argmax(rise))
-    return changes_near(case, case.at(spike.onset), case.at(high), within=within)
+    return changes_near(run, run.at(spike.onset), run.at(high), within=within)
 
 
 def went(changes: Sequence[Change]) -> str:
@@ -149,34 +125,6 @@ def went(changes: Sequence[Change]) -> str:
     more = len(changes) - MOST
     others = f", and {plural(more, 'more setting')}" if more > 0 else ""
     return "; ".join(told) + others
-
-
-def stepped_settings(history: History) -> list[Series]:
-    """Return the settings but for those that change all along, and so nowhere in particular."""
-    found = []
-    for one in history.group("setting").values():
-        count = np.count_nonzero(one.values[1:] != one.values[:-1])
-        if count <= max(_OFTEN * len(history.finite("loss")), _FEW):
-            found.append(one)
-    return found
-
-
-def moves_of(case: Case) -> tuple[Moves, ...]:
-    """Return where settings changed; the weight of a part of the loss is one of them."""
-    history, loss = case.history, case.history.get("loss")
-    if loss is None:
-        return ()
-    settings = (*stepped_settings(history), *history.group("loss_weight").values())
-    return tuple(_moves(one.finite(), loss.steps) for one in settings)
-
-
-def _moves(setting: Series, steps: Ints) -> Moves:
-    """Return where a setting changed: after its last record with a value, by the first without."""
-    values = setting.values
-    at = np.flatnonzero(np.abs(np.diff(values)) > _ROUNDING * np.abs(values[1:])) + 1
-    high = np.searchsorted(steps, setting.steps[at])
-    low = np.minimum(np.searchsorted(steps, setting.steps[at - 1], side="right"), high)
-    return Moves(setting=setting, at=at, low=np.where(high - low > _GAP, high, low), high=high)
 
 
 def _kinds(moves: Sequence[Moves], begin: int, end: int) -> int:
@@ -206,6 +154,7 @@ def _change(one: Moves, number: int, off: int, steps: Ints) -> Change:
         measured_on=setting.role == "loss_weight"
         or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2])))
         or is_part(setting.column),
+        weighs=setting.role == "loss_weight",
         off=off,
     )
 

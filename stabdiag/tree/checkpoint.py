@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from stabdiag.model.findings import Action
-from stabdiag.model.text import every, listed, sentence, uncapitalised
+from stabdiag.model.text import every, listed
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import ActionKind
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Facts(TypedDict, total=False):
-    """What an action tells beside its kind and its words: see ``Action``."""
+    """The fields of an ``Action`` beside its kind, its text and its checkpoint."""
 
     also: tuple[ActionKind, ...]
     setting: str
@@ -25,38 +25,20 @@ class Facts(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Reload:
-    """Which checkpoint to go back to: an imperative clause, and the checkpoint's step if known.
-
-    ``joint`` is what joins the clause with how to restart, where it says to restart already, and
-    ``why`` the end of the clause, after that.
-    """
+    """How to go back: an imperative clause, and the checkpoint's step if known, 0 for none."""
 
     clause: str
-    _: KW_ONLY
     checkpoint: int | None = None
-    joint: str = ""
-    why: str = ""
-
-    def __str__(self) -> str:
-        """Return the whole clause."""
-        return f"{self.clause}{self.why}"
 
     def and_then(self, kind: ActionKind, *what: str, **facts: Unpack[Facts]) -> Action:
-        """Return the action to go back, and to do something then, or several things."""
-        text = f"{self}, {'' if len(what) > 1 else 'and '}{listed(what)}."
-        alone = sentence(listed(what))
-        return Action(kind, text, checkpoint=self.checkpoint, alone=alone, **facts)
-
-    def restart(self, kind: ActionKind, how: str, **facts: Unpack[Facts]) -> Action:
-        """Return the action to restart from there in another way: ``with half the rate``."""
-        if not self.joint:
-            return self.and_then(kind, f"restart {how}", **facts)
-        text = f"{self.clause}{self.joint}{how}{self.why}."
+        """Return the action to go back and then do one thing, or several."""
+        text = f"{self.clause}, {'' if len(what) > 1 else 'and '}{listed(what)}."
         return Action(kind, text, checkpoint=self.checkpoint, **facts)
 
-    def following(self, kind: ActionKind, what: str, **facts: Unpack[Facts]) -> Action:
-        """Return the action to do something, and to go back after it."""
-        text = f"{what}: {uncapitalised(str(self))}."
+    def restart(self, kind: ActionKind, how: str, **facts: Unpack[Facts]) -> Action:
+        """Return the action to go back and restart in another way: ``with half the rate``."""
+        joint = "" if self.checkpoint == 0 else "and restart "
+        text = f"{self.clause}, {joint}{how}."
         return Action(kind, text, checkpoint=self.checkpoint, **facts)
 
 
@@ -64,9 +46,9 @@ class Reload:
 class Checkpoint:
     """The last checkpoint before a step, as far as the manifest's cadence tells.
 
-    ``step`` is None where the cadence is not known, 0 where none had been written. ``older`` is the
-    one to fall back on where the last may hold the damage already, else 0: one written after the
-    update of the very step before, or since the record before the one that shows the damage.
+    ``step`` is None where the cadence is not known, 0 where no checkpoint had been written.
+    ``older`` is the one to fall back on if the last was written so close to the damage that it may
+    hold it already, else 0.
     """
 
     step: int | None
@@ -79,32 +61,27 @@ class Checkpoint:
         return "" if self.every is None else f"one is written {every(self.every)}"
 
     def reload(self, what: str) -> Reload:
-        """Return the advice to reload the last checkpoint before ``what``, at its step."""
+        """Return how to go back to the last checkpoint before ``what``."""
         if self.step is None:
             return Reload(f"Reload the last checkpoint before {what}")
         if self.step == 0:
-            why = f"no checkpoint had been written before {what} ({self.cadence})"
-            if not self.every:
-                why = f"nothing in this log is older than {what}"
-            return Reload("Restart from the beginning", checkpoint=0, joint=" ", why=f": {why}")
-        older = f" (should it be damaged already, that of step {self.older})" if self.older else ""
+            return Reload(f"Restart from the beginning (no checkpoint precedes {what})", 0)
+        older = f" (or step {self.older} if that is already damaged)" if self.older else ""
         return Reload(
-            f"Reload the checkpoint of step {self.step}, the last before {what}{older}",
-            checkpoint=self.step,
+            f"Reload the checkpoint of step {self.step}, the last before {what}{older}", self.step
         )
 
 
 def checkpoint_before(manifest: Manifest, step: int, stride: float = 1.0) -> Checkpoint:
     """Return the last checkpoint strictly before a step; there is none before step 0.
 
-    Of a log with one record in ``stride`` steps, what the record of a step shows may have happened
-    at any step since the record before.
+    In a log with one record in ``stride`` steps, what a record shows may have happened at any step
+    since the record before.
     """
     every, last = manifest.checkpoint_every, manifest.checkpoint_before(step)
     if every is None or last is None:
         return Checkpoint(step=last, every=None)
     since = step - round(stride)
     close = last > min(since, step - 2)
-    return Checkpoint(
-        step=last, every=every, older=max(since - 1, 0) // every * every if close else 0
-    )
+    older = max(since - 1, 0) // every * every if close else 0
+    return Checkpoint(step=last, every=every, older=older)

@@ -2,76 +2,120 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.text import num, plural
-from stabdiag.tree.gradients import is_the_grad_norm_rising
-from stabdiag.tree.loss_weight import is_cut_by_weight, weighed_until, what_ended
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.ramps import rose_with, to_compare
-from stabdiag.tree.rates import is_the_lr_rising
-from stabdiag.tree.reward import no_harm
-from stabdiag.tree.rises import best_step, climb, is_clear, last_window, material_bar, mean_of
-from stabdiag.tree.spike_or_climb import jumps_that_stay
-from stabdiag.tree.weights import did_a_weight_norm_change
+from stabdiag.model.findings import Verdict
+from stabdiag.model.text import num, plural, times
+from stabdiag.stats.levels import is_trimmed
+from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
+from stabdiag.tree.measure import jumps_that_stay
+from stabdiag.tree.question import Reply, no, unknown, yes
+from stabdiag.tree.rises import is_clear, material_bar
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
+    from stabdiag.model.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
 
+# A trend of the gradient norm is one but for this chance.
+_BY_CHANCE = 0.01
+
+
+def found_rise(case: Case) -> Rise:
+    """Return the rise that Q4.1 has found."""
+    if case.rise is None:
+        raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
+    return case.rise
+
+
+def best_step(case: Case) -> int:
+    """Return the step at which the loss was at its best before the rise that Q4.1 has found."""
+    return case.at(found_rise(case).best)
+
+
+def climb(case: Case) -> tuple[int, int]:
+    """Return the first and last step that Q4.2 to Q4.4 look at.
+
+    They go from where the climb began to where most of it was done; by the original rules, they are
+    those of the last window.
+    """
+    if case.literal:
+        window = _last_window(case)
+        return int(window.steps[0]), int(window.steps[-1])
+    rise = found_rise(case)
+    first, last = case.at(rise.onset), case.at(rise.crest)
+    return first, max(last, first + 1)
+
+
+def what_ended(case: Case) -> str:
+    """Return up to what section 4 looks at the losses, where that is not the end of the log."""
+    return f"the jump at step {case.at(case.settled.stop)}"
+
+
+def no_harm(case: Case) -> Reply:
+    """Answer no to a question about the loss of a run whose reward holds."""
+    reward = case.reward
+    if reward is None:
+        raise LookupError("the run has no reward that holds")
+    best = f"not clearly below its best level ({num(reward.best)})"
+    if reward.last >= reward.best:
+        best = "its best level"
+    return no(
+        f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} "
+        f"({mean_of(reward.points)}), {best}: its loss may jump and rise meanwhile",
+        measured={"reward_best": reward.best, "reward_last": reward.last},
+    )
+
+
+def mean_of(points: int) -> str:
+    """Return what the level is that so many points at the end have, which are two blocks."""
+    return f"{'trimmed mean' if is_trimmed(points // 2) else 'mean'} of {points}"
+
 
 def _is_the_loss_rising(case: Case) -> Reply:
-    if case.literal:
-        return _monotone(case)
     contested = case.history.contested
     if contested is not None:
         column = case.history.series["loss"].column
         return unknown(f"{column!r} is {contested}: it may rise while the run learns")
     if case.reward is not None:
-        return no_harm(case.reward)
+        return no_harm(case)
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
         count = case.settled.stop - case.settled.start
-        settled = plural(count, "settled loss", "settled losses")
+        settled = plural(count, "comparable loss", "comparable losses")
         because = f"{settled}; a trend needs {case.rise_window}"
-        begin = case.settled.start
-        if begin and begin == weighed_until(case):
-            because += (
-                f"; before step {case.at(begin)} {_weight(case)!r} grew, by which a part of the "
-                "loss is weighed: log that part unweighted, too"
-            )
-        elif case.ramp is not None:
+        if case.ramp is not None:
             because += f"; {rose_with(case, case.ramp)}; {to_compare(case.ramp)}"
         return unknown(because, measured={"logged": count})
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
-        told = f"{ends}; it climbed from step {first} to {last}, {_why_clear(case, rise)}"
+        told = f"{ends}; it climbed from step {first} to {last}{_why_clear(case, rise)}"
         return yes(told, first, last, branch="material", measured=measured)
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} steps, but a small one "
-            f"(material from {num(bar)} on)",
+            f"(material above {num(bar)})",
             first,
             last,
             branch="slight",
             measured=measured,
         )
-    if is_cut_by_weight(case) and len(case.loss) - case.settled.stop >= case.rise_window:
-        told = "whether it climbed since cannot be told: log that part of it unweighted, too"
-        return unknown(f"{ends}; {told}", measured=measured)
     if rise.amount > bar:
         ends += (
-            f"; that is {num(rise.amount / rise.bar)} times what its noise and its usual ups and "
-            f"downs explain, but no trend (p {rise.p_value:.2g})"
+            f"; that is {num(rise.amount / rise.bar)} times its normal variation, but no trend "
+            f"(p {rise.p_value:.2g})"
         )
     elif rise.amount > rise.bar:
-        ends += f", a small rise (material from {num(bar)} on)"
+        ends += f", a small rise (material above {num(bar)})"
     elif rise.amount > 0:
-        ends += ", no more than its noise and its usual ups and downs"
+        ends += ", within normal variation"
     return no(ends, measured=measured)
 
 
@@ -91,16 +135,14 @@ def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:
 def _ends(case: Case, rise: Rise) -> str:
     """Tell where the loss ended, or stood before it jumped, and how that compares with its best."""
     settled = case.settled
-    jumps = [case.at(spike.onset) for spike in jumps_that_stay(case)]
     ends, since = "the loss ends", ""
     if settled.stop < len(case.loss):
         ends = f"before {what_ended(case)} the loss stood"
-    elif settled.start and settled.start == weighed_until(case):
-        since = f" since {_weight(case)!r} stopped growing at step {case.at(settled.start)}"
     elif case.ramp is not None and settled.start == case.ramp.until:
         since = f" since {case.ramp.name} settled at step {case.at(settled.start)}"
     elif settled.start:
-        since = f" since the jump at step {jumps[-1]}"
+        jump = jumps_that_stay(case.spikes, case.shifts)[-1]
+        since = f" since the jump at step {case.at(jump.onset)}"
     ends += f" at {num(rise.last_level)}"
     if rise.points > 1:
         since_then = settled.stop - rise.points
@@ -114,20 +156,16 @@ def _ends(case: Case, rise: Rise) -> str:
     )
 
 
-def _weight(case: Case) -> str:
-    return case.history.series["loss_weight"].column
-
-
 def _why_clear(case: Case, rise: Rise) -> str:
     """Return why a climb is one: no chance, or, where the trend is unclear, its height."""
     if rise.p_value >= case.limits.divergence.significance:
-        return "far beyond its usual ups and downs"
-    chance = f"{rise.p_value:.1g}" if rise.p_value > 1e-12 else "below 1e-12"
-    return f"which noise does with chance {chance}"
+        return ", far beyond normal variation"
+    chance = f"= {rise.p_value:.1g}" if rise.p_value > 1e-12 else "< 1e-12"
+    return f" (p {chance})"
 
 
 def _monotone(case: Case) -> Reply:
-    """The tree to the letter: every step of the window higher than the one before."""
+    """Answer Q4.1 by the original rule: every step of the window is higher than the one before."""
     loss, wanted = case.loss, case.limits.divergence.window
     first, last = int(loss.steps[0]), int(loss.steps[-1])
     if len(loss) < case.rise_window or last - first < wanted:
@@ -137,7 +175,7 @@ def _monotone(case: Case) -> Reply:
             "needed",
             measured={"logged": len(loss)},
         )
-    window = last_window(case)
+    window = _last_window(case)
     told = f"at every step of the last {wanted}"
     if last - int(window.steps[0]) > wanted:
         told = f"at each of the last {len(window)} losses (the log is sparse)"
@@ -147,38 +185,203 @@ def _monotone(case: Case) -> Reply:
     return no(f"the loss did not rise {told}")
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q4.1",
-        asks="Has the loss been rising over the last {divergence.window} steps?",
-        answer=_is_the_loss_rising,
-        needs=("loss",),
-        limits=(
-            "divergence.window",
-            "divergence.min_points",
-            "divergence.significance",
-            "divergence.material",
-            "divergence.material_if_drowned",
-        ),
-    ),
-    Question(
-        id="Q4.2",
-        asks="Has the learning rate increased over the same window?",
-        answer=is_the_lr_rising,
-        needs=("lr",),
-        limits=("divergence.lr_rise",),
-    ),
-    Question(
-        id="Q4.3",
-        asks="Has a weight norm changed by more than {divergence.weight_norm_ratio}x in "
-        "{divergence.window} steps?",
-        answer=did_a_weight_norm_change,
-        limits=("divergence.weight_norm_ratio", "divergence.window"),
-    ),
-    Question(
-        id="Q4.4",
-        asks="Is the gradient norm's rolling mean rising?",
-        answer=is_the_grad_norm_rising,
-        limits=("divergence.grad_norm_rise", "divergence.material"),
-    ),
-)
+def _last_window(case: Case) -> Series:
+    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
+    loss, limits = case.loss, case.limits.divergence
+    fewest = loss.steps[-min(limits.min_points, len(loss))]
+    last = int(loss.steps[-1])
+    return loss.between(min(last - limits.window, int(fewest)), last)
+
+
+def _is_the_lr_rising(case: Case) -> Reply:
+    """Did the learning rate rise over the climb, or jump where it began?"""
+    first, last = climb(case)
+    lr = lr_over(case, first, last)
+    if lr is None:
+        return unknown("too few learning rates were logged over the climb")
+    told, measured = _rate(lr.begin, lr.end, lr.first, last)
+    if lr.end > lr.begin * case.limits.divergence.lr_rise and lr.again:
+        told += f", no higher than it had been before ({num(lr.highest_before)})"
+    jump = None if lr.rises else _lr_jump(case, first, last)
+    if jump is not None:
+        rates = case.history.finite("lr")
+        low, high = float(rates.values[jump - 1]), float(rates.values[jump])
+        step = int(rates.steps[jump])
+        told = f"the learning rate jumped from {num(low)} to {num(high)} at step {step}"
+        measured |= {"lr_before": low, "lr_after": high, "turned": step}
+        return yes(f"{told}, and stayed up", step, last, branch="jump", measured=measured)
+    if not lr.rises:
+        return no(told, lr.first, last, measured=measured)
+    turned = turned_to(case, case.history.series["lr"], first, last)
+    if turned is not None:
+        told += f"; the rise began {at_or_near(case.history.series['lr'], turned)}"
+        measured["turned"] = turned
+    return yes(told, lr.first, last, measured=measured)
+
+
+def _is_the_lr_higher(case: Case) -> Reply:
+    """Answer Q4.2 by the original rule: is the learning rate higher at the end of the window?"""
+    first, last = climb(case)
+    over = case.history.finite("lr").between(first, last)
+    if len(over) < 3:
+        return unknown("too few learning rates were logged over the climb")
+    begin, end = float(over.values[0]), float(over.values[-1])
+    told, measured = _rate(begin, end, int(over.steps[0]), last)
+    answer = yes if end > begin * case.limits.divergence.lr_rise else no
+    return answer(told, int(over.steps[0]), last, measured=measured)
+
+
+def _rate(begin: float, end: float, first: int, last: int) -> tuple[str, dict[str, Scalar]]:
+    ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
+    told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
+    return told, {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
+
+
+def _lr_jump(case: Case, first: int, last: int) -> int | None:
+    """Return the position of the rate after the jump that began a climb between two steps, or None.
+
+    It lies between the best level of the loss and the middle of the climb, and the rate mostly
+    stayed above all that had been before.
+    """
+    best, lr = best_step(case), case.history.finite("lr")
+    for step in case.causes.lr_jumps[::-1].tolist():
+        at = int(np.searchsorted(lr.steps, step))
+        if (
+            best <= step <= (first + last) / 2
+            and median(lr.between(step, last).values)
+            > lr.values[:at].max() * case.limits.divergence.lr_rise
+        ):
+            return at
+    return None
+
+
+def _did_a_weight_norm_change(case: Case) -> Reply:
+    """Has the norm of a group of weights changed much, and since when?"""
+    began, last = climb(case)
+    window = case.limits.divergence.window
+    # The norms that drive a climb change before it shows, from the best level on, and a climb may
+    # be shorter than the window in which they do.
+    reply = _weight_norms(case, min(best_step(case), last - window), last)
+    if not reply.branch:
+        return reply
+    first, name, falling = reply.steps[0], reply.measured["group"], reply.branch == "collapsing"
+    norm = case.history.group("weight_norm")[str(name)]
+    turned = turned_to(case, norm, first, last, falling=falling)
+    if turned is not None and turned > began:
+        # What came later than the climb did not begin it, however much larger it was.
+        turned = turned_to(case, norm, first, began + window, falling=falling)
+    if turned is None:
+        return reply
+    return yes(
+        f"{reply.because}; the change began {at_or_near(norm, turned)}",
+        *reply.steps,
+        branch=reply.branch,
+        measured={**reply.measured, "turned": turned},
+    )
+
+
+def _weight_norms(case: Case, first: int, last: int) -> Reply:
+    """Answer whether a weight norm has changed much between two steps."""
+    groups, window = case.history.group("weight_norm"), case.limits.divergence.window
+    logged = {
+        name: span
+        for name, series in groups.items()
+        if len(span := series.finite().between(first, last)) > 1
+    }
+    if not logged:
+        return unknown("too few weight norms were logged over the climb")
+    # Enough steps to hold three values.
+    within = {name: max(window, round(2 * usual_gap(span.steps))) for name, span in logged.items()}
+    changes = {name: _largest_change(span, within[name]) for name, span in logged.items()}
+    name = max(changes, key=lambda group: abs(np.log(changes[group])))
+    ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
+    measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
+    told = (
+        f"the weight norm of {name!r} changed most, to {times(ratio)} within {within[name]} steps"
+    )
+    if within[name] > window:
+        told += f" (not {window}: it was logged too seldom)"
+    if max(ratio, 1 / ratio) <= limit:
+        return no(told, first, last, measured=measured)
+    branch = "climbing" if ratio > 1 else "collapsing"
+    return yes(told, first, last, branch=branch, measured=measured)
+
+
+def _largest_change(series: Series, window: int) -> float:
+    """Return the ratio farthest from 1 of two values at most ``window`` steps apart."""
+    steps, logs = logarithms(series)
+    if len(logs) < 2:
+        return 1.0
+    changes = logs - logs[np.searchsorted(steps, steps - window)]
+    return float(np.exp(np.clip(changes[np.argmax(np.abs(changes))], -700, 700)))
+
+
+def _is_the_grad_norm_rising(case: Case) -> Reply:
+    """Does the gradient norm rise with the loss?"""
+    material = is_clear(case, found_rise(case))
+    first, last = climb(case)
+    # Its second half against half as long before it: a norm that rose at once has risen too.
+    kind = "unexplained" if material else "plateau"
+    reply = _grad_norm(case, first, last, back=(last - first) // 2, kind=kind)
+    if reply.verdict is Verdict.YES and not material:
+        told = f"{reply.because}, but the loss hardly rose: that explains nothing"
+        return no(told, branch=kind, measured=reply.measured)
+    return reply
+
+
+def _grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Reply:
+    """Answer whether the gradient norm rises from ``back`` steps before the first to the last one.
+
+    ``kind`` is the branch to take if it does not.
+    """
+    span = case.history.finite("grad_norm").between(first - back, last)
+    third = len(span) // 3
+    if third < 3:
+        return unknown("too few gradient norms were logged over the climb", branch=kind)
+    before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
+    ratio = after / before if before > 0 else float("inf")
+    factor = f", {num(ratio)} x" if before > 0 else ""
+    # It rose with the loss, or had risen before it: then it no longer does.
+    chance = min(mann_kendall(part.values) for part in (span, span.between(first, last)))
+    told = (
+        f"the gradient norm's mean went from {num(before)} to {num(after)}{factor}, over the climb"
+    )
+    measured: dict[str, Scalar] = {
+        "before": before,
+        "after": after,
+        "ratio": ratio if before > 0 else None,
+        "p_value": chance,
+    }
+    higher = ratio > case.limits.divergence.grad_norm_rise
+    if higher and chance < _BY_CHANCE:
+        return yes(told, first, last, measured=measured)
+    if higher:
+        told += f", but not steadily: a flat one does so with chance {num(chance)}"
+    return no(told, first, last, branch=kind, measured=measured)
+
+
+def _is_the_grad_norm_higher(case: Case) -> Reply:
+    """Answer Q4.4 by the original rule: a loss that rises alone is a plateau."""
+    first, last = climb(case)
+    return _grad_norm(case, first, last, back=last - first, kind="plateau")
+
+
+def _did_a_weight_norm_double(case: Case) -> Reply:
+    """Answer Q4.3 by the original rule: over the window alone."""
+    return _weight_norms(case, *climb(case))
+
+
+ANSWERS: Final = {
+    "Q4.1": _is_the_loss_rising,
+    "Q4.2": _is_the_lr_rising,
+    "Q4.3": _did_a_weight_norm_change,
+    "Q4.4": _is_the_grad_norm_rising,
+}
+
+LITERALLY: Final = {
+    "Q4.1": _monotone,
+    "Q4.2": _is_the_lr_higher,
+    "Q4.3": _did_a_weight_norm_double,
+    "Q4.4": _is_the_grad_norm_higher,
+}
+"""The answers by the tree's original fixed rules, where these differ."""

@@ -1,33 +1,170 @@
-"""§1: is the loss NaN or infinite, and where did that start?"""
+"""§1: is the loss NaN or infinite, where did that start, and what was wrong before it?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stabdiag.model.text import num, plural
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.origin import first_bad, origin
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.surge import why_not_known
+from stabdiag.tree.drivers import Surge, surge_before, why_not_known
+from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.question import Reply, no, unknown, yes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.model.findings import Panel
+    from stabdiag.model.history import Event, Series
     from stabdiag.tree.case import Case
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstBad:
+    """The first loss that was not finite, the last good step before it (or None), and how many.
+
+    ``for_good`` says that no loss after it was finite again.
+    """
+
+    step: int
+    last_good: int | None
+    count: int
+    total: int
+    for_good: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a NaN started, as far as the log shows it, and what was wrong before.
+
+    ``bad`` is the first non-finite loss; ``role`` the first non-finite series, at ``step``: the
+    loss itself or one before it. ``surge`` is None where the log does not show the gradient norm.
+    ``jump`` is the learning-rate jump that led to it, if any, and ``broke`` says that the run was
+    damaged shortly before. ``resumed`` is the resume that it followed, where the attempt before had
+    passed this step with finite losses. ``began`` is the first step of all that was wrong: a sound
+    checkpoint is older.
+    """
+
+    bad: FirstBad
+    role: str
+    step: int
+    surge: Surge | None
+    jump: Panel | None
+    broke: bool
+    resumed: Event | None
+    began: int
+
+    @property
+    def surged_from(self) -> int | None:
+        """The first step of a surge of the gradient norm, if there was one."""
+        return self.surge.since if self.surge else None
+
+    @property
+    def blew_up(self) -> bool:
+        """Whether the optimization blew up: gradients surged, or the run broke just before."""
+        return self.surged_from is not None or self.broke
+
+
+def first_bad(case: Case) -> FirstBad | None:
+    """Return the first loss that is NaN or infinite, or None."""
+    loss = case.history.series["loss"]
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    if not len(bad):
+        return None
+    at = int(bad[0])
+    return FirstBad(
+        step=int(loss.steps[at]),
+        last_good=int(loss.steps[at - 1]) if at else None,
+        count=len(bad),
+        total=len(loss),
+        for_good=len(bad) == len(loss) - at,
+    )
+
+
+def found_bad(case: Case) -> FirstBad:
+    """Return the first loss that is not finite, where Q1.1 has found one."""
+    bad = first_bad(case)
+    if bad is None:
+        raise LookupError("asked of a NaN that is not there")
+    return bad
+
+
+def origin(case: Case) -> Origin:
+    """Return where the NaN that Q1.1 has found started."""
+    bad = found_bad(case)
+    first = {"loss": bad.step}
+    for role, series in case.history.series.items():
+        if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
+            found = np.flatnonzero(~np.isfinite(series.values))
+            # A scaler skips single overflows and lives on: only what leads to the NaN counts.
+            if len(found):
+                first[role] = _start_of_last_stretch(series, bad.step)
+    # At the same step the gradient norm is a consequence of the loss, not its cause.
+    role = min(first, key=lambda name: (first[name], name != "loss"))
+    role = _only_layer(case, first, role) or role
+    step = first[role]
+    surge = surge_before(case, step)
+    jump = lr_panel(case, before(case, step), step)
+    # What jumped before the damage had begun sooner.
+    panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.damaged))
+    jumps = (at for panel in panels if panel.holds for at in panel.steps)
+    unsound = () if case.unsound_from is None else (case.unsound_from,)
+    surged = () if surge is None or surge.since is None else (surge.since,)
+    return Origin(
+        bad=bad,
+        role=role,
+        step=step,
+        surge=surge,
+        jump=jump if jump.holds else None,
+        broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
+        resumed=_resumed(case, step),
+        began=min((step, *surged, *case.damaged, *jumps, *unsound)),
+    )
+
+
+def _only_layer(case: Case, first: Mapping[str, int], role: str) -> str | None:
+    """Return the one layer whose norm went non-finite with the norm of all, or None.
+
+    The norm of all goes with any of them. Where several go at once, or no other was logged, none
+    is known to be the first.
+    """
+    logged = [f"{role}/{name}" for name in case.history.group(role) if name != "all"]
+    bad = [name for name in logged if first.get(name) == first[role]]
+    return bad[0] if len(bad) == 1 < len(logged) else None
+
+
+def _start_of_last_stretch(series: Series, bad: int) -> int:
+    """Return where the stretch of non-finite values that reaches ``bad`` begins."""
+    finite = series.steps[np.isfinite(series.values) & (series.steps < bad)]
+    after = series.steps[series.steps > finite[-1]] if len(finite) else series.steps
+    found = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
+    return int(found[0]) if len(found) else bad + 1
+
+
+def _resumed(case: Case, step: int) -> Event | None:
+    """Return the resume shortly before a NaN at a step that the attempt before had come past."""
+    since = before(case, step)
+    for event in reversed(case.history.events):
+        at, sound_to = event.step, event.sound_to
+        if at is not None and sound_to is not None and since <= at <= step <= sound_to:
+            return event
+    return None
 
 
 def _is_it_nan(case: Case) -> Reply:
     bad = first_bad(case)
     total = len(case.history.series["loss"])
     if bad is None:
-        which = f"all {total} logged losses are" if total > 1 else "the one logged loss is"
-        return no(f"{which} finite", measured={"logged": total})
-    good = (
-        f"the last finite loss is that of step {bad.last_good}"
-        if bad.last_good is not None
-        else ("no loss before it is finite")
-    )
+        told = f"all {total} logged losses are finite" if total > 1 else "the only loss is finite"
+        return no(told, measured={"logged": total})
+    good = f"the last finite loss is at step {bad.last_good}"
+    if bad.last_good is None:
+        good = "no earlier loss is finite"
     return yes(
-        f"the loss of step {bad.step} is not finite; {good}; {bad.count} of {total} "
-        f"{'is' if bad.count == 1 else 'are'} not finite",
+        f"the loss is non-finite at step {bad.step}; {good}; {bad.count} of {total} losses "
+        f"{'is' if bad.count == 1 else 'are'} non-finite",
         bad.step,
         measured={
             "first_bad": bad.step,
@@ -41,41 +178,30 @@ def _is_it_nan(case: Case) -> Reply:
 def _which_dtype(case: Case) -> Reply:
     dtype = case.manifest.dtype
     if dtype is None:
-        return unknown("neither the manifest nor the log tells the dtype")
+        return unknown("neither the manifest nor the log names the dtype")
     how = case.manifest.inferred.get("dtype")
-    told = f"{dtype}, inferred: {how}" if how else dtype
+    told = f"{dtype} (inferred: {how})" if how else dtype
     return yes(told, branch=dtype, measured={"dtype": dtype})
 
 
 def _where_did_it_start(case: Case) -> Reply:
     start = origin(case)
     if start.surge is None:
-        return unknown(
-            f"{why_not_known(case, start.step)} before the NaN, so its lead-up is not known"
-        )
+        return unknown(f"{why_not_known(case, start.step)}, so the lead-up is unknown")
     lead = start.bad.step - start.step
-    where = (
-        f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
-        if start.role != "loss"
-        else "the loss went first, with no other series non-finite before it"
-    )
-    norm = start.surge.of
-    how = f"{norm} was calm before it (at most {num(start.surge.ratio)} x its mean)"
+    where = "the loss went non-finite first"
+    if start.role != "loss":
+        where = f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
+    norm, ratio = start.surge.of, num(start.surge.ratio)
+    how = f"{norm} was calm before it (at most {ratio} x its mean)"
     if start.surge.since is not None:
-        how = (
-            f"{norm} had surged to {num(start.surge.ratio)} x its mean at step "
-            f"{start.surge.step}: an optimization blow-up"
-        )
-    elif start.broke:
-        how += f", but the run was in trouble from step {case.damaged[-1]} on"
+        how = f"{norm} surged to {ratio} x its mean at step {start.surge.step} (a blow-up)"
     elif case.damaged:
         how += f", but the run had gone wrong before, from step {case.damaged[0]} on"
     elif start.resumed is not None:
         how += f", and the run had just resumed, at step {start.resumed.step}"
-    else:
-        how += ": a bad sample or a layer's numerics"
     if start.jump:
-        how = f"{how}; {start.jump.because}"
+        how += f"; {start.jump.because}"
     return yes(
         f"{where}; {how}",
         start.step,
@@ -91,45 +217,25 @@ def _where_did_it_start(case: Case) -> Reply:
 def _which_fix(case: Case) -> Reply:
     start = origin(case)
     if start.jump:
-        because = "the learning rate jumped just before: the schedule comes first"
+        because = "the learning rate jumped just before: fix the schedule first"
     elif start.blew_up:
-        because = "the blow-up calls for a smaller step: learning rate, warm-up, clipping"
+        because = "a blow-up needs smaller steps: lower learning rate, warm-up, clipping"
     elif case.damaged:
         because = f"what went wrong from step {case.damaged[0]} on comes first"
     elif start.resumed is not None:
-        because = (
-            f"it followed the resume at step {start.resumed.step}, and the attempt before had come "
-            f"to step {start.resumed.sound_to}: the resume comes first"
-        )
+        because = f"it followed the resume at step {start.resumed.step}: fix the resume first"
     elif start.surge is None:
-        because = (
-            f"{why_not_known(case, start.step)}: a blow-up cannot be told from a layer's numerics"
-        )
+        why = why_not_known(case, start.step)
+        because = f"{why}: a blow-up and a layer's numerics look the same"
     else:
-        because = "calm gradients call for a look at the operations: log(0), 0/0, a bad sample"
+        because = "with calm gradients, check the operations: log(0), 0/0, a bad sample"
     last = checkpoint_before(case.manifest, start.began)
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q1.1",
-        asks="Is the loss NaN or infinite at any logged step?",
-        answer=_is_it_nan,
-        needs=("loss",),
-        limits=("nan.absent_records",),
-    ),
-    Question(id="Q1.2", asks="Which dtype was the run in?", answer=_which_dtype),
-    Question(
-        id="Q1.3",
-        asks="Where did the NaN start?",
-        answer=_where_did_it_start,
-        limits=("nan.grad_surge",),
-    ),
-    Question(
-        id="Q1.4",
-        asks="Which fix fits the evidence?",
-        answer=_which_fix,
-        limits=("nan.grad_surge",),
-    ),
-)
+ANSWERS: Final = {
+    "Q1.1": _is_it_nan,
+    "Q1.2": _which_dtype,
+    "Q1.3": _where_did_it_start,
+    "Q1.4": _which_fix,
+}

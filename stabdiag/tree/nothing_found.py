@@ -1,15 +1,16 @@
-"""What is said of a run in which the tree found nothing."""
+"""What is said of a run in which the tree found nothing, and what was not logged."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
-from stabdiag.model.text import listed, num, plural
+from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.report import NotLogged
+from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.rise import FEWEST
-from stabdiag.tree.outcomes import BY_SLUG
-from stabdiag.tree.remarks import Remark, climb_made_good, remark_on
-from stabdiag.tree.unlogged import not_logged
+from stabdiag.tree.changes import went
+from stabdiag.tree.comparable import rose_with, to_compare
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -18,26 +19,54 @@ if TYPE_CHECKING:
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
 _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
+# What the absence of each role costs, the most expensive first.
+_COSTS: tuple[tuple[str, str], ...] = (
+    ("grad_norm", "a spike's cause (Q2.3), overflows (Q3.1) and a climb's cause (Q4.4) stay open"),
+    ("lr", "schedule jumps (Q2.3) and endless warm-ups (Q4.2) cannot be seen"),
+    ("batch_id", "repeated batches (Q2.3) cannot be seen"),
+    ("weight_norm", "weight decay as the cause of a climb (Q4.3) cannot be tested"),
+    ("loss_scale", "whether the loss scaler copes (Q3.2) cannot be tested"),
+)
+
 
 def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` where NaN, spikes or climbs are not tested."""
     open_ = open_questions(answers)
-    remark = remark_on(case) if len(case.loss) and "Q2.1" not in open_ else Remark()
+    told, check = ("", None)
+    if len(case.loss) and "Q2.1" not in open_:
+        told, check = _not_comparable(case)
     if open_:
-        outcome = BY_SLUG["insufficient-data"]
-        summary, first = _too_little(case, open_), remark.first or _too_few(case)
+        leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, open_)
+        first = check or _log_more(case)
     else:
-        outcome = BY_SLUG["healthy"]
-        summary, first = _healthy(case, answers), remark.first or _next_run(case)
+        leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
+        first = check or _next_run(case)
     return Finding(
-        slug=outcome.slug,
-        severity=outcome.severity,
-        section=outcome.section,
+        slug=leaf.slug,
+        severity=leaf.severity,
+        section=leaf.section,
         question=answers[-1].question,
-        title=outcome.title,
-        summary=f"{_logged(case)}{summary}. {remark.told}".rstrip(),
+        title=leaf.title,
+        summary=f"{_logged(case)}{summary}. {told}".rstrip(),
         actions=(first,),
     )
+
+
+def not_logged(case: Case) -> tuple[NotLogged, ...]:
+    """Return the roles that the log lacks, in the order of what they cost."""
+    fp16 = case.manifest.dtype == "fp16"
+    missing = [
+        NotLogged(role=role, cost=cost)
+        for role, cost in _COSTS
+        if not case.history.group(role) and (role != "loss_scale" or fp16)
+    ]
+    if case.manifest.dtype is None:
+        cost = "fp16 and bf16 overflows (§3) cannot be tested: set it in the manifest or by --dtype"
+        missing.append(NotLogged(role="dtype (manifest)", cost=cost))
+    if case.manifest.checkpoint_every is None:
+        cost = "the checkpoint to reload cannot be named: set it by --set checkpoint_every=N"
+        missing.append(NotLogged(role="checkpoint cadence (manifest)", cost=cost))
+    return tuple(missing)
 
 
 def _logged(case: Case) -> str:
@@ -54,21 +83,19 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     told = ", ".join(f"{_ABOUT[one]} ({one})" if one in _ABOUT else one for one in left)
     unclear = f"; not testable: {told}" if left else ""
     if case.reward is not None:
-        return f": no NaN, and {case.reward.column!r} has not fallen{unclear}"
+        return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
     if case.literal:
         limits = case.limits
         return (
             f": no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
-            f"last {limits.divergence.window}{unclear}; nothing was looked for beside the tree"
+            f"last {limits.divergence.window}{unclear}; only the tree was checked"
         )
-    climbed = climb_made_good(case)
-    lasted = f" that lasted ({climbed})" if climbed else ""
-    return f": no NaN, no spike beyond this run's own noise, no climb{lasted}{unclear}"
+    return f": no NaN, no spike above the noise, no lasting climb{unclear}"
 
 
 def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     if not len(case.loss):
-        return ": nothing to judge by"
+        return ": nothing to judge"
     known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
     untested = [f"{_MAIN[one]} ({one}: {answer.because})" for one, answer in open_.items()]
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
@@ -78,20 +105,42 @@ def _next_run(case: Case) -> Action:
     """Return what to do about a run in which nothing was found."""
     missing = [one.role for one in not_logged(case) if "manifest" not in one.role]
     if missing:
-        text = f"Log {listed(missing)} in the next run as well, so that more can be tested."
+        text = f"Log {listed(missing)} in the next run, to have more tested."
         return Action(ActionKind.LOG_MORE, text)
-    text = "Keep this report, to compare the next run with it."
-    return Action(ActionKind.KEEP_GOING, text)
+    return Action(ActionKind.KEEP_GOING, "Keep this report to compare the next run with.")
 
 
-def _too_few(case: Case) -> Action:
+def _log_more(case: Case) -> Action:
     """Return what to log, and how much of it the questions about spikes and climbs need."""
-    needed = f"a trend takes {FEWEST} losses, a spike {case.fewest_for_spikes}"
+    needed = f"trends need {FEWEST} losses, spikes {case.fewest_for_spikes}"
     if not len(case.loss):
         text = f"Log the loss of every step, and diagnose again ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if case.history.contested is not None:
         text = f"Judge the run by another score: its loss, {case.history.contested}, is none."
         return Action(ActionKind.CHECK_EVALUATION, text)
-    text = f"Let the run go on or log the loss more often, and diagnose again ({needed})."
+    text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
+
+
+def _not_comparable(case: Case) -> tuple[str, Action | None]:
+    """Return where the loss rose as it is measured on something else since, and what to check."""
+    if case.literal or case.reward is not None or case.history.contested is not None:
+        return "", None
+    if case.shifts:
+        shift, more = case.shifts[-1], len(case.shifts) - 1
+        change, others = shift.changes[0], f" {plural(more, 'earlier rise')}, too." if more else ""
+        told = (
+            f"From step {case.at(shift.spike.onset)} on the loss is higher ({num(shift.level)}, "
+            f"{num(shift.spike.level)} before), but not comparable: {went(shift.changes)}.{others}"
+        )
+        name, text = (
+            change.name,
+            f"Check that the change of {change.name} {change.place} was meant.",
+        )
+        return told, Action(ActionKind.CHECK_SETTINGS, text, setting=name)
+    if case.ramp is not None:
+        told = f"{capitalised(rose_with(case, case.ramp))}. {capitalised(to_compare(case.ramp))}."
+        text = f"Check that {case.ramp.name} was meant to change as it did."
+        return told, Action(ActionKind.CHECK_SETTINGS, text, setting=case.ramp.name)
+    return "", None

@@ -11,40 +11,39 @@ import numpy as np
 from stabdiag.model.findings import Panel
 from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.causes import USUAL_REPEATS
-from stabdiag.tree.lr_jumps import steepest_rise
+from stabdiag.tree.causes import ALL_ALONG, steepest_rise
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
     from stabdiag.stats.shape import Spike
-    from stabdiag.tree.case import Case
+    from stabdiag.tree.run import Run
 
 
-def panels(case: Case, spike: Spike) -> tuple[Panel, Panel, Panel]:
+def panels(run: Run, spike: Spike) -> tuple[Panel, Panel, Panel]:
     """Return the three panels of a spike, in the order of their precedence.
 
     A jump of the schedule also raises the gradient norm, and so does a repeated batch. A batch that
     made the peak itself may come again before the loss is back.
     """
-    first, last = before(case, case.at(spike.onset)), case.at(spike.peak)
-    up = case.at(spike.end - 1) if spike.recovered else last
-    return lr_panel(case, first, last), batch_panel(case, first, up), grad_panel(case, spike)
+    first, last = before(run, run.at(spike.onset)), run.at(spike.peak)
+    up = run.at(spike.end - 1) if spike.recovered else last
+    return lr_panel(run, first, last), batch_panel(run, first, up), grad_panel(run, spike)
 
 
-def before(case: Case, step: int) -> int:
+def before(run: Run, step: int) -> int:
     """Return the first step at which a cause of something at ``step`` may lie."""
-    return int(step - max(case.lookback, 2 * case.stride))
+    return int(step - max(run.lookback, 2 * run.stride))
 
 
-def lr_panel(case: Case, first: int, last: int) -> Panel:
+def lr_panel(run: Run, first: int, last: int) -> Panel:
     """Did the learning rate jump up in these steps, beyond the schedule's own slope?"""
     panel = partial(Panel, branch="lr-jump")
-    lr = case.history.get("lr")
+    lr = run.history.get("lr")
     if lr is None:
         return panel(holds=None, because="the learning rate was not logged")
     lr = lr.finite()
     values, steps = lr.values, lr.steps
-    rise = steepest_rise(case.causes, first, last)
+    rise = steepest_rise(run.causes, first, last)
     if rise is None:
         return panel(holds=None, because="no learning rate was logged around it")
     at, ratio = rise.at, rise.ratio
@@ -62,19 +61,19 @@ def lr_panel(case: Case, first: int, last: int) -> Panel:
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at step {int(steps[at])}"
     )
-    if not case.literal and steps[at] not in case.causes.lr_jumps:
+    if not run.literal and steps[at] not in run.causes.lr_jumps:
         because += ", as it does again and again"
         return panel(holds=False, because=because, measured=measured, usual=True)
     return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))
 
 
-def batch_panel(case: Case, first: int, last: int) -> Panel:
+def batch_panel(run: Run, first: int, last: int) -> Panel:
     """Was a batch of these steps seen shortly before?"""
     panel = partial(Panel, branch="duplicate-batch")
-    batches = case.history.get("batch_id")
+    batches = run.history.get("batch_id")
     if batches is None:
         return panel(holds=None, because="no batch id was logged")
-    again = case.causes.seen_again
+    again = run.causes.seen_again
     low, high = (int(at) for at in np.searchsorted(batches.steps, [first, last + 1]))
     if low == high:
         return panel(holds=None, because="no batch id was logged around it")
@@ -83,13 +82,13 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
         return panel(holds=False, because="no batch was seen twice around it")
     elsewhere = np.count_nonzero(again) - len(found)
     usual = elsewhere / max(len(again) - (high - low), 1)
-    if usual > USUAL_REPEATS:
+    if usual > ALL_ALONG:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.
     at = int(found[0] - np.argmin(again[: found[0]][::-1]))
     name, step = whole(float(batches.values[at])), int(batches.steps[at])
-    ago = int(case.causes.since_seen[at])
+    ago = int(run.causes.since_seen[at])
     because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
     return panel(
         holds=True,
@@ -99,18 +98,18 @@ def batch_panel(case: Case, first: int, last: int) -> Panel:
     )
 
 
-def grad_panel(case: Case, spike: Spike) -> Panel:
+def grad_panel(run: Run, spike: Spike) -> Panel:
     """Was the gradient norm before clipping far above its rolling mean at the spike?"""
-    panel, limits = partial(Panel, branch="long-tail-batch"), case.limits.spike
-    norm = case.history.get("grad_norm")
+    panel, limits = partial(Panel, branch="long-tail-batch"), run.limits.spike
+    norm = run.history.get("grad_norm")
     if norm is None:
         return panel(holds=None, because="the gradient norm was not logged")
-    onset, peak = case.at(spike.onset), case.at(spike.peak)
+    onset, peak = run.at(spike.onset), run.at(spike.peak)
     finite = norm.finite()
     begin = int(np.searchsorted(finite.steps, onset))
-    before = finite.values[max(begin - case.spike_window, 0) : begin]
+    before = finite.values[max(begin - run.spike_window, 0) : begin]
     # The loss of a step comes before its update: the batch that hurt may be the one before.
-    margin = case.stride
+    margin = run.stride
     around = norm.between(math.ceil(onset - margin), math.floor(peak + margin))
     near, lost = around.finite().values, around.steps[~np.isfinite(around.values)]
     measured: dict[str, Scalar] = {"grad_nonfinite": int(lost[0])} if len(lost) else {}
@@ -118,8 +117,8 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     if len(before) < 2 or not len(near):
         because = beyond or "no gradient norm was logged around it"
         return panel(holds=None, because=because, measured=measured)
-    clip = case.manifest.grad_clip
-    if clip and case.causes.norm_is_clipped:
+    clip = run.manifest.grad_clip
+    if clip and run.causes.norm_is_clipped:
         because = (
             f"the gradient norm never exceeds the clip threshold {num(clip)}: it was logged after "
             "clipping"
@@ -138,9 +137,9 @@ def grad_panel(case: Case, spike: Spike) -> Panel:
     because = f"the gradient norm {reached}"
     if not holds and beyond:
         because = f"{beyond}; around it, it {reached}"
-    elif not holds and case.causes.norm_stride > 1:
+    elif not holds and run.causes.norm_stride > 1:
         because += (
-            f"; it was logged {every(case.causes.norm_stride)}, and where the "
+            f"; it was logged {every(run.causes.norm_stride)}, and where the "
             "loss is a mean over them, it need not be that of the step that spiked"
         )
     measured["grad_ratio"] = ratio

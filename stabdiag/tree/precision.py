@@ -1,24 +1,28 @@
-"""§3: fp16 and bf16. Do gradients overflow, and does the loss scaler cope?"""
+"""§3: fp16 and bf16. Do gradients overflow, does the loss scaler cope, and is a NaN theirs?"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.text import num, plural
-from stabdiag.tree.fingerprint import is_it_the_fp16_fingerprint
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.scale import fall_to_floor, is_averaged, last_fall, went_on
-from stabdiag.tree.scaler import Overflows, overflows
+from stabdiag.tree.nan import found_bad
+from stabdiag.tree.question import Reply, no, unknown, yes
+from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
 
 if TYPE_CHECKING:
+    from stabdiag.model.arrays import Mask
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# Once or twice is nothing to be alarmed by, however short the log.
+# Once or twice is no cause for alarm: Megatron and DeepSpeed let an overflow pass before they lower
+# the scale.
 _FEW_OVERFLOWS = 2
+
+# What led to a NaN is looked for in so many steps before it.
+_LEAD_UP = 100
 
 # What each series says where nothing overflowed.
 _FINE = {
@@ -27,13 +31,21 @@ _FINE = {
     "skipped": "no step was skipped",
 }
 
+# The signals of an fp16 overflow, in words.
+_SIGNALS = {
+    "gradient_first": "gradient or activation non-finite first",
+    "scale_halving": "loss scale halving before it",
+    "forward_finite": "forward pass still finite",
+    "scaling_off": "dynamic loss scaling off",
+}
+
 
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.finite("loss_scale")
     if dtype is None:
-        return unknown("neither the manifest nor the log tells whether this run was fp16 or bf16")
+        return unknown("neither the manifest nor the log names the dtype")
     if dtype not in ("fp16", "bf16"):
-        return no(f"the run was in {dtype}: the question does not arise")
+        return no(f"the run is in {dtype}: only fp16 and bf16 are asked")
     # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]
@@ -42,10 +54,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
         lacks = "neither the gradient norm nor the loss scale was logged"
         return unknown(lacks if dtype == "fp16" else f"the gradient norm was not logged{moves}")
     if is_averaged(scale):
-        return unknown(
-            "the loss scale was logged as a mean over many steps: one overflow, which is normal, "
-            "cannot be told from many"
-        )
+        return unknown("the loss scale is logged as a mean, which hides how many overflows it had")
     found = overflows(case)
     if not found.count:
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
@@ -53,7 +62,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     told = f"{plural(found.count, 'overflow')}, {first}at step {int(found.at[0])}"
     measured = {"overflows": found.count}
     if dtype == "fp16" and not _is_constant(scale):
-        told += f"; {found.calibrating} while the scaler was calibrating at the start"
+        told += f"; {found.calibrating} while the scaler calibrated at the start"
         measured["while_calibrating"] = found.calibrating
     return yes(told, *found.at[:20].tolist(), measured=measured)
 
@@ -63,7 +72,7 @@ def _scale_in_bf16(case: Case) -> str:
     values = case.history.finite("loss_scale").values
     if case.manifest.dtype != "bf16" or not len(values) or not np.ptp(values):
         return ""
-    return "; but the logged loss scale moves, which is no bf16 run's: check the dtype"
+    return "; but the loss scale moves, which points to fp16: check the dtype"
 
 
 def _what_does_the_scale_show(case: Case) -> Reply:
@@ -79,17 +88,15 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
     if fall is not None:
-        told = f"to {num(fall.low)} and below {num(least)} at step {fall.since}"
-        if fall.top < least:
-            told = f"to {num(fall.low)} from step {fall.since} on, all of it below {num(least)}"
+        told = f"{num(fall.low)}, below {num(least)} from step {fall.since} on"
         if fall.back is not None:
-            told += f", and was half of the way back at step {fall.back}"
+            told = f"{num(fall.low)} at step {fall.since}, half recovered at step {fall.back}"
     else:
-        fall = fall_to_floor(scale, case.manifest.loss_scale_min)
-        why = None if fall is None else went_on(case, scale, found, fall)
-        if fall is None or why is None:
+        fall = fall_to_floor(case, scale, found)
+        if fall is None:
             return None
-        told = f"to the scaler's floor, {num(fall.low)}, at step {fall.since} and {why}"
+        still = " and still overflows" if found.after(fall.since) else ""
+        told = f"the scaler's floor, {num(fall.low)}, at step {fall.since}{still}"
     measured: dict[str, Scalar] = {
         "lowest": fall.low,
         "highest": fall.top,
@@ -98,7 +105,7 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     if fall.back is not None:
         measured["back_at"] = fall.back
     return yes(
-        f"the loss scale fell from {num(fall.top)} {told}",
+        f"the loss scale fell from {num(fall.top)} to {told}",
         found.began(fall, case.stride),
         branch="collapsed",
         measured=measured,
@@ -108,13 +115,13 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
 def _static(scale: Series, found: Overflows) -> Reply | None:
     if not _is_constant(scale) or not (scale.steps > found.at[0]).any():
         return None
-    scale_value, count = float(scale.values[0]), found.count
-    told = f"the loss scale stayed at {num(scale_value)} through {plural(count, 'overflow')}"
-    measured = {"scale": scale_value, "overflows": count}
+    value, count = float(scale.values[0]), found.count
+    told = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
+    measured = {"scale": value, "overflows": count}
     # Those up to its first record may have moved it.
     if found.after(int(scale.steps[0])) <= _FEW_OVERFLOWS:
-        return no(f"{told}: too few to speak of", measured=measured)
-    because = f"{told}: dynamic scaling is not engaged"
+        return no(f"{told}: too few to judge", measured=measured)
+    because = f"{told}: dynamic scaling is off"
     return yes(because, int(found.at[0]), branch="static", measured=measured)
 
 
@@ -127,7 +134,7 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     measured: dict[str, Scalar] = {"overflows": found.count}
     if case.manifest.dtype == "bf16":
         count, moves = plural(found.count, "overflow"), _scale_in_bf16(case)
-        because = f"{count} in bf16, which has no loss scale to absorb them{moves}"
+        because = f"{count} in bf16, where no loss scale absorbs them{moves}"
         measured |= {"scale_moves": True} if moves else {}
         return yes(because, *found.at[:20].tolist(), branch="overflow", measured=measured)
     measured |= {
@@ -136,43 +143,102 @@ def _too_often(case: Case, found: Overflows) -> Reply:
         "expected_probes": found.expected,
         "growth_interval": found.interval,
     }
-    allowed = max(factor * found.expected, _FEW_OVERFLOWS)
     told = (
-        f"{plural(found.later, 'overflow')} after the calibration, where a probe every "
+        f"{plural(found.later, 'overflow')} after calibration; probing every "
         f"{num(found.interval)} steps ({found.interval_from}) explains "
         f"{num(round(found.expected, 1))}"
     )
     soon = found.too_soon(factor)
     crowded = soon > max(found.expected, _FEW_OVERFLOWS)
     if crowded:
-        told += f"; {soon} of them were followed by the next within a fraction of that"
-    if found.later > allowed or crowded:
+        told += f", and {soon} came too soon after the one before"
+    if crowded or found.later > max(factor * found.expected, _FEW_OVERFLOWS):
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
     if "loss_scale" in case.history.series:
-        return no(f"{told}: the scaler is working", measured=measured)
-    return no(f"{told}: no more than a working scaler has", measured=measured)
+        return no(f"{told}: the scaler works", measured=measured)
+    return no(f"{told}: normal for a working scaler", measured=measured)
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q3.1",
-        asks="Is there a step with an infinite or NaN gradient norm?",
-        answer=_is_there_an_overflow,
-    ),
-    Question(
-        id="Q3.2",
-        asks="What does the loss-scale history show?",
-        answer=_what_does_the_scale_show,
-        limits=(
-            "precision.scale_floor",
-            "precision.growth_interval",
-            "precision.overflow_factor",
-        ),
-    ),
-    Question(
-        id="Q3.3",
-        asks="Does the NaN carry the fingerprint of an fp16 overflow?",
-        answer=is_it_the_fp16_fingerprint,
-    ),
-)
+def _is_it_an_fp16_overflow(case: Case) -> Reply:
+    bad = found_bad(case).step
+    signals = {
+        "gradient_first": _gradient_first(case, bad),
+        "scale_halving": _halving(case, bad),
+        "forward_finite": _forward_finite(case, bad),
+        "scaling_off": _scaling_off(case),
+    }
+    words = {True: "yes", False: "no", None: "unknown"}
+    because = "; ".join(f"{_SIGNALS[name]}: {words[holds]}" for name, holds in signals.items())
+    measured = {name: words[holds] for name, holds in signals.items()}
+    first_three = list(signals.values())[:3]
+    if any(first_three):
+        return yes(because, bad, measured=measured)
+    if all(holds is False for holds in first_three):
+        return no(because, bad, measured=measured)
+    return unknown(because, bad, measured=measured)
+
+
+def _gradient_first(case: Case, bad: int) -> bool | None:
+    """Tell whether a gradient norm or an activation went non-finite before the loss did."""
+    logged = [
+        series.between(*_lead_up(case, bad))
+        for role, series in case.history.series.items()
+        if role.partition("/")[0] in ("grad_norm", "activation_norm")
+    ]
+    return any(_leads(series) for series in logged) if logged else None
+
+
+def _halving(case: Case, bad: int) -> bool | None:
+    """Tell whether the loss scale fell just before the NaN, or more than once."""
+    near = case.history.finite("loss_scale").between(_lead_up(case, bad)[0], bad)
+    if len(near) < 2:
+        return None
+    fell: Mask = np.diff(near.values) < 0
+    twice = 4 * near.values[1:] <= near.values[:-1]
+    return bool(fell[-2:].any() or fell.sum() > 1 or (fell & twice).any())
+
+
+def _forward_finite(case: Case, bad: int) -> bool | None:
+    """Tell whether the loss was still finite where gradients overflowed."""
+    norm = case.history.get("grad_norm")
+    if norm is None:
+        return None
+    near = norm.between(*_lead_up(case, bad))
+    overflown = near.steps[~np.isfinite(near.values)]
+    return _leads(near) and bool(np.isin(overflown, case.loss.steps).any())
+
+
+def _scaling_off(case: Case) -> bool | None:
+    """Tell whether the loss scale was static: one at rest says nothing until it ought to move."""
+    if case.manifest.static_loss_scale is not None:
+        return case.manifest.static_loss_scale
+    scale = case.history.finite("loss_scale")
+    if len(scale) < 2:
+        return None
+    if np.ptp(scale.values):
+        return False
+    found, loss = overflows(case), case.history.series["loss"]
+    over = np.union1d(found.at, loss.steps[~np.isfinite(loss.values)])
+    first, last = int(scale.steps[0]), int(scale.steps[-1])
+    unmoved = np.count_nonzero((over > first) & (over < last)) > _FEW_OVERFLOWS
+    ungrown = min(last, int(over[0]) if len(over) else last) - first > found.interval
+    return True if unmoved or ungrown else None
+
+
+def _leads(near: Series) -> bool:
+    """Tell whether overflows led to what comes next: after a lone probe norms are finite again."""
+    over = ~np.isfinite(near.values)
+    return bool(over[-1:].any() or over.sum() > 1)
+
+
+def _lead_up(case: Case, bad: int) -> tuple[int, int]:
+    """Return the first and the last step of what may have led to a NaN."""
+    return bad - max(_LEAD_UP, round(10 * case.stride)), bad - 1
+
+
+ANSWERS: Final = {
+    "Q3.1": _is_there_an_overflow,
+    "Q3.2": _what_does_the_scale_show,
+    "Q3.3": _is_it_an_fp16_overflow,
+}

@@ -1,4 +1,4 @@
-"""What a question of the tree is, and what it may reply."""
+"""What a question of the tree may reply."""
 
 from __future__ import annotations
 
@@ -7,13 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Scalar, Verdict
-from stabdiag.texts import filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stabdiag.model.limits import Limits
-    from stabdiag.tree.case import Case
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,26 +24,6 @@ class Reply:
     branch: str | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     steps: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One numbered node of the tree.
-
-    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles without
-    which the answer is unknown; the walk decides that before it asks. ``limits`` names the limits
-    that the answer is held against.
-    """
-
-    id: str
-    asks: str
-    answer: Callable[[Case], Reply]
-    needs: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
-
-    def asked(self, limits: Limits) -> str:
-        """Return the question with the limits in force."""
-        return filled(self.asks, limits)
 
 
 def _reply(

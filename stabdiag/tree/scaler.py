@@ -1,48 +1,68 @@
-"""How a loss scaler lives: calibration at the start, regular probes, and overflows beyond those."""
+"""How a loss scaler lives: its search for a scale at the start, its probes, and its falls."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.roles import counts_since_the_last
-from stabdiag.tree.probes import PAUSE, changes, interval_of
+from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
-    from stabdiag.tree.scale import Fall
 
-# A scaler has found its scale once it goes this many steps, or a tenth of a short run, without an
-# overflow.
-_CALIBRATED_AFTER = 50
+# Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
+# first scale once it goes twice as long without one, or a tenth of a short run.
+_PAUSE = 25
 
-# A log that begins later shows a search only if its scale is as high as one begins: PyTorch and
-# DeepSpeed start at 65536 or 2^32, fairseq at 128, but that at the beginning of the run.
-_FIRST_SCALE = 2.0**14
+# Scalers begin at 2^32 at most: down to 1 it takes 32 overflows, or with the hysteresis of Megatron
+# and DeepSpeed twice as many. A scale that falls by more is none.
+_MOST_HALVINGS = 64
 
-# From the highest scale that one begins with, 2^32, down to 1 it takes 32 overflows, or with the
-# hysteresis of Megatron and DeepSpeed twice as many.
-_LONGEST_SEARCH = 64
-
-# A search overflows step after step, and pauses only near its end: half a scale overflows half as
-# often or less, so that a pause of 2 steps, of 4, of 8 ... is soon one that ends it. Where no scale
-# shows that it fell, more pauses than these are overflows like any other.
+# A search overflows step after step, and pauses only near its end. Where no scale was logged, more
+# pauses than these are overflows like any other.
 _PAUSES = 10
+
+# Floors of scalers: Megatron and DeepSpeed 1, fairseq 1e-4.
+_KNOWN_FLOORS = (1.0, 1e-4)
+
+# A scale is at its floor if it mostly stays within one probe of it, having been so much higher.
+_PROBE = 2.0
+_FROM = 8.0
+
+# A scale that is written with few digits, 0.002 for 2^-9, is this near to a power of two.
+_ROUNDED = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fall:
+    """The last fall of a loss scale to a bound: from where, how low, and since when.
+
+    ``back`` is the step at which it had regained half of it, in doublings, if it has since.
+    ``usual_until`` is the last step at which it stood no lower than a probe below its usual level.
+    """
+
+    top: float
+    low: float
+    since: int
+    back: int | None
+    usual_until: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Overflows:
     """Overflows as the log shows them.
 
-    ``at`` are the steps, each of them once, with a gradient norm that is not finite, those that the
-    scaler is said to have skipped, and those at which the loss scale fell; ``times`` is how many
-    overflows each stands for, as a record may tell of many, and as a scale may have been halved
-    often. ``calibrating`` of them belong to the scaler's search for its first scale. ``interval``
-    is the steps from one probe to the next, ``expected`` the overflows that such probing explains.
+    ``at`` are the steps, each of them once, with a non-finite gradient norm, those that the scaler
+    skipped, and those at which the loss scale fell. ``times`` is how many overflows each stands
+    for: a record may tell of many. ``calibrating`` of them belong to the scaler's search for its
+    first scale. ``interval`` is the steps from one probe to the next, ``expected`` the overflows
+    that such probing explains.
     """
 
     at: Ints
@@ -67,13 +87,15 @@ class Overflows:
         return int(self.times[self.at > step].sum())
 
     def began(self, fall: Fall, stride: float) -> int:
-        """Return the first of the overflows that led to a fall, without a long pause.
+        """Return the first of the overflows that led to a fall.
 
-        Those of a decline come one after the other, or since the scale last stood where it used to.
+        Those of a decline follow without a long pause, or since the scale stood where it used to.
         """
         led = self.at[self.at <= fall.since]
-        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
-        first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0]) if len(led) else fall.since
+        if not len(led):
+            return fall.since
+        pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
+        first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0])
         lower = led[led > fall.usual_until]
         return min(first, int(lower[0])) if len(lower) else first
 
@@ -111,9 +133,9 @@ def overflows(case: Case) -> Overflows:
     found = [np.empty(0, np.int64)]
     if norm is not None:
         found.append(norm.steps[~np.isfinite(norm.values)])
-    doublings = np.empty(0, np.int64)
+    grew = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
-        fell, times, doublings = changes(scale)
+        fell, times, grew = _changes(scale)
         # The step that overflows and the record in which the scale has fallen may differ, as far as
         # the scale was logged apart.
         logged = scale.finite().steps
@@ -126,23 +148,47 @@ def overflows(case: Case) -> Overflows:
     times = np.zeros(len(at), np.int64)
     np.add.at(times, place, np.append(np.ones(len(seen_otherwise), np.int64), besides))
     begun, ended = _ends(case)
-    grown = int(doublings[0]) if len(doublings) else ended
-    early = np.flatnonzero(at <= grown)[:_LONGEST_SEARCH]
-    search = np.repeat(at[early], np.minimum(times[early], _LONGEST_SEARCH))[:_LONGEST_SEARCH]
-    calibrating = _calibration(search.tolist(), begun, ended, case.stride, scale)
-    later = _place(times, calibrating)
-    interval, source = interval_of(case, doublings, scale, at[later:])
-    after = int(at[later]) if later < len(at) else ended
+    early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else ended))[:_MOST_HALVINGS]
+    search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
+    calibrating = _calibration(search.tolist(), begun, ended, case.stride, seen=scale is not None)
+    interval, source = _interval(case, scale)
+    after = _place(times, calibrating)
     first = int(at[_place(times, calibrating - 1)]) if calibrating else begun
-    span = float((case.history.last_step or after) - first)
+    last = case.history.last_step or (int(at[after]) if after < len(at) else ended)
     return Overflows(
         at=at,
         times=times,
         calibrating=calibrating,
         interval=interval,
         interval_from=source,
-        expected=max(span / interval, float(len(doublings))),
+        expected=max((last - first) / interval, float(len(grew))),
     )
+
+
+def _calibration(search: list[int], begun: int, ended: int, stride: float, *, seen: bool) -> int:
+    """Return how many overflows, from the first on, belong to the calibration at the start.
+
+    ``search`` has the steps of the first ones before the scale first grew: by then it was found.
+    ``seen`` says whether the scale was logged.
+    """
+    patience = max(min(2 * _PAUSE, (ended - begun) / 10), 3 * stride)
+    before = begun
+    pauses: list[int] = []
+    for count, step in enumerate(search):
+        if step - before > patience:
+            return count
+        if not seen and step - before > 2 * stride:
+            pauses.append(count)
+        if len(pauses) > _PAUSES:
+            return pauses[0]
+        before = step
+    return len(search)
+
+
+def _ends(case: Case) -> tuple[int, int]:
+    """Return the first and the last step of the loss, or of all series where it was not logged."""
+    logged = [case.loss] if len(case.loss) else [s for s in case.history.series.values() if len(s)]
+    return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
 def _skipped_besides(case: Case, known: Ints) -> tuple[Ints, Ints]:
@@ -179,31 +225,94 @@ def _count_before(steps: Ints, known: Ints, margin: Floats) -> Ints:
     return until - np.searchsorted(known, steps - margin, side="left")
 
 
-def _ends(case: Case) -> tuple[int, int]:
-    """Return the first and the last step of the loss, or of all series where it was not logged."""
-    logged = [case.loss] if len(case.loss) else [s for s in case.history.series.values() if len(s)]
-    return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
+def _changes(scale: Series) -> tuple[Ints, Ints, Ints]:
+    """Return the steps at which the scale was seen to have fallen, how often, and to have grown.
 
-
-def _calibration(
-    search: list[int], begun: int, ended: int, stride: float, scale: Series | None
-) -> int:
-    """Return how many overflows, from the first on, belong to the calibration at the start.
-
-    ``search`` has the steps of the first ones before the scale first grew: by then it was found.
+    It is halved at one step after another, of which a sparse log shows the last alone.
     """
-    patience = max(min(_CALIBRATED_AFTER, (ended - begun) / 10), 3 * stride)
-    late = begun > max(_CALIBRATED_AFTER, 3 * stride)
-    if late and scale is not None and len(scale) and scale.values[0] < _FIRST_SCALE:
-        return 0
-    before = begun
-    pauses: list[int] = []
-    for count, step in enumerate(search):
-        if step - before > patience:
-            return count
-        if scale is None and step - before > 2 * stride:
-            pauses.append(count)
-        if len(pauses) > _PAUSES:
-            return pauses[0]
-        before = step
-    return len(search)
+    finite = scale.finite()
+    ratio = finite.values[1:] / finite.values[:-1]
+    # What fell below 0 is no scale, and counts as one halving.
+    halvings = np.nan_to_num(np.round(-np.log2(ratio)), nan=1.0)
+    fell = ratio <= 0.75
+    most = np.clip(np.diff(finite.steps)[fell], 1, _MOST_HALVINGS)
+    times = np.clip(halvings[fell], 1, most).astype(np.int64)
+    return finite.steps[1:][fell], times, finite.steps[1:][ratio >= 1.5]
+
+
+def _interval(case: Case, scale: Series | None) -> tuple[float, str]:
+    """Return the steps between two probes: the manifest's, the log's own, or the default."""
+    if case.manifest.loss_scale_window:
+        return float(case.manifest.loss_scale_window), "from the manifest"
+    if scale is not None and case.manifest.dtype == "fp16":
+        fell, _, grew = _changes(scale)
+        if len(grew) >= 2:
+            # From the last change of the scale to the doubling.
+            moved = np.union1d(fell, grew)
+            place = np.searchsorted(moved, grew)
+            waits = (grew - moved[np.maximum(place - 1, 0)])[place > 0]
+            return max(median(waits.astype(np.float64)), 1.0), "from the log"
+    return float(case.limits.precision.growth_interval), "by default"
+
+
+def last_fall(scale: Series, below: float) -> Fall | None:
+    """Return the last fall of a scale below a bound, or None; one that began there did not fall.
+
+    Args:
+        scale: finite.
+        below: the bound, positive.
+    """
+    values, steps = scale.values, scale.steps
+    low = np.flatnonzero((values < below) & (values < np.maximum.accumulate(values)))
+    if not len(low):
+        return None
+    last = int(low[-1])
+    top = float(values[:last].max())
+    middle = min(math.sqrt(max(top, 0.0)) * math.sqrt(max(below, 0.0)), top)
+    begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
+    since = begin + int(np.argmax(values[begin : last + 1] < below))
+    again = np.flatnonzero(values[last:] >= middle)
+    level = median(values[:begin])
+    usual = np.flatnonzero(values[:begin] >= min(level, level / _PROBE))
+    return Fall(
+        top=top,
+        low=float(values[since : last + 1].min()),
+        since=int(steps[since]),
+        back=int(steps[last + again[0]]) if len(again) and values[-1] >= middle else None,
+        usual_until=int(steps[usual[-1]]),
+    )
+
+
+def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
+    """Return the fall to the scaler's floor, if gradients still overflow there, or None.
+
+    Args:
+        case: the case, with the floor in its manifest, if that tells.
+        scale: finite, at least one value.
+        found: the overflows.
+    """
+    values, told = scale.values, case.manifest.loss_scale_min
+    floors = _KNOWN_FLOORS if told is None else (told,)
+    floor = next((one for one in floors if np.isclose(values.min(), one)), None)
+    if floor is None or values[-1] > _PROBE * floor:
+        return None
+    fall = last_fall(scale, _PROBE * floor)
+    if fall is None or fall.top < _FROM * floor:
+        return None
+    if median(values[scale.steps >= fall.since]) > _PROBE * floor:
+        return None
+    # A scaler that rests at its floor is working.
+    rests = int(scale.steps[-1]) - fall.since >= max(_PAUSE, 3 * case.stride)
+    return None if rests and not found.after(fall.since) else fall
+
+
+def is_averaged(scale: Series) -> bool:
+    """Tell whether a finite loss scale is a mean over steps: scalers keep powers of two."""
+    values = scale.values
+    # fairseq's floor is no power of two. (np.isin imports numpy.ma, 3% of the time of a small log.)
+    values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
+    if not len(values):
+        return False
+    nearest = np.exp2(np.round(np.log2(values)))
+    powers: Mask = np.abs(values / nearest - 1) < _ROUNDED
+    return float(np.mean(powers)) < 0.5 and len(np.unique(values)) > 2

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.abrupt import BEFORE
+from stabdiag.stats.quantiles import BESIDE
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.loss_weight import jumps_by_weight
-from stabdiag.tree.onset import focus, start, time_to_recover
-from stabdiag.tree.panels import panels
-from stabdiag.tree.question import Question, Reply, no, unknown, yes
-from stabdiag.tree.ramps import is_on_ramp
-from stabdiag.tree.reward import no_harm
+from stabdiag.tree.divergence import no_harm
+from stabdiag.tree.panels import before, lr_panel, panels
+from stabdiag.tree.question import Reply, no, unknown, yes
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
@@ -32,24 +30,57 @@ _FAR = 5.0
 # the scores tell nothing.
 _LEAST_NOISE = 1e-3
 
-_HEAVY = "has so heavy a tail that no single step stands out from it"
+_HEAVY = "the loss is too heavy-tailed to flag single-step spikes"
+
+
+def focus(case: Case) -> Spike:
+    """Return the spike that the questions are about."""
+    if case.focus is None:
+        raise LookupError("Q2.2 to Q2.4 are asked of a spike")
+    return case.focus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Where a spike began: a step that a sound checkpoint precedes, what it was, and why."""
+
+    step: int
+    what: str
+    cause: str = ""
+
+
+def start(case: Case) -> Start:
+    """Return where a spike began: at the jump of the learning rate that led to it, or its onset."""
+    onset = case.at(focus(case).onset)
+    panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
+    if not panel.holds:
+        return Start(step=onset, what=f"the spike at {onset}")
+    # The onset is where the loss left its level, and noise may have lifted it a little before.
+    jump = panel.steps[0]
+    what = f"the jump of the learning rate at {jump}"
+    return Start(step=min(jump, onset), what=what, cause=panel.because)
+
+
+def time_to_recover(case: Case) -> str:
+    """Return how long a spike had to come back, and why that is not what the limit says."""
+    if case.by_epoch:
+        return plural(case.recovery_steps, "epoch")
+    widened = case.recovery_steps > case.limits.spike.recovery_steps
+    told = plural(case.recovery_steps, "step")
+    return told + (" (widened: the log is sparse)" if widened else "")
 
 
 def _is_there_a_spike(case: Case) -> Reply:
     if case.reward is not None:
-        return no_harm(case.reward)
-    scan, n = case.scan, len(case.loss)
+        return no_harm(case)
+    scan = case.scan
     worst = case.focus or next(iter(case.spikes), None)
     if worst in scan.abrupt:
         return _abrupt(case, worst)
     if not scan.tested:
-        return unknown(
-            f"{plural(n, 'finite loss', 'finite losses')}; a baseline, and what is held against "
-            f"it, take {case.fewest_for_spikes}",
-            measured={"logged": n},
-        )
+        return _untested(case)
     counted, measured = _exceedances(case)
-    if not case.literal and scan.limit >= _LEAST_NOISE:
+    if scan.limit >= _LEAST_NOISE:
         measured |= {"family_size": scan.tested, "family_limit": scan.limit}
     measured["window_points"] = case.spike_window
     wide = _width(case)
@@ -59,48 +90,78 @@ def _is_there_a_spike(case: Case) -> Reply:
             case.at(scan.largest_at),
             measured={"largest_score": scan.largest, **measured},
         )
-    # Of the first window the letter tests nothing: a spike there is none of these.
-    rose = f"{counted}; " if measured["exceedances"] else ""
-    rose += _rose(case, worst)
-    if case.literal or scan.limit < min(worst.score, _LEAST_NOISE):
+    if scan.limit < min(worst.score, _LEAST_NOISE):
         why = ""
     elif worst.score > scan.limit:
-        why = f", and this run's own noise reaches {sigmas(scan.limit)}"
+        why = f"; normal variation reaches {sigmas(scan.limit)}"
     else:
-        noise = f"single steps of this run's noise reach {sigmas(scan.limit)}"
+        noise = f"single steps vary by up to {sigmas(scan.limit)}"
         if _is_drawn_out(case):
-            noise = f"this run's noise {_HEAVY}"
+            noise = _HEAVY
         why = f"; {noise}, but here several are high together or a cause was logged just before"
+    return _risen(case, worst, counted, measured, f"{why}{wide}")
+
+
+def _is_there_an_outlier(case: Case) -> Reply:
+    """Answer Q2.1 by the original rule: every outlier is a spike."""
+    scan = case.scan
+    worst = case.focus or next(iter(case.spikes), None)
+    if not scan.tested:
+        return _untested(case)
+    counted, measured = _exceedances(case)
+    measured["window_points"] = case.spike_window
+    if worst is not None:
+        return _risen(case, worst, counted, measured, _width(case))
+    return no(
+        f"{counted}; {_highest(case)}{_width(case)}",
+        case.at(scan.largest_at),
+        measured={"largest_score": scan.largest, **measured},
+    )
+
+
+def _untested(case: Case) -> Reply:
+    return unknown(
+        f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes takes "
+        f"{case.fewest_for_spikes}",
+        measured={"logged": len(case.loss)},
+    )
+
+
+def _risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], why: str) -> Reply:
+    # Of the first window the original rule tests nothing: a spike there is none of these.
+    before = f"{counted}; " if measured["exceedances"] else ""
     return yes(
-        f"{rose}{why}{wide}",
+        f"{before}{_rose(case, worst)}{why}",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={"spikes": len(case.spikes), "spike_score": worst.score, **measured},
     )
 
 
 def _exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
-    """Return what the tree's rule counts to the letter, and what it would count of mere noise."""
+    """Return what the tree's original rule counts, and what it would count of noise alone."""
     sigma = case.limits.spike.sigma
     count = int(case.baseline.above.sum())
     tested = int((~np.isnan(case.baseline.mean)).sum())
     expected = tested * (1 - NormalDist().cdf(sigma))
-    told = (
-        f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
-        f"({expected:.2g} expected by chance)"
-    )
+    told = f"no outliers (0 of {tested} above {num(sigma)}σ)"
+    if count:
+        told = (
+            f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
+            f"({expected:.2g} expected by chance)"
+        )
     return told, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
 
 
 def _abrupt(case: Case, spike: Spike) -> Reply:
     """Return that the loss rises as it does nowhere else, which the losses just before tell."""
     return yes(
-        f"{_rose(case, spike)} above the {BEFORE} losses before, and no other rise in the log "
+        f"{_rose(case, spike)} above the {BESIDE} losses before, and no other rise in the log "
         "comes near",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={
             "spikes": len(case.spikes),
             "spike_score": spike.score,
-            "window_points": BEFORE,
+            "window_points": BESIDE,
         },
     )
 
@@ -121,35 +182,36 @@ def _width(case: Case) -> str:
     return ""
 
 
-def _why_none(case: Case) -> str:
-    """Return why the largest score is no spike: noise, a habit, or a part of something slower."""
+def _highest(case: Case) -> str:
     scan = case.scan
     if scan.largest <= 0:
         return "none lies above the steps just before it"
-    highest = (
+    return (
         f"the highest, at step {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above the "
         "steps just before it"
     )
-    if case.literal:
+
+
+def _why_none(case: Case) -> str:
+    """Return why the largest score is no spike: noise, recurring, or a part of something slower."""
+    scan, highest = case.scan, _highest(case)
+    if scan.largest <= 0:
         return highest
     if scan.largest <= scan.limit:
-        reach = _HEAVY if _is_drawn_out(case) else f"reaches {sigmas(scan.limit)}"
-        return f"{highest}; this run's own noise {reach}"
+        reach = f"normal variation reaches {sigmas(scan.limit)}"
+        return f"{highest}; {_HEAVY if _is_drawn_out(case) else reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
         return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
-    if any(jumps_by_weight(case, spike) for spike in scan.spikes):
-        column = case.history.series["loss_weight"].column
-        return f"{highest}: there {column!r} grew, by which a part of the loss is weighed"
-    if any(is_on_ramp(case, spike) for spike in scan.spikes):
+    if case.ramp is not None and any(map(case.ramp.holds, scan.spikes)):
         return f"{highest}: it belongs to a rise that goes with what the loss is measured on"
     if case.shifts:
         return (
-            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is "
-            "measured on something else since, and not comparable"
+            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is not "
+            "comparable since"
         )
     if scan.spikes:
-        return f"{highest}: it belongs to a climb, which section 4 is asked about"
-    return f"{highest}, but does not stand apart from what else this run does"
+        return f"{highest}: it belongs to a climb (see section 4)"
+    return f"{highest}, but peaks like it recur in this run"
 
 
 def _is_drawn_out(case: Case) -> bool:
@@ -221,36 +283,12 @@ def _which_checkpoint(case: Case) -> Reply:
     )
 
 
-QUESTIONS: tuple[Question, ...] = (
-    Question(
-        id="Q2.1",
-        asks="Is there a step with the loss above μ+{spike.sigma}σ of the steps before?",
-        answer=_is_there_a_spike,
-        needs=("loss",),
-        limits=(
-            "spike.sigma",
-            "spike.window",
-            "spike.min_points",
-            "spike.false_alarm",
-            "spike.min_rise",
-        ),
-    ),
-    Question(
-        id="Q2.2",
-        asks="Did the loss recover within {spike.recovery_steps} steps?",
-        answer=_did_it_recover,
-        needs=("loss",),
-        limits=("spike.recovery_sigma", "spike.recovery_steps"),
-    ),
-    Question(
-        id="Q2.3",
-        asks="What caused the spike?",
-        answer=_what_caused_it,
-        limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
-    ),
-    Question(
-        id="Q2.4",
-        asks="Which checkpoint precedes the elevation?",
-        answer=_which_checkpoint,
-    ),
-)
+ANSWERS: Final = {
+    "Q2.1": _is_there_a_spike,
+    "Q2.2": _did_it_recover,
+    "Q2.3": _what_caused_it,
+    "Q2.4": _which_checkpoint,
+}
+
+LITERALLY: Final = {"Q2.1": _is_there_an_outlier}
+"""The answers by the tree's original fixed rules, where these differ."""

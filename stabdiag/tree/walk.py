@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import RATE, Action, ActionKind, Answer, AskedOf, Finding, Severity
-from stabdiag.tree import QUESTIONS
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, Question, taken
+from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
+from stabdiag.model.leaves import BY_SLUG
+from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
-from stabdiag.tree.advice.kept import with_lost
-from stabdiag.tree.case import Case
-from stabdiag.tree.edges import END, SECTIONS, follow
+from stabdiag.tree.advice.nan import after_earlier
+from stabdiag.tree.advice.shared import with_deleted
 from stabdiag.tree.nothing_found import nothing_found
-from stabdiag.tree.origin import found_bad
-from stabdiag.tree.outcomes import BY_SLUG
 from stabdiag.tree.panels import panels
-from stabdiag.tree.question import Question, Reply, unknown
+from stabdiag.tree.question import Reply, unknown
 
 if TYPE_CHECKING:
     from stabdiag.stats.shape import Spike
+    from stabdiag.tree.case import Case
 
+_ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
+_LITERALLY = {**_ANSWERS, **spike.LITERALLY, **divergence.LITERALLY}
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
@@ -40,19 +42,26 @@ def walk(case: Case) -> Walk:
     """
     trail, findings = _section(case, "§1")
     if findings:
-        before = case.history.before(found_bad(case).step)
-        if "loss" in before.series:
-            lead_up = _sections(replace(case, history=before, before_nan=True))
-            errors = _damage(lead_up.findings)
-            if errors:
-                trail, findings = _section(_damaged(case, errors), "§1")
-                findings = [_with_hint(case, findings[0], errors[0][1])]
-            trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
-            findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-        return Walk(answers=tuple(trail), findings=with_lost(case, _beside_errors(findings)))
+        return _of_nan(case, trail, findings)
     rest = _sections(case)
     found = rest.findings or (nothing_found(case, rest.answers),)
-    return Walk(answers=(*trail, *rest.answers), findings=with_lost(case, found))
+    return Walk(answers=(*trail, *rest.answers), findings=with_deleted(case, found))
+
+
+def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
+    """Return the walk of a run that went NaN, with what led up to that."""
+    before = case.history.before(nan.found_bad(case).step)
+    if "loss" in before.series:
+        lead_up = _sections(replace(case, history=before, before_nan=True))
+        errors = _damage(lead_up.findings)
+        if errors:
+            trail, findings = _section(_damaged(case, errors), "§1")
+            earlier = errors[0][1]
+            by_schedule = _is_schedule(case, earlier)
+            findings = [after_earlier(findings[0], earlier, by_schedule=by_schedule)]
+        trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
+        findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
+    return Walk(answers=tuple(trail), findings=with_deleted(case, _beside_errors(findings)))
 
 
 def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
@@ -69,33 +78,6 @@ def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
     """Return the case with what is known of the errors before its NaN."""
     sound = (step if one.began is None else one.began for step, one in errors)
     return replace(case, damaged=tuple(step for step, _ in errors), unsound_from=min(sound))
-
-
-def _with_hint(case: Case, finding: Finding, earlier: Finding) -> Finding:
-    if earlier.slug == "spike-unresolved":  # the way into the NaN itself
-        return finding
-    if finding.actions[0].kind is ActionKind.INSPECT_LAYERS or _is_schedule(case, earlier):
-        # Trouble that was seen comes before operations that nothing accuses, and a schedule that
-        # raised the rate until the loss climbed before whatever that led to: half of a rate of
-        # thousands, or another dtype, mends nothing. Its remedies are told with its own finding.
-        again = finding.actions[0].by_itself().after("If the loss goes NaN again,")
-        return replace(
-            finding,
-            actions=(
-                *earlier.actions[:1],
-                *(() if RATE.intersection(finding.actions[0].kinds) else (again,)),
-                *finding.actions[1:],
-            ),
-            reload=earlier.reload,
-            began=earlier.began,
-        )
-    hint = Action(
-        ActionKind.SEE_FINDING,
-        f"Fix what went wrong before the NaN, from step {earlier.step} on: see {earlier.slug} "
-        "below.",
-        step=earlier.step,
-    )
-    return replace(finding, actions=(*finding.actions[:1], hint, *finding.actions[1:]))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
@@ -124,12 +106,12 @@ def _sections(case: Case) -> Walk:
 
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return the findings, none of which tells to keep a run going that another one sets back."""
+    """Return the findings, no warning of which tells to keep a run going that is to be set back."""
     if not any(_sets_back(finding) for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(one, actions=(one.actions[0].by_itself(), *one.actions[1:]))
-        if one.actions and one.actions[0].kind is ActionKind.KEEP_GOING
+        replace(one, actions=one.actions[1:])
+        if one.severity is Severity.WARNING and one.actions[0].kind is ActionKind.KEEP_GOING
         else one
         for one in findings
     )
@@ -137,8 +119,8 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _sets_back(finding: Finding) -> bool:
     """Tell whether a finding is an error from which a run does not simply go on."""
-    goes_on = finding.actions[0].kind is ActionKind.KEEP_GOING and not finding.actions[0].checkpoint
-    return finding.severity is Severity.ERROR and not goes_on
+    recovered = finding.back is not None and finding.actions[0].kind is ActionKind.KEEP_GOING
+    return finding.severity is Severity.ERROR and not recovered
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
@@ -152,9 +134,9 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
     order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))
     told: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
-    for leaf, spike in zip(leaves, case.spikes, strict=True):
-        told.setdefault(leaf, spike)
-    walks = [_from(case.about(spike), first) for spike in told.values()]
+    for leaf, one in zip(leaves, case.spikes, strict=True):
+        told.setdefault(leaf, one)
+    walks = [_from(case.about(one), first) for one in told.values()]
     return walks[0][0], [finding for _, found in walks for finding in found]
 
 
@@ -185,11 +167,17 @@ def _from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
     return trail, [_finding(case, place, answers)]
 
 
+def follow(question: str, reply: Reply) -> str:
+    """Return where a reply leads."""
+    return EDGES[question][taken(question, reply.verdict, reply.branch)]
+
+
 def _ask(case: Case, question: Question) -> Reply:
-    missing = [role for role in question.needs if role not in case.history.series]
+    missing = [role for role in question.needs if not case.history.group(role)]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    return question.answer(case)
+    answers = _LITERALLY if case.literal else _ANSWERS
+    return answers[question.id](case)
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:

@@ -26,7 +26,7 @@ import numpy as np
 
 from stabdiag.api import report_on
 from stabdiag.model.history import EventKind
-from stabdiag.model.manifest.other import other_number
+from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles import hardens
 from stabdiag.stats.quantiles import usual_gap
 

@@ -25,11 +25,8 @@ def epochs(*, stays_up: bool = False) -> dict[str, Any]:
 def test_a_warm_up_in_steps_is_not_held_against_epochs() -> None:
     report = stabdiag.diagnose(epochs(), manifest={"dtype": "fp32", **COUNTS})
     assert [one.slug for one in report.findings] == ["healthy"]
-    told = [one.message for one in report.history.events if "counts epochs" in one.message]
-    assert told == [
-        "the log counts epochs and the manifest steps: what it says of warmup_steps, total_steps, "
-        "checkpoint_every is left out (--set gives it in epochs)"
-    ]
+    (told,) = (one.message for one in report.history.events if "counts epochs" in one.message)
+    assert all(name in told for name in COUNTS)
 
 
 def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written() -> None:
@@ -57,7 +54,7 @@ def test_a_cadence_given_by_hand_is_in_epochs() -> None:
     )
     assert report.diagnosis.first_action.startswith("Reload the checkpoint of epoch 30,")
     text = postmortem(report)
-    assert "one is written every 10 epochs" in text
+    assert "every 10 epochs" in text
     assert "| Epoch | Event |" in text
     assert "no time stamps" in text
 

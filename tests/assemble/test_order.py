@@ -72,7 +72,6 @@ def test_an_earlier_record_told_again_at_the_end_is_no_resume(build: Build) -> N
     history = build([*log, log[54]])
     assert history.series["loss"].steps.tolist() == list(range(1, 61))
     assert history.resumes == []
-    assert "the last record is that of step 55 again" in messages(history, EventKind.STEPS)
     assert build([*log, *falling([55], mark=1)]).resumes == [55]
     assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
 
@@ -89,26 +88,6 @@ def test_it_is_told_how_many_losses_were_superseded(build: Build) -> None:
     ]
     assert told(falling([n // 2 for n in range(40)])) == ["20 losses are superseded by later ones"]
     assert told([*falling(range(20)), {"step": 19, "eval_loss": 2.0}]) == []
-
-
-def test_another_stride_and_the_loss_back_at_its_start_are_another_run(build: Build) -> None:
-    history = build([*falling(range(1, 40)), *falling(range(5, 100, 5), mark=1)])
-    assert history.source.attempts == 2
-    assert history.series["loss"].steps.tolist() == list(range(5, 100, 5))
-
-
-@pytest.mark.parametrize(("stride", "clock", "runs"), [(10, 0, 2), (10, 9, 1), (40, 0, 1)])
-def test_another_stride_and_the_clock_back_at_its_start_are_another_run(
-    build: Build, stride: int, clock: int, runs: int
-) -> None:
-    losses = [record["loss"] for record in falling(range(0, 290, 10))]
-    steps = [*range(40, 400, 40), *range(stride, 21 * stride, stride)]
-    times = [*range(9), *range(clock, clock + 20)]
-    log = [
-        {"step": step, "loss": loss, "elapsed": time}
-        for step, loss, time in zip(steps, losses, times, strict=True)
-    ]
-    assert build(log).source.attempts == runs
 
 
 def test_several_rewinds_that_overlap(build: Build) -> None:

@@ -24,7 +24,6 @@ def test_a_generator_that_went_nan_is_found() -> None:
     report = stabdiag.diagnose(log)
     assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 85)
     assert report.history.series["loss"].column == "loss_G"
-    assert any("it is not finite any more, 'loss_D' is" in e.message for e in report.history.events)
 
 
 def test_what_the_user_named_is_taken() -> None:
@@ -48,7 +47,6 @@ def test_a_loss_without_a_value_gives_way_to_one_that_has_some() -> None:
     ]
     history = stabdiag.read(records)
     assert history.series["loss"].column == "lm_loss_x"
-    assert any("'loss' has no value" in event.message for event in history.events)
 
 
 def test_the_loss_of_another_run_in_the_table_is_none_of_this_one() -> None:
@@ -69,7 +67,6 @@ def test_a_loss_of_zeros_tells_less_than_another() -> None:
     log = {"vicreg_loss": [0.0] * 40, "loss_tgt_mean": np.linspace(2.0, 1.0, 40)}
     history = stabdiag.read(log)
     assert history.series["loss"].column == "loss_tgt_mean"
-    assert any("'vicreg_loss' is 0 in every record" in e.message for e in history.events)
 
 
 def test_a_loss_of_zeros_stays_beside_one_that_is_logged_once() -> None:

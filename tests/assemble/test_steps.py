@@ -126,19 +126,6 @@ def test_what_starts_again_too_often_counts_within_something_else(
     assert told in notes(build(epochs(*runs)))[0]
 
 
-@pytest.mark.parametrize("again", [3, 8])
-def test_the_epochs_of_a_round_do_not_serve(build: Build, again: int) -> None:
-    log = [
-        {"round": i // again, "epoch": i % again, "loss": 3.0 - i / 100} for i in range(6 * again)
-    ]
-    assert build(log).series["loss"].steps.tolist() == list(range(6 * again))
-    assert notes(build(log)) == ["no step was logged: the record's number serves as the step"]
-    if again == 3:
-        for record in log:
-            del record["round"]
-        assert build(log).series["loss"].steps.tolist() == list(range(6 * again))
-
-
 def test_epochs_in_another_language(build: Build) -> None:
     assert notes(build(log([1, 2, 3, 4], "época"))) == [
         "no step was logged: 'época' (the epoch) serves as the step"
@@ -147,35 +134,3 @@ def test_epochs_in_another_language(build: Build) -> None:
 
 def test_rounds_serve_where_there_is_one_record_each(build: Build) -> None:
     assert build(log([5, 10, 15, 20], "round")).series["loss"].steps.tolist() == [5, 10, 15, 20]
-
-
-def evaluated(steps: list[int], end: int = 400) -> list[dict[str, Any]]:
-    """Return a log of the loss of every second step, with evaluations at some others."""
-    return [
-        *({"step": n, "loss": 3.0 - n / 1000} for n in range(0, end + 1, 2)),
-        *({"step": n, "val_loss": 4.0 - i / 10} for i, n in enumerate(steps)),
-    ]
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_evaluations_that_count_epochs_are_placed_at_their_ends(build: Build, first: int) -> None:
-    """As Ignite's loggers write them, and loops that give the epoch to ``add_scalar``."""
-    history = build(evaluated(list(range(first, first + 8))))
-    assert history.series["eval_loss"].steps.tolist() == list(range(50, 401, 50))
-    assert history.series["eval_loss"].values[-1] == pytest.approx(3.3)
-    (told,) = (note for note in notes(history) if "taken for epochs" in note)
-    assert told.startswith(f"'val_loss' has the steps {first} to {first + 7} where the loss goes")
-
-
-@pytest.mark.parametrize(
-    ("steps", "end"),
-    [
-        pytest.param([1, 2], 400, id="few"),
-        pytest.param([2, 3, 4, 5], 400, id="begins later"),
-        pytest.param([1, 2, 3, 5], 400, id="gap"),
-        pytest.param([50, 100, 150, 200], 400, id="steps"),
-        pytest.param(list(range(1, 51)), 400, id="much of the run"),
-    ],
-)
-def test_other_evaluations_keep_their_steps(build: Build, steps: list[int], end: int) -> None:
-    assert build(evaluated(steps, end)).series["eval_loss"].steps.tolist() == steps

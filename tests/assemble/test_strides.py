@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stabdiag.assemble.strides import Median
+from stabdiag.assemble.order import Median
 
 
 @given(st.lists(st.lists(st.integers(-50, 50))))

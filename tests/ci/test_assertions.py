@@ -117,9 +117,7 @@ def test_healthy_runs_pass_in_silence(hook: Callable[..., tuple[int, str, str]])
     assert hook("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd") == (0, "", "")
 
 
-def test_a_warning_fails_the_check_where_it_is_asked_to(
-    hook: Callable[..., tuple[int, str, str]],
-):
+def test_a_warning_fails_the_check_where_it_is_asked_to(hook: Callable[..., tuple[int, str, str]]):
     log = "fixtures/runs/spike-lr-jump"
     assert hook(log)[0] == 0
     assert hook(log, "--fail-on", "warning")[0] == 1

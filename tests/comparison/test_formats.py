@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import chdir
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,8 +18,7 @@ from rich.console import Console
 
 import stabdiag
 from stabdiag.errors import StabdiagError
-from stabdiag.formats import names
-from stabdiag.formats.compared import FORMATS, render
+from stabdiag.formats.compared import render
 from stabdiag.formats.compared.structured import schema
 from stabdiag.formats.compared.view import overlay
 
@@ -28,80 +29,57 @@ if TYPE_CHECKING:
 
     Compared = Callable[[str], Comparison]
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "fixtures" / "pairs"
 PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
+GOLDEN = Path(__file__).parent / "golden" / "config-differs-lr.txt"
+
+
+def test_the_whole_page() -> None:
+    with chdir(ROOT):  # the page names the logs as they were asked for
+        logs = [f"fixtures/pairs/config-differs-lr/{name}.jsonl" for name in ("base", "low")]
+        text = render(stabdiag.compare(logs), "terminal")
+    if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("width", [80, 40])
-def test_no_line_is_wider_than_the_terminal(compared: Compared, pair: str, width: int) -> None:
-    lines = render(compared(pair), "terminal", width=width).splitlines()
-    assert max(map(cell_len, lines)) <= width
-    assert all(line == line.rstrip() for line in lines)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_ascii_is_ascii_and_color_changes_no_word(compared: Compared, pair: str) -> None:
-    assert render(compared(pair), "terminal", encoding="ascii").isascii()
-    plain = render(compared(pair), "terminal")
-    assert "\x1b" not in plain
-    assert "\x1b[" in render(compared(pair), "terminal", color=True)
-
-
-def test_the_terminal_leads_with_finding_and_first_action(compared: Compared) -> None:
-    lines = render(compared("rank-died"), "terminal").splitlines()
-    assert lines[0] == "ERROR  A rank died, step 136  [rank-died]"
-    assert any("FIRST ACTION" in line for line in lines[:10])
-    assert lines[-1] == "more: --verbose; stabdiag explain rank-died"
-
-
-def test_the_picture_shows_where_one_run_leaves_the_other(compared: Compared) -> None:
-    text = render(compared("config-differs-lr"), "terminal")
-    assert "A is the line, B the Bs (where they leave it)" in text
-    assert "BBB" in text
-    assert "▲ 0" in text
-    assert "apart by" in text
+def test_every_page_fits_and_leads_with_the_finding(compared: Compared, pair: str) -> None:
+    found = compared(pair)
+    for width in (80, 40):
+        lines = render(found, "terminal", width=width).splitlines()
+        assert max(map(cell_len, lines)) <= width
+        assert all(line == line.rstrip() for line in lines)
+        assert f"[{found.diagnosis.slug}]" in " ".join(lines[:3])
+    assert render(found, "terminal", encoding="ascii").isascii()
+    assert "\x1b" not in render(found, "terminal")
+    assert "\x1b[" in render(found, "terminal", color=True)
+    assert (overlay(found) is None) or not pair.startswith("agree")
+    text = render(found, "markdown", command="stabdiag compare a b")
+    assert text.startswith("<!-- stabdiag compare -->\n\n### ")
+    assert "| run | log | steps | losses | seed |" in text
+    assert "```sh\nstabdiag compare a b\nstabdiag explain " in text
 
 
 def test_where_the_runs_are_the_same_the_line_hides_the_other(compared: Compared) -> None:
-    drawn = overlay(compared("nondeterminism-stays"))
-    assert drawn is not None
     text = render(compared("nondeterminism-stays"), "terminal")
     picture = [line for line in text.splitlines() if "│" in line or "┤" in line]
     assert picture
     assert not any("B" in line for line in picture)
 
 
-@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.startswith("agree")])
-def test_nothing_is_drawn_where_nothing_parts(compared: Compared, pair: str) -> None:
-    assert overlay(compared(pair)) is None
-    assert "is the line" not in render(compared(pair), "terminal")
+def test_settings_that_explain_nothing_are_shown_on_request(compared: Compared) -> None:
+    found = compared("config-differs-lr")
+    assert "run_name: base (A); low (B)" not in render(found, "terminal")
+    assert "run_name: base (A); low (B)" in render(found, "terminal", verbose=True)
 
 
-def test_settings_that_explain_nothing_stand_apart(compared: Compared) -> None:
-    text = render(compared("config-differs-lr"), "terminal")
-    assert "  explains        peak_lr: 0.003 (A); 0.001 (B)" in text
-    assert "no explanation in: run_name" in text
-    assert "run_name: base (A); low (B)" not in text
-    assert "run_name: base (A); low (B)" in render(
-        compared("config-differs-lr"), "terminal", verbose=True
-    )
-    assert "as expected: seed" in render(compared("seed-variance"), "terminal")
-
-
-def test_changed_limits_are_told() -> None:
+def test_changed_limits_are_shown() -> None:
     files = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
     found = stabdiag.compare(files, limits={"compare.min_points": 50})
     assert "compare.min_points = 50" in render(found, "terminal")
     assert json.loads(found.to_json())["limits"]["compare.min_points"] == 50
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_markdown_has_the_tables(compared: Compared, pair: str) -> None:
-    text = render(compared(pair), "markdown", command="stabdiag compare a b")
-    assert text.startswith("<!-- stabdiag compare -->\n\n### ")
-    assert "| run | log | steps | losses | seed |" in text
-    assert "```sh\nstabdiag compare a b\nstabdiag explain " in text
 
 
 def test_json_that_is_not_finite_is_a_string() -> None:
@@ -116,8 +94,7 @@ def test_json_that_is_not_finite_is_a_string() -> None:
     assert found["diagnosis"]["evidence"]["first_difference"] == "NaN"
 
 
-def test_every_format_there_is(compared: Compared) -> None:
-    assert names(FORMATS) == ("terminal", "json", "markdown")
+def test_an_unknown_format_is_refused(compared: Compared) -> None:
     with pytest.raises(StabdiagError, match=r"unknown format 'jason'; did you mean json\?"):
         render(compared("agree-twice"), "jason")
 
@@ -129,21 +106,21 @@ def test_rich_shows_it(compared: Compared) -> None:
     assert "[rank-died]" in shown.get()
 
 
-def test_many_runs_are_cut(compared: Compared) -> None:
+def test_many_runs_are_cut_and_one_loss_is_singular(compared: Compared) -> None:
     found = compared("seed-variance")
-    many = replace(found, runs=found.runs * 8)
-    assert "and 24 more" in render(many, "terminal")
+    assert "and 24 more" in render(replace(found, runs=found.runs * 8), "terminal")
+    for name in ("terminal", "markdown"):
+        text = render(replace(found, common=1), name)
+        assert "1 common loss" in text
+        assert "1 common losses" not in text
 
 
 @pytest.mark.parametrize("short", [25, 27, 40, 150])
 def test_a_short_run_beside_a_long_one_is_drawn(short: int) -> None:
     at = np.arange(4000)
     loss = 2 + 2 * np.exp(-at / 300) + 0.05 * np.random.default_rng(0).standard_normal(4000)
-    runs = [
-        {"step": at, "loss": loss},
-        {"step": at[:short], "loss": 1.1 * loss[:short]},
-    ]
+    runs = [{"step": at, "loss": loss}, {"step": at[:short], "loss": 1.1 * loss[:short]}]
     found = stabdiag.compare(runs, kind="reruns", manifests=[{"peak_lr": 1e-3}, {"peak_lr": 1e-2}])
     assert "config-differs" in [one.slug for one in found.findings]
-    for name in names(FORMATS):
+    for name in ("terminal", "json", "markdown"):
         assert render(found, name)

@@ -13,14 +13,14 @@ from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
 from stabdiag.explain.__main__ import main
 from stabdiag.explain.pages import PAGES, page
-from stabdiag.formats.terminal.markdown import markdown_page
+from stabdiag.formats.terminal.prose import markdown_page
+from stabdiag.model.edges import QUESTIONS
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
+from stabdiag.model.texts import text
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-from stabdiag.texts import text
-from stabdiag.tree import QUESTIONS
-from stabdiag.tree.outcomes import BY_SLUG
 
-OUTCOME_HEADINGS = ("What it means", "How it is told", "What to do", "References")
+OUTCOME_HEADINGS = ("What it means", "How it is detected", "What to do", "References")
 SYMPTOM_HEADINGS = (
     "What it means",
     "How it is told",

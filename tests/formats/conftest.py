@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.api import Report
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.report import NotLogged, Report, Tree
-from stabdiag.tree.outcomes import BY_SLUG
+from stabdiag.model.report import NotLogged, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,23 +144,6 @@ def leaf(request: pytest.FixtureRequest) -> Report:
 @pytest.fixture
 def persistent() -> Report:
     """A spike that did not recover, in a run of 6,200 steps."""
-    return make_persistent()
-
-
-@pytest.fixture
-def healthy() -> Report:
-    """A healthy run that logged its loss and gradient norm, and no more."""
-    return make_healthy()
-
-
-@pytest.fixture
-def nan() -> Report:
-    """A loss that went NaN at step 812, after a surge of the gradient norm."""
-    return make_nan()
-
-
-def make_persistent() -> Report:
-    """Build the report of a persistent spike."""
     rng = np.random.default_rng(1)
     steps, loss = falling(6200, noise=0.08)
     after = steps >= 4913
@@ -169,43 +153,22 @@ def make_persistent() -> Report:
     diagnosis = finding(
         "spike-persistent",
         "Q2.4",
-        "At step 4913 the loss jumped from 2.03 to 7.51, 68 σ above the 100 steps before it, and "
-        "50 steps later it was still at 3.75.",
+        "At step 4913 the loss jumped from 2.03 to 7.51 (68 σ). It was 3.75 after 50 steps.",
         Action(
             ActionKind.CLIP_GRADIENTS,
-            "Reload the checkpoint of step 4800, the last before the spike at 4913, and restart "
-            "with the clip threshold at 0.5 (now 1.0).",
+            "Reload the checkpoint of step 4800 and restart with clip 0.5 (now 1.0).",
             setting="grad_clip",
             from_=1.0,
             to=0.5,
             checkpoint=4800,
         ),
-        Action(
-            ActionKind.SKIP_BATCHES,
-            "Skip the batches of steps 4905 to 4915 on the restart; if the spike comes back "
-            "without them, it is not the data.",
-            step=4905,
-        ),
-        Action(
-            ActionKind.LOWER_LR,
-            "Lower the peak learning rate (3e-4) by a factor of 2.",
-            setting="peak_lr",
-            from_=3e-4,
-        ),
-        Action(
-            ActionKind.RERUN,
-            "If no checkpoint is left, train again from the start: the optimizer's moments are "
-            "corrupted, and the loss will not come back by itself.",
-        ),
+        Action(ActionKind.SKIP_BATCHES, "Skip the batches of steps 4905 to 4915 first.", step=4905),
         step=4913,
         evidence={
             "loss": 7.51,
             "mean_before": 2.03,
-            "sigma_before": 0.0806,
             "sigmas": 68.0,
-            "smoothed_loss_after": 3.75,
             "exceedances": 11,
-            "expected_by_chance": 7.4,
             "checkpoint": 4800,
         },
     )
@@ -220,43 +183,32 @@ def make_persistent() -> Report:
         ),
         step=212,
     )
-    spiked = answer(
-        "Q2.1",
-        Verdict.YES,
-        "The loss of 7.51 at step 4913 is 68 σ above the 100 steps before it; noise like this "
-        "run's own would go above 5.9 σ in 1 log of 100.",
-        limits=("spike.sigma", "spike.window", "spike.false_alarm"),
-        steps=(4913,),
-        sigmas=68.0,
-        limit_sigmas=5.9,
-        exceedances=11,
-        expected_by_chance=7.4,
-    )
     trail = (
         answer("Q1.1", Verdict.NO, "All 6200 logged losses are finite.", points=6200),
-        spiked,
+        answer(
+            "Q2.1",
+            Verdict.YES,
+            "The loss of 7.51 at step 4913 is 68 σ above the 100 steps before it; the noise of "
+            "this run reaches 5.9 σ.",
+            limits=("spike.sigma", "spike.window", "spike.false_alarm"),
+            steps=(4913,),
+            sigmas=68.0,
+            exceedances=11,
+        ),
         answer(
             "Q2.2",
             Verdict.NO,
-            "50 steps after the spike the smoothed loss is 3.75; to have recovered it would have "
-            "to be below 2.07.",
+            "The smoothed loss is 3.75 after 50 steps; recovered would be below 2.07.",
             limits=("spike.recovery_sigma", "spike.recovery_steps"),
             steps=(4913, 4963),
             smoothed_loss=3.75,
-            recovered_below=2.07,
         ),
-        answer(
-            "Q2.4",
-            Verdict.YES,
-            "Checkpoints are taken every 200 steps; the last before the spike is that of "
-            "step 4800.",
-            checkpoint=4800,
-        ),
+        answer("Q2.4", Verdict.YES, "The last checkpoint is that of step 4800.", checkpoint=4800),
         answer("Q3.1", Verdict.UNKNOWN, "The manifest does not tell the dtype."),
         answer(
             "Q4.1",
             Verdict.NO,
-            "Over the last 200 steps the loss shows no trend (p = 0.61).",
+            "No trend over the last 200 steps (p = 0.61).",
             limits=("divergence.window", "divergence.significance"),
             p_value=0.61,
         ),
@@ -274,8 +226,7 @@ def make_persistent() -> Report:
             events=(
                 Event(
                     kind=EventKind.REWIND,
-                    message="Step 3000 follows step 3140: resumed from a checkpoint; the later "
-                    "attempt is used.",
+                    message="Step 3000 follows step 3140: the later attempt is used.",
                     step=3000,
                 ),
                 Event(kind=EventKind.UNREADABLE, message="Line 6201 breaks off and was left out."),
@@ -293,8 +244,9 @@ def make_persistent() -> Report:
     )
 
 
-def make_healthy() -> Report:
-    """Build the report of a healthy run."""
+@pytest.fixture
+def healthy() -> Report:
+    """A healthy run that logged its loss and gradient norm, and no more."""
     steps, loss = falling(1200)
     norm = 0.8 + np.random.default_rng(3).gamma(4.0, 0.05, steps.size)
     diagnosis = finding(
@@ -311,8 +263,7 @@ def make_healthy() -> Report:
                 answer(
                     "Q2.1",
                     Verdict.NO,
-                    "The largest of 3 exceedances is 3.4 σ; noise like this run's own reaches 4.9 "
-                    "σ in 1 log of 100.",
+                    "The largest of 3 exceedances is 3.4 σ; the noise of this run reaches 4.9 σ.",
                     limits=("spike.sigma", "spike.false_alarm"),
                     sigmas=3.4,
                 ),
@@ -329,8 +280,9 @@ def make_healthy() -> Report:
     )
 
 
-def make_nan() -> Report:
-    """Build the report of a loss that went NaN in fp16."""
+@pytest.fixture
+def nan() -> Report:
+    """A loss that went NaN at step 812, after a surge of the gradient norm."""
     rng = np.random.default_rng(2)
     steps, loss = falling(900, noise=0.05)
     loss[790:812] += np.linspace(0.0, 3.0, 22) ** 2
@@ -343,12 +295,10 @@ def make_nan() -> Report:
     diagnosis = finding(
         "nan-fp16-overflow",
         "Q3.3",
-        "The loss is NaN from step 812 on, 88 losses in all; the gradient norm rose 900-fold over "
-        "the 16 steps before.",
+        "The loss is NaN from step 812 on. The gradient norm rose 900-fold in the 16 steps before.",
         Action(
             ActionKind.DYNAMIC_LOSS_SCALE,
-            "Reload the checkpoint of step 800 and run one forward batch with the loss scale "
-            "capped at 1024.",
+            "Reload the checkpoint of step 800 with the loss scale capped at 1024.",
             checkpoint=800,
         ),
         Action(
@@ -410,10 +360,13 @@ def make_nan() -> Report:
 
 @pytest.fixture
 def renamed() -> Callable[[Report, str], Report]:
-    """Return a function that puts a hostile name wherever log text can go."""
+    """Return a function that puts a name wherever text of a log or a manifest can go."""
 
     def rename(report: Report, name: str) -> Report:
-        hostile = Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}.")
+        events = (
+            Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
+            Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),
+        )
         logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
         logged[f"weight_norm/{name}"] = replace(
             logged["loss"], role=f"weight_norm/{name}", column=name
@@ -438,8 +391,17 @@ def renamed() -> Callable[[Report, str], Report]:
             findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
             tree=Tree(outcome=first, answers=answers),
             not_logged=(NotLogged(role=name, cost=name),),
-            history=replace(report.history, series=logged, source=source, events=(hostile,)),
-            manifest=replace(report.manifest, path=name, inferred={name: name}, unknown={name: 1}),
+            history=replace(report.history, series=logged, source=source, events=events),
+            manifest=replace(
+                report.manifest,
+                path=name,
+                optimizer=name,
+                schedule=name,
+                inferred={name: name},
+                overridden=("optimizer",),
+                logged=("schedule",),
+                unknown={name: 1},
+            ),
         )
 
     return rename

@@ -16,8 +16,8 @@ import pytest
 import xmlschema
 
 from stabdiag.formats import render
+from stabdiag.formats.issues import GITLAB, fingerprints, line_of, log_path
 from stabdiag.formats.json import schema
-from stabdiag.formats.place import fingerprints, line_of, log_path
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.history import Event, EventKind, Part
 from stabdiag.model.report import NotChecked
@@ -57,6 +57,8 @@ def sarif(report: Report) -> dict[str, Any]:
 
 def gitlab(report: Report) -> list[dict[str, Any]]:
     issues = json.loads(render(report, "gitlab"))
+    levels = [GITLAB[one.severity] for one in report.findings if one.severity in GITLAB]
+    assert [issue["severity"] for issue in issues] == levels
     gitlab_schema().validate(issues)
     return issues
 
@@ -105,34 +107,23 @@ def test_hostile_reports_are_valid(
     junit(report)
 
 
-def test_sarif_tells_of_the_rule_what_explain_tells(persistent: Report):
-    run = sarif(persistent)
-    rules = run["tool"]["driver"]["rules"]
-    assert [rule["id"] for rule in rules] == ["spike-persistent", "gradient-overflow"]
-    assert [run["results"][i]["ruleIndex"] for i in (0, 1)] == [0, 1]
-    first = rules[0]
-    assert first["defaultConfiguration"]["level"] == "error"
-    assert rules[1]["defaultConfiguration"]["level"] == "warning"
-    assert first["help"]["markdown"].startswith("# spike-persistent: ")
-    assert "## What to do" in first["help"]["markdown"]
-    assert not re.search(r"[#`{}]", first["help"]["text"])
-    assert first["fullDescription"]["text"] in first["help"]["text"].replace("\n", " ")
-
-
-def test_the_limits_in_a_rule_are_those_in_force(persistent: Report):
-    def told(report: Report) -> str:
-        return sarif(report)["tool"]["driver"]["rules"][0]["help"]["markdown"]
-
+def test_sarif_tells_what_explain_tells_and_the_numbers(persistent: Report, nan: Report):
     changed = replace(persistent, limits=persistent.limits.override({"spike.recovery_steps": 77}))
-    assert "77" in told(changed)
-    assert "77" not in told(persistent)
-
-
-def test_sarif_has_the_numbers_and_the_actions(nan: Report):
+    run = sarif(changed)
+    first, second = run["tool"]["driver"]["rules"]
+    assert [first["id"], second["id"]] == ["spike-persistent", "gradient-overflow"]
+    assert [result["ruleIndex"] for result in run["results"]] == [0, 1]
+    levels = [rule["defaultConfiguration"]["level"] for rule in (first, second)]
+    assert levels == ["error", "warning"]
+    markdown, text = first["help"]["markdown"], first["help"]["text"]
+    assert markdown.startswith("# spike-persistent: ")
+    assert "## What to do" in markdown
+    assert "77" in markdown  # the limit in force
+    assert not re.search(r"[#`{}]", text)
+    assert first["fullDescription"]["text"] in text.replace("\n", " ")
     (result,) = sarif(nan)["results"]
     told = result["properties"]
-    assert told["evidence"]["first_bad_step"] == 812
-    assert told["evidence"]["last"] == "NaN"
+    assert (told["evidence"]["first_bad_step"], told["evidence"]["last"]) == (812, "NaN")
     assert told["next_actions"] == list(nan.diagnosis.next_actions)
     assert nan.diagnosis.first_action in result["message"]["text"]
 
@@ -145,14 +136,6 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Repo
     (skipped,) = suite.iter("skipped")
     assert skipped.get("message") == "The manifest does not tell the dtype."
     assert gitlab(healthy) == []
-
-
-@pytest.mark.parametrize("leaf", ["insufficient-data"], indirect=True)
-def test_what_could_not_be_tested_did_not_pass(leaf: Report):
-    suite = junit(leaf)
-    skipped = [case.get("name", "") for case in suite if case.find("skipped") is not None]
-    assert [name for name in skipped if name.startswith("Q2.1")]
-    assert [name for name in skipped if name.startswith("Q4.1")]
 
 
 def test_links_in_a_message_are_text(persistent: Report):
@@ -222,6 +205,7 @@ def test_of_several_files_each_finding_points_at_its_own(persistent: Report):
         ("./a.jsonl", "jsonl", "a.jsonl"),
         ("a.out and 2 more", "text", "a.out and 2 more"),
         ("runs\\a.jsonl", "jsonl", "runs/a.jsonl"),
+        ("a b/ü#1?.jsonl", "jsonl", "a b/ü#1?.jsonl"),
         ("standard input", "jsonl", None),
         ("DataFrame", "memory", None),
     ],
@@ -236,12 +220,6 @@ def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, pa
     assert gitlab(report)[0]["location"]["path"] == path or name
 
 
-def test_a_path_is_written_as_a_uri(persistent: Report):
-    (result, _) = sarif(placed(persistent, "a b/ü#1?.jsonl"))["results"]
-    place = result["locations"][0]["physicalLocation"]["artifactLocation"]
-    assert place["uri"] == "a%20b/%C3%BC%231%3F.jsonl"
-
-
 def test_the_line_of_the_step_is_pointed_at_where_it_is_known(persistent: Report):
     said = Event(kind=EventKind.MESSAGE, message="loss is 7.51", step=4913, line=4920)
     told = replace(persistent, history=replace(persistent.history, events=(said,)))
@@ -251,12 +229,6 @@ def test_the_line_of_the_step_is_pointed_at_where_it_is_known(persistent: Report
     place = sarif(told)["results"][0]["locations"][0]["physicalLocation"]
     assert place["region"] == {"startLine": 4920}
     assert gitlab(persistent)[0]["location"]["lines"] == {"begin": 1}
-
-
-def test_severities_of_gitlab(persistent: Report):
-    assert [issue["severity"] for issue in gitlab(persistent)] == ["critical", "major"]
-    note = replace(persistent.findings[1], severity=Severity.NOTE)
-    assert gitlab(replace(persistent, findings=(note,)))[0]["severity"] == "info"
 
 
 @pytest.mark.parametrize(
@@ -275,14 +247,12 @@ def test_a_test_fails_for_what_the_command_fails_for(
     out = "\n".join(element.text or "" for element in suite.iter("system-out"))
     for finding in persistent.findings:
         assert (finding.summary in out) == (finding.slug not in slugs)
-
-
-def test_a_failure_tells_what_to_do(persistent: Report):
-    (failure,) = junit(persistent).iter("failure")
-    assert failure.get("message") == "Loss spike that did not recover, step 4913"
-    assert failure.text is not None
-    actions = (persistent.diagnosis.first_action, *persistent.diagnosis.next_actions)
-    assert [line[3:] for line in failure.text.splitlines()[3:]] == list(actions)
+    for failure, finding in zip(suite.iter("failure"), persistent.findings, strict=False):
+        assert failure.get("message") == finding.headline
+        actions = (finding.first_action, *finding.next_actions)
+        assert (failure.text or "").splitlines()[3:] == [
+            f"{i}. {action}" for i, action in enumerate(actions, start=1)
+        ]
 
 
 def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: Report):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from stabdiag.formats.markdown_text import block, code, escape
-from stabdiag.formats.visible import visible
+from stabdiag.formats.measured import visible
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = [

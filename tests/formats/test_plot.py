@@ -42,12 +42,6 @@ def test_a_spike_of_one_step_among_a_million_is_seen(at: int, ascii: bool):
     assert bars.count("@" if ascii else "█") == 1
 
 
-def test_the_log_scale_begins_beyond_two_decades():
-    assert not Scale.of(np.array([1.0, 100.0])).log
-    assert Scale.of(np.array([1.0, 101.0])).log
-    assert not Scale.of(np.array([-1.0, 1e6])).log
-
-
 @pytest.mark.parametrize(
     ("low", "high", "round_ones"),
     [
@@ -67,18 +61,11 @@ def test_round_numbers_are_round_and_within(low: float, high: float, round_ones:
     assert found == pytest.approx(round_ones)
 
 
-def test_a_logarithmic_scale_has_powers_of_ten():
+def test_a_logarithmic_scale_begins_beyond_two_decades_and_has_powers_of_ten():
+    logs = [Scale.of(np.array(ends)).log for ends in ([1.0, 100.0], [1.0, 101.0], [-1.0, 1e6])]
+    assert logs == [False, True, False]
     assert Scale(low=2.0, high=2e16, log=True).ticks(5) == [1e5, 1e10, 1e15]
     assert Scale(low=2.0, high=300.0, log=True).ticks(5) == pytest.approx([10.0, 100.0])
-
-
-def test_the_vertical_axis_tells_the_extremes_and_round_numbers(nan: Report):
-    plot = choose(nan)
-    assert plot is not None
-    values = plot.series.finite().values
-    labels = [line.partition("┤")[0].strip() for line in drawn(nan) if "┤" in line]
-    assert labels[0] == f"{values.max():.3g}"
-    assert labels[-1] == f"{values.min():.3g}"
 
 
 def with_base(report: Report, base: float) -> Report:
@@ -86,22 +73,16 @@ def with_base(report: Report, base: float) -> Report:
     return replace(report, findings=(found,))
 
 
-def test_what_the_loss_was_before_is_a_line_across_the_plot(persistent: Report):
+def test_a_level_is_a_line_across_the_plot_if_it_is_in_the_picture(persistent: Report):
     lines = drawn(with_base(persistent, 2.5))
     (level,) = [line for line in lines if "base 2.5 ┤" in line]
     assert "┈" in level
     assert all("┈" not in line for line in lines if line != level)
-
-
-@pytest.mark.parametrize("base", [-5.0, 1e9, float("nan")])
-def test_a_level_that_is_not_in_the_picture_is_not_drawn(persistent: Report, base: float):
-    assert "┈" not in "".join(drawn(with_base(persistent, base)))
-
-
-def test_a_level_at_the_edge_leaves_the_extreme_its_label(persistent: Report):
+    for base in (-5.0, 1e9, float("nan")):
+        assert "┈" not in "".join(drawn(with_base(persistent, base)))
     plot = choose(persistent)
     assert plot is not None
-    lowest = plot.series.values.min()
+    lowest = plot.series.values.min()  # an extreme keeps its label
     lines = drawn(with_base(persistent, float(np.nextafter(lowest, 9.0))))
     assert "base" not in "".join(lines)
     assert f"{lowest:.3g} ┤" in "".join(lines)
@@ -130,29 +111,13 @@ def test_nan_breaks_the_line_and_is_marked():
     assert {"".join(part).strip() for part in between} == {""}
 
 
-def test_the_event_is_marked_on_the_axis(persistent: Report):
-    lines = drawn(persistent)
-    axis = next(i for i, line in enumerate(lines) if "└" in line)
-    assert lines[axis][lines[axis + 1].index("▲")] == "┴"
-    assert "▲ 4913" in lines[axis + 1]
-    assert "4713" in lines[axis + 1]
-
-
-def test_a_nan_region_is_named(nan: Report):
-    text = "\n".join(drawn(nan))
-    assert "NaN" in text
-    assert "░" in text
-
-
 def test_the_frame(persistent: Report, nan: Report):
     for report in (persistent, nan):
         lines = drawn(report)
         assert len(lines) <= 14
         assert max(map(len, lines)) <= 78
-
-
-def test_too_narrow_a_page_has_no_plot(persistent: Report):
-    assert drawn(persistent, width=30) == []
+        assert ("NaN" in "".join(lines)) == (report is nan) == ("░" in "".join(lines))
+    assert drawn(persistent, width=30) == []  # too narrow for a plot
 
 
 def test_section_three_draws_the_loss_scale(nan: Report):

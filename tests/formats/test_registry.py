@@ -1,46 +1,55 @@
-"""The table of formats."""
+"""The table of formats: what can be written in which, and by what."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from importlib import import_module
 from inspect import signature
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from stabdiag.errors import StabdiagError
-from stabdiag.formats import FORMATS, names, render
+from stabdiag.formats import FORMATS, Kind, by_suffix, names, render, writer
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
 
+EVERY = [(one.name, kind) for one in FORMATS for kind in one.writers]
 
-@pytest.mark.parametrize("entry", FORMATS, ids=names())
-def test_a_format_takes_what_the_table_says(entry):
-    taken = signature(import_module(entry.module).render).parameters
-    assert tuple(taken) == ("report", *entry.options)
+
+@pytest.mark.parametrize(("name", "kind"), EVERY)
+def test_a_writer_takes_what_the_table_says(name: str, kind: Kind):
+    write, options = writer(name, kind)
+    taken = list(signature(write).parameters.values())[1:]
+    assert {one.name for one in taken} == {*options}
+    assert all(one.kind is one.KEYWORD_ONLY for one in taken)
+
+
+def test_every_kind_has_its_formats():
+    assert {kind for _, kind in EVERY} == {*get_args(Kind)}
+    assert names("postmortem") == ("markdown", "html")
+    assert (
+        names("sheet") == names("logs") == names("comparison") == ("terminal", "json", "markdown")
+    )
+    told = {suffix: by_suffix(suffix) for suffix in (".HTM", ".xml", ".toml", ".txt", "")}
+    assert told == {".HTM": "html", ".xml": "junit", ".toml": "toml", ".txt": None, "": None}
 
 
 def test_only_what_a_terminal_shows_waits_for_rich():
-    modules = [entry.module for entry in FORMATS if entry.name not in ("terminal", "svg")]
-    code = f"import sys, {', '.join(modules)}; sys.exit('rich' in sys.modules)"
+    loads = f"[writer(one, 'report') for one in {[*names()]!r} if one not in ('terminal', 'svg')]"
+    code = (
+        f"import sys; from stabdiag.formats import writer; {loads}; sys.exit('rich' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_unknown_format_names_the_nearest(healthy: Report):
+def test_unknown_names_are_answered_with_the_nearest(healthy: Report):
     with pytest.raises(StabdiagError, match=r"'jsn'; did you mean json\?"):
         render(healthy, "jsn")
-
-
-def test_options_of_other_formats_are_passed_over(healthy: Report):
-    assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
-
-
-def test_unknown_option_is_an_error(healthy: Report):
     with pytest.raises(StabdiagError, match=r"'colour'; did you mean color\?"):
         render(healthy, "json", colour=True)
+    assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
 
 
 def test_a_report_writes_itself(healthy: Report):

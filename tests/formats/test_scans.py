@@ -17,12 +17,11 @@ from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
-from stabdiag.formats.scans import FORMATS, render
-from stabdiag.formats.scans.csv import escape
-from stabdiag.formats.scans.structured import schema
+from stabdiag.formats.scans import render
+from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Overview, Row, Split
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.rows import table_of
+from stabdiag.scan.store import table_of
 from tests.formats.test_golden import compare
 from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
 from tests.scan.made import sweep
@@ -45,8 +44,8 @@ PLAIN = "plain"
 
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("structured", "markdown", "html", "junit"):
-        monkeypatch.setattr(f"stabdiag.formats.scans.{module}.__version__", "VERSION")
+    for module in ("scans.overview_text", "scans.overview_data", "html.shell"):
+        monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
 def made(rows: Iterable[Row], **told: object) -> Overview:
@@ -59,7 +58,7 @@ def overview() -> Overview:
     return made(sweep(), before=table_of(before), seconds=1.25, reused=3)
 
 
-@pytest.mark.parametrize("format_name", names(FORMATS))
+@pytest.mark.parametrize("format_name", names("overview"))
 def test_golden(overview: Overview, format_name: str):
     text = render(overview, format_name, command="stabdiag scan runs")
     if format_name == "html":  # without what is in files of its own
@@ -109,7 +108,7 @@ def test_odd_scans_at_a_terminal():
 
 
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
-@pytest.mark.parametrize("format_name", names(FORMATS))
+@pytest.mark.parametrize("format_name", names("overview"))
 def test_odd_scans_in_every_format(format_name: str, rows: list[Row]):
     assert render(made(rows, before=table_of(rows)), format_name)
 
@@ -227,7 +226,7 @@ def check(format_name: str, text: str, plain: str) -> None:
         assert orders(text) == []
 
 
-@pytest.mark.parametrize("format_name", names(FORMATS))
+@pytest.mark.parametrize("format_name", names("overview"))
 def test_what_logs_say_is_inert(format_name: str):
     plain = render(named(PLAIN), format_name)
     for name in (*HOSTILE.values(), *BEGINS, " ".join(HOSTILE.values())):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from stabdiag.assemble.infer import infer
+from stabdiag.assemble.inputs import infer
 from stabdiag.errors import ManifestError
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.manifest import KEYS, Manifest, parse_manifest, read_manifest
@@ -250,43 +250,50 @@ def test_spellings_of_the_dtype(dtype: str | None, raw: dict[str, Any]) -> None:
     assert parse_manifest(raw).dtype == dtype
 
 
-def test_the_type_of_the_weights_does_not_go_before_a_flag() -> None:
-    assert parse_manifest({"bf16": True, "fp16": False, "torch_dtype": "float32"}).dtype == "bf16"
-    assert parse_manifest({"bf16": False, "torch_dtype": "float32"}).dtype == "fp32"
-
-
-def test_a_dtype_goes_before_a_flag() -> None:
-    assert parse_manifest({"fp16": True, "dtype": "bf16"}).dtype == "bf16"
-
-
-def test_a_dtype_that_is_not_understood_leaves_it_to_the_flag() -> None:
-    assert parse_manifest({"dtype": "auto", "fp16": True}).dtype == "fp16"
-
-
-def test_the_outer_of_two_values_goes_first() -> None:
-    assert parse_manifest({"model": {"lr": 1.0}, "lr": 2.0}).peak_lr == 2.0
-
-
-def test_our_own_name_goes_before_that_of_a_framework() -> None:
-    assert parse_manifest({"save_steps": 5, "checkpoint_every": 7}).checkpoint_every == 7
-
-
 @pytest.mark.parametrize(
-    ("raw", "static"),
+    ("raw", "expected"),
     [
-        ({"fp16": {"enabled": True, "loss_scale": 128}}, True),
-        ({"fp16": {"enabled": True, "loss_scale": 0}}, False),
-        ({"loss_scale": 1024.0}, True),
-        ({"loss_scale": "dynamic"}, False),
-        ({"loss_scale": "static"}, True),
-        ({"loss_scale": None}, None),
-        ({"static_loss_scale": "true", "loss_scale": 0}, True),
-        ({}, None),
+        # The dtype of the weights beside a flag, and an unknown one.
+        ({"bf16": True, "torch_dtype": "float32"}, {"dtype": "bf16"}),
+        ({"bf16": False, "torch_dtype": "float32"}, {"dtype": "fp32"}),
+        ({"fp16": True, "dtype": "bf16"}, {"dtype": "bf16"}),
+        ({"dtype": "auto", "fp16": True}, {"dtype": "fp16"}),
+        # The outer of two values, and our own name, go first.
+        ({"model": {"lr": 1.0}, "lr": 2.0}, {"peak_lr": 2.0}),
+        ({"save_steps": 5, "checkpoint_every": 7}, {"checkpoint_every": 7}),
+        # A static loss scale.
+        ({"loss_scale": 1024.0}, {"static_loss_scale": True}),
+        ({"loss_scale": "dynamic"}, {"static_loss_scale": False}),
+        ({"loss_scale": "static"}, {"static_loss_scale": True}),
+        ({"loss_scale": None}, {}),
+        ({"static_loss_scale": "true", "loss_scale": 0}, {"static_loss_scale": True}),
+        ({"fp16": {"loss_scale": 128}}, {"static_loss_scale": True}),
+        ({"fp16": {"loss_scale": 0}}, {"static_loss_scale": False}),
+        # A null says that gradients are not clipped.
+        ({"grad_clip": None}, {"grad_clip": 0.0}),
+        ({"grad_clip": None, "max_grad_norm": 1.0}, {"grad_clip": 1.0}),
+        ({"grad_clip": "auto"}, {}),
+        # Counts in thousands, and numbers as words.
+        ({"max_steps": "100k"}, {"total_steps": 100_000}),
+        ({"max_steps": "1.5M"}, {"total_steps": 1_500_000}),
+        ({"max_steps": "0.3K"}, {"total_steps": 300}),
+        ({"max_steps": "1e5"}, {"total_steps": 100_000}),
+        ({"learning_rate": "3e-4", "warmup": 0}, {"peak_lr": 3e-4, "warmup_steps": 0}),
+        # Hydra.
+        (
+            {"optimizer": {"_target_": "torch.optim.AdamW"}, "scheduler": {"_target_": "OneCycle"}},
+            {"optimizer": "torch.optim.AdamW", "schedule": "OneCycle"},
+        ),
+        # Labels of a classifier.
+        (
+            {"architectures": ["ViTForImageClassification"], "id2label": {"0": "a", "1": "b"}},
+            {"vocab_size": 2},
+        ),
     ],
     ids=str,
 )
-def test_a_static_loss_scale(raw: dict[str, Any], static: bool | None) -> None:
-    assert parse_manifest(raw).static_loss_scale is static
+def test_values_by_field(raw: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert known(parse_manifest(raw)) == expected
 
 
 def test_unknown_keys_are_kept() -> None:
@@ -356,26 +363,6 @@ def test_what_is_read_is_not_called_unknown_and_is_kept(raw: dict[str, Any]) -> 
     assert known(manifest) or manifest.also
 
 
-def test_a_length_that_is_no_number_is_not_understood() -> None:
-    raw = {"seq_len": "auto", "loss_scale": "auto"}
-    assert parse_manifest(raw).unknown == raw
-
-
-@pytest.mark.parametrize(
-    ("raw", "clip"),
-    [
-        ({"grad_clip": None}, 0.0),
-        ({"grad_clip": None, "max_grad_norm": 1.0}, 1.0),
-        ({"grad_clip": "auto"}, None),
-        ({}, None),
-    ],
-)
-def test_a_null_says_that_gradients_are_not_clipped(
-    raw: dict[str, Any], clip: float | None
-) -> None:
-    assert parse_manifest(raw).grad_clip == clip
-
-
 @pytest.mark.parametrize(
     "raw",
     [
@@ -392,6 +379,8 @@ def test_a_null_says_that_gradients_are_not_clipped(
         {"lr": "auto"},
         {"gradient_clipping": "auto"},
         {"lr": 10**400},
+        {"seq_len": "auto", "loss_scale": "auto"},
+        *({"max_steps": steps} for steps in ("k", "1.0005k", "1e3k", "10 k", "2km", "-1k")),
     ],
     ids=lambda raw: str(raw)[:40],
 )
@@ -399,41 +388,6 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) 
     manifest = parse_manifest(raw)
     assert known(manifest) == {}
     assert manifest.unknown == raw
-
-
-@pytest.mark.parametrize(
-    ("steps", "read"), [("100k", 100_000), ("1.5M", 1_500_000), ("0.3K", 300), ("1e5", 100_000)]
-)
-def test_counts_in_thousands(steps: str, read: int) -> None:
-    assert parse_manifest({"max_steps": steps}).total_steps == read
-
-
-@pytest.mark.parametrize("steps", ["k", "1.0005k", "1e3k", "10 k", "2km", "-1k"])
-def test_what_is_no_count_in_thousands(steps: str) -> None:
-    assert parse_manifest({"max_steps": steps}).unknown == {"max_steps": steps}
-
-
-def test_what_hydra_makes() -> None:
-    found = parse_manifest(
-        {
-            "optimizer": {"_target_": "torch.optim.AdamW", "lr": 1e-3},
-            "lr_scheduler": {"_target_": "torch.optim.lr_scheduler.OneCycleLR"},
-        }
-    )
-    assert (found.optimizer, found.peak_lr) == ("torch.optim.AdamW", 1e-3)
-    assert found.schedule == "torch.optim.lr_scheduler.OneCycleLR"
-
-
-def test_labels_are_not_called_not_understood() -> None:
-    raw = {"architectures": ["ViTForImageClassification"], "problem_type": None}
-    labels = {"id2label": {"0": "cat", "1": "dog"}, "label2id": {"cat": 0, "dog": 1}}
-    manifest = parse_manifest({**raw, **labels})
-    assert (manifest.vocab_size, manifest.unknown) == (2, {})
-
-
-def test_numbers_may_be_written_as_words() -> None:
-    manifest = parse_manifest({"learning_rate": "3e-4", "save_steps": "500", "warmup": 0})
-    assert (manifest.peak_lr, manifest.checkpoint_every, manifest.warmup_steps) == (3e-4, 500, 0)
 
 
 @pytest.mark.parametrize(

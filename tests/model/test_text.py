@@ -32,6 +32,11 @@ def test_irregular_plurals() -> None:
         (0.30000000004, "0.3"),
         (-12345.6, "-12346"),
         (2.0**20, "1048576"),
+        (0.0, "0"),
+        (-2.0, "-2"),
+        (float("nan"), "NaN"),
+        (float("inf"), "inf"),
+        (float("-inf"), "-inf"),
     ],
 )
 def test_numbers_are_plain_where_that_is_short(value: float, text: str) -> None:

@@ -6,8 +6,6 @@ import bz2
 import gzip
 import io
 import lzma
-import subprocess
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -96,16 +94,13 @@ def test_the_best_log_of_an_archive_and_what_lies_beside_it(put, run, kind):
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
-def test_from_standard_input(run, kind):
+def test_from_standard_input(put, run, kind, monkeypatch):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
-    program = (
-        "from stabdiag.places import read_place; f = read_place(['-']);"
-        "print(f.columns.source, f.columns.rows, f.manifest.dtype)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=data, capture_output=True, check=True
-    )
-    assert done.stdout.decode().strip() == "standard input/out/version_1/metrics.csv 50 fp16"
+    with put("run.packed", data).open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        found = read_place(["-"])
+    assert found.columns.source == "standard input/out/version_1/metrics.csv"
+    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
 
 
 def test_beside_standard_input_lies_nothing(put, lines, monkeypatch, tmp_path):
@@ -144,7 +139,7 @@ def test_a_tar_that_breaks_off_is_read_up_to_there(put, lines):
 def test_every_cut_of_an_archive_is_read_or_refused(put, lines, kind):
     files = {"run.jsonl": lines(0, 100), "x/config.json": "{}"}
     data = zipped(files) if kind == "zip" else PACKINGS[kind](tarred(files))
-    for length in range(0, len(data), len(data) // 40):
+    for length in range(0, len(data), len(data) // 20):
         path = put("run.jsonl", data[:length])
         rows, error = rows_or_error(path)
         assert 0 < rows <= 100 or error.startswith(str(path))
@@ -155,7 +150,7 @@ def test_every_cut_of_an_archive_is_read_or_refused(put, lines, kind):
 def test_every_byte_of_an_archive_may_be_damaged(put, lines, kind):
     files = {"run.jsonl": lines(0, 20)}
     data = tarred(files)[:2048] if kind == "tar" else zipped(files)
-    for at in range(0, len(data), 7):
+    for at in range(0, len(data), 19):
         path = put("run", data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
         rows, error = rows_or_error(path)
         assert 0 < rows <= 21 or error.startswith(str(path))
@@ -281,7 +276,7 @@ def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind, ra
 def test_an_archive_in_an_archive_is_not_looked_into(put, run):
     inner = gzip.compress(tarred(run))
     for data in (tarred({"run.tar.gz": inner}), zipped({"run.tar.gz": inner})):
-        with pytest.raises(NoUsableRecord, match=r"archives were not looked into: run\.tar\.gz"):
+        with pytest.raises(NoUsableRecord, match=r"archives: run\.tar\.gz"):
             read_place([put("run", data)])
 
 
@@ -308,9 +303,7 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
     with zipfile.ZipFile(made, "a", zipfile.ZIP_LZMA) as archive:
         archive.writestr("other.csv", cells(0, 99))
     path = put("run.zip", made.getvalue())
-    assert told(path) == [
-        "1 of its files left out: packed by a rare method; unpack it to read them"
-    ]
+    assert told(path) == ["1 file left out (rare compression); unpack it to read them"]
 
 
 def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
@@ -355,11 +348,11 @@ def test_a_configuration_that_is_too_large(put, lines):
 
 
 def test_many_members(put, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.tar.MOST_FILES", 5)
-    monkeypatch.setattr("stabdiag.places.zip.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
-        assert "only the first 5 files were looked at" in told(put("run", data))
+        assert "looked at the first 5 files only" in told(put("run", data))
 
 
 @pytest.mark.parametrize(

@@ -39,49 +39,59 @@ def test_one_log_among_other_files(put, lines, tmp_path):
 
 def test_a_log_without_names_goes_after_one_with_names(put, cells, tmp_path):
     put("metrics.csv", cells(0, 50), HOUR)
-    put("values.txt", "2.5\n2.25\n2.0\n" * 30_000)
+    put("values.txt", "2.5\n2.25\n2.0\n" * 300)
     assert taken(tmp_path) == "metrics.csv"
     (tmp_path / "metrics.csv").unlink()
     assert taken(tmp_path) == "values.txt"
 
 
-def test_the_newest_of_runs_beside_each_other(put, cells, tmp_path):
-    for version, ago in ((0, 9 * HOUR), (2, HOUR), (10, 5 * HOUR)):
-        put(f"logs/version_{version}/metrics.csv", cells(0, 50 + version), ago)
-    assert taken(tmp_path / "logs") == "version_2/metrics.csv"
-    assert told(tmp_path / "logs") == [
-        "took version_2/metrics.csv of 3 logs; "
-        "not read: version_10/metrics.csv, version_0/metrics.csv"
-    ]
+# Files with their number of losses and their age; the one that is taken stands first.
+CHOICES = {
+    "the newest run": {
+        "version_2/metrics.csv": (52, HOUR),
+        "version_0/metrics.csv": (50, 9 * HOUR),
+        "version_10/metrics.csv": (60, 5 * HOUR),
+    },
+    "the last number among runs of one age": {
+        "version_10/log.csv": (50, 10),
+        "version_9/log.csv": (50, 9),
+        "version_8/log.csv": (50, 8),
+    },
+    "the log before rotated ones": {
+        "log.jsonl": (50, 0),
+        "log.jsonl.1": (50, 0),
+        "log.jsonl.2": (50, 0),
+    },
+    "the last rotated one": {"log.jsonl.2": (50, 0), "log.jsonl.1": (50, 0)},
+    "the first rank": {
+        "rank_0.jsonl": (50, 0),
+        "rank_1.jsonl": (50, 1),
+        "rank_10.jsonl": (50, 10),
+        "rank_2.jsonl": (50, 2),
+    },
+    "the rank with most losses": {"rank_10.jsonl": (60, 0), "rank_0.jsonl": (50, 0)},
+    "the view with most losses": {
+        "logs/metrics.jsonl": (50, 600),
+        "train.csv": (40, 60),
+        "old/logs/metrics.jsonl": (90, 9 * HOUR),
+    },
+    "training before evaluation": {
+        "train/log.csv": (30, 5 * HOUR),
+        "validation/log.csv": (60, 0),
+        "eval.csv": (70, 0),
+    },
+}
 
 
-def test_runs_of_one_age_go_by_their_numbers(put, cells, tmp_path):
-    for version in (9, 10, 8):
-        put(f"version_{version}/metrics.csv", cells(0, 50), version)
-    assert taken(tmp_path) == "version_10/metrics.csv"
-
-
-def test_a_log_goes_before_what_was_rotated_away(put, lines, tmp_path):
-    for name, first in (("log.jsonl.2", 0), ("log.jsonl.1", 50), ("log.jsonl", 100)):
-        put(name, lines(first, first + 50))
-    assert taken(tmp_path) == "log.jsonl"
-    (tmp_path / "log.jsonl").unlink()
-    assert taken(tmp_path) == "log.jsonl.2"
-
-
-def test_of_several_ranks_the_first(put, lines, tmp_path):
-    for rank in (2, 10, 0, 1):
-        put(f"rank_{rank}.jsonl", lines(0, 50), rank)
-    assert taken(tmp_path) == "rank_0.jsonl"
-    put("rank_10.jsonl", lines(0, 60))
-    assert taken(tmp_path) == "rank_10.jsonl"
-
-
-def test_of_several_views_the_one_with_most_losses(put, lines, cells, tmp_path):
-    put("train.csv", cells(0, 40), 60)
-    put("logs/metrics.jsonl", lines(0, 50), 600)
-    put("old/logs/metrics.jsonl", lines(0, 90), 9 * HOUR)
-    assert taken(tmp_path) == "logs/metrics.jsonl"
+@pytest.mark.parametrize("files", CHOICES.values(), ids=CHOICES.keys())
+def test_which_log_is_taken(put, lines, cells, tmp_path, files):
+    for name, (count, ago) in files.items():
+        put(f"logs/{name}", (cells if name.endswith("csv") else lines)(0, count), ago)
+    first, *others = files
+    assert taken(tmp_path / "logs") == first
+    (event,) = told(tmp_path / "logs")
+    assert event.startswith(f"took {first} of {len(files)} logs; not read: ")
+    assert all(other in event for other in others)
 
 
 def test_what_was_printed_goes_after_what_was_written(put, lines, tmp_path):
@@ -91,13 +101,6 @@ def test_what_was_printed_goes_after_what_was_written(put, lines, tmp_path):
     assert taken(tmp_path) == "run/vis_data/scalars.json"
     put("run/vis_data/scalars.json", lines(0, 20))
     assert taken(tmp_path) == "run/20260102.log"
-
-
-def test_training_goes_before_evaluation(put, cells, tmp_path):
-    put("train/log.csv", cells(0, 30), 5 * HOUR)
-    put("validation/log.csv", cells(0, 60))
-    put("eval.csv", cells(0, 70))
-    assert taken(tmp_path) == "train/log.csv"
 
 
 def test_a_log_without_losses_only_where_there_is_no_other(put, cells, tmp_path):
@@ -133,7 +136,7 @@ def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, 
     put("1/2/3/4/5/6/run.csv", cells(0, 50))
     put(".git/run.csv", cells(0, 50))
     put("__pycache__/run.csv", cells(0, 50))
-    with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(0 files looked at\)"):
+    with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(looked at 0 files\)"):
         read_place([tmp_path])
 
 
@@ -159,9 +162,7 @@ def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
     (tmp_path / "run").symlink_to("snapshot")
     where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
     for folder in ("snapshot", "run"):
-        assert told(tmp_path / folder) == [
-            f"links that lead out of the folder were followed: {where}"
-        ]
+        assert told(tmp_path / folder) == [f"followed links that lead out of the folder: {where}"]
     assert told(tmp_path) == []
 
 
@@ -184,8 +185,8 @@ def test_many_files(put, lines, tmp_path, monkeypatch):
     put("sample_00.jsonl", lines(0, 50))
     assert taken(tmp_path) == "sample_00.jsonl"
     assert told(tmp_path) == [
-        "only the first 31 files and folders were looked at",
-        "5 of 31 files were looked into",
+        "looked at the first 31 files and folders only",
+        "looked into 5 of 31 files",
     ]
 
 
@@ -195,11 +196,11 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
     with pytest.raises(NoUsableRecord) as caught:
         read_place([tmp_path])
     assert str(caught.value) == (
-        f"{tmp_path}: no file in it is a log (2 files looked at); archives were not looked into:"
-        " a.tar.gz and 1 more; stabdiag formats lists what can be read"
+        f"{tmp_path}: no file in it is a log (looked at 2 files); did not look into archives:"
+        " a.tar.gz and 1 more; `stabdiag formats` lists what can be read"
     )
     put("run.csv", cells(0, 50))
-    assert told(tmp_path) == ["archives were not looked into: a.tar.gz and 1 more"]
+    assert told(tmp_path) == ["did not look into archives: a.tar.gz and 1 more"]
 
 
 def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.places.ranks import rank_in, ranks_in
+from stabdiag.places.logs import rank_in, ranks_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,13 +40,20 @@ def put(folder: Path, *names: str) -> None:
         (folder / name).write_text(LOG, encoding="utf-8")
 
 
-def test_ranks_are_sorted_by_number(tmp_path: Path) -> None:
-    put(tmp_path, *(f"run.rank{i}.jsonl" for i in (10, 2, 0)), "notes.md")
-    assert [path.name for path in ranks_in(tmp_path)] == [
-        "run.rank0.jsonl",
-        "run.rank2.jsonl",
-        "run.rank10.jsonl",
-    ]
+@pytest.mark.parametrize(
+    ("files", "ranks"),
+    [
+        (["r.rank10.jsonl", "r.rank2.jsonl", "r.rank0.jsonl", "notes.md"], ["0", "2", "10"]),
+        (["node-a/rank0.jsonl", "node-b/rank1.jsonl"], ["0", "1"]),
+        (["rank8.jsonl", "rank16.jsonl"], []),
+        (["rank0.jsonl", "other.jsonl"], []),
+    ],
+)
+def test_the_logs_of_the_ranks_of_a_job(tmp_path: Path, files: list[str], ranks: list[str]) -> None:
+    put(tmp_path, *files)
+    assert [path.stem.rpartition("rank")[2] for path in ranks_in(tmp_path)] == ranks
+    assert ranks_in(tmp_path / files[0]) == []
+    assert ranks_in(tmp_path / "nope") == []
 
 
 def test_of_a_rank_with_several_logs_the_best_is_taken(tmp_path: Path) -> None:
@@ -54,25 +61,8 @@ def test_of_a_rank_with_several_logs_the_best_is_taken(tmp_path: Path) -> None:
     assert [path.name for path in ranks_in(tmp_path)] == ["train.jsonl", "train.jsonl"]
 
 
-def test_ranks_may_lie_in_the_folders_of_their_nodes(tmp_path: Path) -> None:
-    put(tmp_path, "node-a/rank0.jsonl", "node-b/rank1.jsonl")
-    assert [path.name for path in ranks_in(tmp_path)] == ["rank0.jsonl", "rank1.jsonl"]
-
-
 def test_several_jobs_are_not_mixed(tmp_path: Path) -> None:
     put(tmp_path, *(f"{job}/rank{i}.jsonl" for job in ("mon", "tue") for i in (0, 1)))
     with pytest.raises(LogError, match="ranks of several jobs"):
         ranks_in(tmp_path)
     assert len(ranks_in(tmp_path / "mon")) == 2
-
-
-def test_without_rank_0_it_is_no_job(tmp_path: Path) -> None:
-    put(tmp_path, "rank8.jsonl", "rank16.jsonl")
-    assert ranks_in(tmp_path) == []
-
-
-def test_one_rank_is_no_job(tmp_path: Path) -> None:
-    put(tmp_path, "rank0.jsonl", "other.jsonl")
-    assert ranks_in(tmp_path) == []
-    assert ranks_in(tmp_path / "rank0.jsonl") == []
-    assert ranks_in(tmp_path / "nope") == []

@@ -21,7 +21,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
-from stabdiag.places.urls import shown
+from stabdiag.places.remote import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -114,43 +114,31 @@ def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     for number in range(9):
         memory(f"run/{number}/metrics.csv", cells(0, 50))
     events = read_place(["memory://run"]).columns.events
-    assert "the folder was not looked at as a whole: it is too large" in [e.message for e in events]
+    assert "the folder is too large to be looked at as a whole" in [e.message for e in events]
 
 
-def test_a_file_that_cannot_be_opened(memory, cells, monkeypatch):
-    memory("run/metrics.csv", cells(0, 50))
-    memory("run/logs/metrics.csv", cells(0, 90))
-    kind = type(fsspec.filesystem("memory"))
-    open_file = kind.open
-
-    def refuse(self: object, path: str, *args: object, **how: object) -> object:
-        if "logs" in path:
-            raise PermissionError(path)
-        return open_file(self, path, *args, **how)
-
-    monkeypatch.setattr(kind, "open", refuse)
-    columns = read_place(["memory://run"]).columns
-    assert columns.rows == 50
-    assert [event.message for event in columns.events] == [
-        "memory://run/logs/metrics.csv: may not be read by you; check your credentials"
-    ]
-
-
-def test_a_folder_in_it_that_cannot_be_listed(memory, cells, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "event"),
+    [
+        ("open", "memory://run/below/metrics.csv: permission denied; check your credentials"),
+        ("ls", "a folder in it could not be listed"),
+    ],
+)
+def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     memory("run/metrics.csv", cells(0, 50))
     memory("run/below/metrics.csv", cells(0, 90))
     kind = type(fsspec.filesystem("memory"))
-    list_folder = kind.ls
+    call = getattr(kind, method)
 
-    def refuse(self: object, path: str, **how: object) -> object:
-        if path.endswith("below"):
+    def refuse(self: object, path: str, *args: object, **how: object) -> object:
+        if "below" in path:
             raise PermissionError(path)
-        return list_folder(self, path, **how)
+        return call(self, path, *args, **how)
 
-    monkeypatch.setattr(kind, "ls", refuse)
+    monkeypatch.setattr(kind, method, refuse)
     columns = read_place(["memory://run"]).columns
     assert columns.rows == 50
-    assert [event.message for event in columns.events] == ["a folder in it could not be listed"]
+    assert [one.message for one in columns.events] == [event]
 
 
 def test_an_archive(memory, cells):
@@ -177,16 +165,16 @@ def test_a_file_url(put, lines):
 
 
 def test_a_web_server(web, put, lines, cells):
-    put("web/run/log.jsonl", lines(0, 20_000))
+    put("web/run/log.jsonl", lines(0, 2_000))
     put("web/run/manifest.json", '{"dtype": "fp16"}')
     put("web/run/below/metrics.csv", cells(0, 90))
     for url in (f"{web}/run/log.jsonl", f"{web}/run/log.jsonl?token=secret"):
         found = read_place([url])
-        assert found.columns.rows == 20_000
+        assert found.columns.rows == 2_000
         assert "secret" not in found.columns.source
     assert read_place([f"{web}/run/log.jsonl"]).manifest.dtype == "fp16"
     columns = read_place([f"{web}/run/"]).columns
-    assert (columns.source, columns.rows) == (f"{web}/run/log.jsonl", 20_000)
+    assert (columns.source, columns.rows) == (f"{web}/run/log.jsonl", 2_000)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +182,7 @@ def test_a_web_server(web, put, lines, cells):
     [
         ("/none.jsonl", "no such file; check the URL"),
         ("/gone", "no such file; check the URL"),
-        ("/secret", "may not be read by you; check your credentials"),
+        ("/secret", "permission denied; check your credentials"),
         ("/broken", "the server answers with 500; check the URL"),
         ("/none/", "no such file; check the URL"),
     ],
@@ -210,8 +198,8 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.1)
-    with pytest.raises(LogError, match="no answer in time; try again, or fetch the file"):
+    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    with pytest.raises(LogError, match="no answer in time; try again, or download the file"):
         read_place([f"{web}/slow.jsonl"])
 
 
@@ -291,7 +279,7 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("stabdiag.places.urls.find_spec", lambda _name: None)
+    monkeypatch.setattr("stabdiag.places.remote.find_spec", lambda _name: None)
     with pytest.raises(LogError) as caught:
         read_place(["https://example.org/run.jsonl"])
     assert str(caught.value) == (

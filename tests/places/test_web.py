@@ -17,7 +17,7 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.places import read_place
-from stabdiag.places.web import depth, links_in
+from stabdiag.places.remote import depth, links_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,7 +122,7 @@ def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
 
 
 def test_a_packing_that_nobody_asked_for(serve):
-    with pytest.raises(LogError, match=r"sends it packed \(br\), which nobody asked it to"):
+    with pytest.raises(LogError, match=r"sends it packed \(br\), which nobody asked for"):
         read_place([serve("/run.jsonl", b"...", Content_Encoding="br")])
 
 
@@ -134,19 +134,21 @@ def drops() -> Iterator[bytes]:
 
 
 def test_a_server_that_is_far_too_slow(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.2)
-    with pytest.raises(LogError, match="it comes at less than 1000 bytes a second; fetch the file"):
+    monkeypatch.setattr("stabdiag.places.remote._SPAN", 0.2)
+    with pytest.raises(
+        LogError, match="it comes at less than 1000 bytes a second; download the file"
+    ):
         read_place([serve("/run.jsonl", drops)])
 
 
 def test_a_server_that_is_quick_enough(serve, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.0)
-    monkeypatch.setattr("stabdiag.places.web._LEAST", 1)
+    monkeypatch.setattr("stabdiag.places.remote._SPAN", 0.0)
+    monkeypatch.setattr("stabdiag.places.remote._LEAST", 1)
     assert read_place([serve("/run.jsonl", lines(0, 20_000).encode())]).columns.rows == 20_000
 
 
 def test_a_server_that_is_too_slow_is_not_waited_for_again_and_again(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SPAN", 0.05)
+    monkeypatch.setattr("stabdiag.places.remote._SPAN", 0.05)
     names = [f"{number}.jsonl" for number in range(9)]
     for name in names:
         serve(f"/{name}", drops)
@@ -159,7 +161,7 @@ def test_a_server_that_is_too_slow_is_not_waited_for_again_and_again(serve, monk
 
 
 def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web._SILENCE", 0.2)
+    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.2)
     for part in ("send_response", "end_headers"):
         monkeypatch.setattr(http.server.BaseHTTPRequestHandler, part, lambda *_: None)
     slow = lambda: chain([b"HTTP/1.0 200 OK\r\nX: "], drops())  # noqa: E731
@@ -176,7 +178,9 @@ def test_a_server_that_leads_to_another_place_on_this_machine(serve, lines):
 @pytest.mark.parametrize("address", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"])
 def test_no_server_leads_to_a_link_local_address(serve, address):
     url = serve("/link", status=302, Location=f"http://{address}/latest/meta-data")
-    with pytest.raises(LogError, match=r"/link: the server leads to .*further inside than itself"):
+    with pytest.raises(
+        LogError, match=r"/link: the server redirects to .*further inside than itself"
+    ):
         read_place([url])
 
 
@@ -184,14 +188,14 @@ def test_no_server_leads_to_a_link_local_address(serve, address):
 def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monkeypatch, name):
     """Not even by a name, which may stand for any address."""
     told = {"127.0.0.1": 0, "127.0.0.2": 1}
-    monkeypatch.setattr("stabdiag.places.web.depth", lambda address: told.get(address) or 0)
+    monkeypatch.setattr("stabdiag.places.remote.depth", lambda address: told.get(address) or 0)
     there = serve("/secret.jsonl", b"{}", host="127.0.0.2")
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
         socket, "getaddrinfo", lambda host, *how, **more: resolve("127.0.0.2", *how, **more)
     )
     url = serve("/link", status=302, Location=there.replace("127.0.0.2", name))
-    with pytest.raises(LogError, match=r"leads to 127\.0\.0\.2, further inside than itself"):
+    with pytest.raises(LogError, match=r"redirects to 127\.0\.0\.2, further inside than itself"):
         read_place([url])
     assert {path for _, path in serve.asked} == {"/link"}
 
@@ -236,7 +240,7 @@ def test_the_links_of_a_page():
 
 
 def test_a_page_without_an_end(serve, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.web.LONGEST_PAGE", 1 << 16)
+    monkeypatch.setattr("stabdiag.places.remote._LONGEST_PAGE", 1 << 16)
     serve("/run.jsonl", lines(0, 50).encode())
     page = b'<a href="run.jsonl">' + b"<a <a " * 99
     assert read_place([serve("/", lambda: (page for _ in count()))]).columns.rows == 50

@@ -15,8 +15,7 @@ from markdown_it import MarkdownIt
 
 import stabdiag
 from stabdiag import postmortem
-from stabdiag.formats.postmortem.document import write
-from stabdiag.formats.postmortem.webpage import webpage
+from stabdiag.formats.postmortem.document import webpage, write
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotLogged, Tree

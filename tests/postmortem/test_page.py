@@ -13,9 +13,9 @@ import pytest
 
 import stabdiag
 from stabdiag import postmortem
-from stabdiag.formats.postmortem.blanks import MARK
-from stabdiag.formats.postmortem.chart import Mark, chart
-from stabdiag.formats.subject import choose
+from stabdiag.formats.canvas import svg_chart
+from stabdiag.formats.postmortem.document import MARK
+from stabdiag.formats.subject import Mark, choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def page(diagnosed: Callable[[str], Report]) -> str:
 def drawn(report: Report, *marks: Mark) -> ElementTree.Element:
     plot = choose(report)
     assert plot is not None
-    return ElementTree.fromstring(chart(plot, marks))
+    return ElementTree.fromstring(svg_chart(plot, marks))
 
 
 def points(line: ElementTree.Element) -> list[tuple[float, float]]:
@@ -49,7 +49,7 @@ def test_the_policy_allows_the_style_sheet_and_nothing_else(page: str) -> None:
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
     assert style is not None
     digest = b64encode(hashlib.sha256(style.group(1).encode()).digest()).decode()
-    assert f"content=\"default-src 'none'; style-src 'sha256-{digest}'\"" in page
+    assert f"default-src 'none'; script-src 'none'; style-src 'sha256-{digest}'; " in page
     assert len(re.findall("<style", page)) == 1
 
 

@@ -28,3 +28,15 @@ def shell():
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Return a function that writes a text to a file, and returns its path."""
+
+    def write(text: str, name: str = "run.log") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write

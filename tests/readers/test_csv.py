@@ -125,10 +125,8 @@ def test_the_index_of_pandas_goes_by_its_name(log):
     ],
 )
 @pytest.mark.parametrize("small", [-1, 1 << 20])
-def test_lines_above_the_header(tmp_path, above, count, small):
-    path = tmp_path / "run.csv"
-    path.write_text(f"{above}step,loss\n1,2.5\n2,\n3,2.25\n")
-    with open_stream(path) as stream:
+def test_lines_above_the_header(put, above, count, small):
+    with open_stream(put(f"{above}step,loss\n1,2.5\n2,\n3,2.25\n", "run.csv")) as stream:
         columns = csv.read(stream, small=small)
     assert columns.names == ("step", "loss")
     assert columns.load("loss").values[[0, 2]].tolist() == [2.5, 2.25]
@@ -174,9 +172,8 @@ def test_a_table_as_pandas_prints_it(log, index):
 
 
 @pytest.mark.parametrize("small", [-1, 1 << 20])
-def test_a_delimiter_at_the_end_of_each_line_begins_no_column(tmp_path, small):
-    path = tmp_path / "run.csv"
-    path.write_text("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20)
+def test_a_delimiter_at_the_end_of_each_line_begins_no_column(put, small):
+    path = put("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20, "run.csv")
     with open_stream(path) as stream:
         columns = csv.read(stream, small=small)
     assert columns.names == ("error", "loss")
@@ -349,16 +346,6 @@ class TestFast:
         assert columns.load("gn").present.all()
         assert columns.load("mode").is_text
 
-    def test_a_broken_line_has_its_number(self, large):
-        columns = large("1,2")
-        assert columns.rows == 60_000
-        assert [bad.line for bad in columns.bad_lines] == [50_002]
-
-    def test_the_same_header_again(self, large):
-        columns = large("step,loss,val,mode,gn,x")
-        assert columns.rows == 60_000
-        assert columns.notes == ("the header stands again on line 50002: several logs in one file",)
-
     def test_another_header_holds_in_the_blocks_that_follow(self, tmp_path):
         from stabdiag.readers.source import open_stream
 
@@ -497,14 +484,15 @@ def test_a_file_without_records(log, text, why):
 
 
 @pytest.mark.parametrize("blank", ["", "\n", " \r\n"])
-def test_a_mark_and_blank_lines_alone_hold_no_record(tmp_path, blank):
-    path = tmp_path / "loss.csv"
-    path.write_text(f"\ufeff{blank}\n", encoding="utf-8")
+def test_a_mark_and_blank_lines_alone_hold_no_record(put, blank):
     with pytest.raises(LogError):
-        read_columns(path, format="csv")
+        read_columns(put(f"\ufeff{blank}\n", "loss.csv"), format="csv")
 
 
-def test_numbers_below_a_mark_and_a_blank_line(tmp_path):
-    path = tmp_path / "loss.csv"
-    path.write_text("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), encoding="utf-8")
-    assert read_columns(path).rows == 12
+def test_numbers_below_a_mark_and_a_blank_line(put):
+    assert (
+        read_columns(
+            put("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), "loss.csv")
+        ).rows
+        == 12
+    )

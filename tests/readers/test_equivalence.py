@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
@@ -48,7 +48,6 @@ WORDS = [
 ]
 PRINTED = ["[1.5]", "np.float64(-2)", "tensor(nan)", "tensor(1., grad_fn=<F>)", "[1, 2]"]
 NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
-PROPERTY = settings(max_examples=150, deadline=None, derandomize=True)
 
 
 class Raw:
@@ -152,7 +151,6 @@ BROKEN = ["", "   ", "\r", "{", "}", "[1, 2]", "5", '"text"', '{"loss": 1', '{"l
 GLUED = ['{"loss": 1}{"loss": 2}', '{"step": 5, "lo{"step": 3}', "\ufeff" + '{"loss": 1}', "\0\0"]
 
 
-@PROPERTY
 @given(
     st.one_of(uniform(), st.lists(records, max_size=8)),
     st.integers(0, 15),
@@ -169,14 +167,12 @@ def test_json_lines(rows, style, broken, cut, end, size):
     assert_ways_agree(jsonl, data[: len(data) - cut] if cut else data, size)
 
 
-@PROPERTY
 @given(uniform(), st.integers(0, 3), st.integers(0, 1))
 def test_json_lines_that_arrow_accepts(rows, style, last_end):
     data = "\n".join(line_of(row, style) for row in rows).encode() + b"\n" * last_end
     assert_ways_agree(jsonl, data, 1 << 22)
 
 
-@PROPERTY
 @given(st.binary(max_size=60), st.integers(0, 40))
 def test_json_lines_with_arbitrary_bytes(noise, place):
     data = b'{"step": 1, "loss": "x"}\n{"step": 2, "loss": "y", "lr": null}\n'
@@ -213,7 +209,6 @@ ODD_TOKENS = [
 ]
 
 
-@PROPERTY
 @given(
     st.lists(
         st.sampled_from(["step", "loss", "a/b", "étape", "null", "a,b", "a:b", "{a}"]), max_size=4
@@ -262,7 +257,6 @@ OTHERS = [
 ]
 
 
-@PROPERTY
 @given(
     st.integers(1, 90),
     st.lists(st.tuples(st.integers(0, 90), st.sampled_from(OTHERS)), max_size=5),
@@ -292,7 +286,6 @@ cells = st.one_of(
 COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
 
 
-@PROPERTY
 @given(
     st.integers(1, 5),
     st.data(),
@@ -325,7 +318,6 @@ def test_csv(width, data, delimiter, end, cut, size):
     assert_ways_agree(csv, text[: len(text) - cut] if cut else text, size)
 
 
-@PROPERTY
 @given(
     st.lists(st.sampled_from(["5", "2.5", "nan", "", "[1.5]", "x", "# 1", "1,2"]), max_size=8),
     st.booleans(),
@@ -345,7 +337,6 @@ def path(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("logs") / "run.csv"
 
 
-@PROPERTY
 @given(
     st.lists(st.sampled_from(["1,2.5,3", "2,,3", "3,nan,4", "4,1,up", "5,1"]), min_size=5),
     st.sampled_from([0.0, 0.3, 0.9, 1.0, 5.0]),
@@ -360,7 +351,6 @@ def test_csv_of_a_known_size(path, lines, share, size):
     )
 
 
-@PROPERTY
 @given(st.binary(max_size=40), st.integers(0, 40))
 def test_csv_with_arbitrary_bytes(noise, place):
     data = b"step,loss,mode\n" + b"1,2,x\n" * 6

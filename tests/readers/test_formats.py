@@ -48,22 +48,15 @@ def head(path: Path) -> tuple[bytes, bool]:
         return decoded(unpacked(stream)).head()
 
 
-def test_the_right_format_is_recognised(sample):
+def test_every_sample_is_read_as_its_format_and_no_other_claims_it(sample):
     start, whole = head(sample)
     assert recognised(start, whole=whole) == sample.parent.name
-
-
-def test_no_other_format_claims_it(sample):
-    start, whole = head(sample)
     claims = [
         one.name
         for one in READERS
         if one.turn is not Turn.LAST and one.recognises(start, whole=whole)
     ]
     assert claims in ([sample.parent.name], [])
-
-
-def test_it_is_read(sample):
     columns = read_columns(sample)
     assert columns.format == sample.parent.name
     assert columns.rows > 0
@@ -93,9 +86,8 @@ def test_names_are_used_once():
     assert len(set(names)) == len(names)
 
 
-def test_a_format_that_is_forced_is_used(tmp_path):
-    log = tmp_path / "run.txt"
-    log.write_text("step,loss\n1,2.5\n2,2.4\n", encoding="utf-8")
+def test_a_format_that_is_forced_is_used(put):
+    log = put("step,loss\n1,2.5\n2,2.4\n", "run.txt")
     assert read_columns(log, format="csv").format == "csv"
     with pytest.raises(LogError, match="no record could be read"):
         read_columns(log, format="jsonl")

@@ -8,12 +8,11 @@ import re
 import time
 import tracemalloc
 from contextlib import suppress
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag import diagnose
@@ -124,7 +123,7 @@ def test_steps_that_are_none(log, start):
     assert columns.names == ("lm loss/values",)
 
 
-def test_the_state_tells_of_the_configuration(tmp_path):
+def test_the_state_tells_of_the_configuration(put):
     state = {
         "global_step": 40,
         "log_history": [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)],
@@ -133,8 +132,7 @@ def test_the_state_tells_of_the_configuration(tmp_path):
         "stateful_callbacks": {"X": {"args": {"max_steps": 3}}},
         "train_batch_size": 8,
     }
-    path = tmp_path / "trainer_state.json"
-    path.write_text(json.dumps(state), encoding="utf-8")
+    path = put(json.dumps(state), "trainer_state.json")
     manifest = diagnose(path).manifest
     assert (manifest.total_steps, manifest.checkpoint_every, manifest.batch_size) == (4000, 500, 8)
     assert set(manifest.logged) == {"total_steps", "checkpoint_every", "batch_size"}
@@ -142,11 +140,10 @@ def test_the_state_tells_of_the_configuration(tmp_path):
     assert (given.total_steps, given.checkpoint_every, given.batch_size) == (100, 10, 8)
 
 
-def test_the_mean_of_the_summary_is_no_loss(tmp_path):
+def test_the_mean_of_the_summary_is_no_loss(put):
     history = [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)]
     summary = {"step": 40, "train_loss": 50.0, "train_runtime": 12.5, "total_flos": 1e12}
-    path = tmp_path / "trainer_state.json"
-    path.write_text(json.dumps({"log_history": [*history, summary]}), encoding="utf-8")
+    path = put(json.dumps({"log_history": [*history, summary]}), "trainer_state.json")
     loss = diagnose(path).history.series["loss"]
     assert (loss.column, len(loss), loss.values.max()) == ("loss", 40, 2.99)
     path.write_text(json.dumps({"log_history": [{"step": 1, "x": 1}, summary]}), encoding="utf-8")
@@ -163,14 +160,8 @@ def test_a_training_loss_of_another_name_beside_a_runtime_stays(log):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (
-            '{"loss": [1, 2], 3: [4]}',
-            "not JSON, expecting a name in double quotes at '3: [4]}'",
-        ),
-        (
-            '{"loss": [1, 2] "lr": [3, 4]}',
-            "not JSON, expecting a comma or } at '\"lr\": [3, 4]}'",
-        ),
+        ('{"loss": [1, 2], 3: [4]}', "not JSON, expecting a name in double quotes at '3: [4]}'"),
+        ('{"loss": [1, 2] "lr": [3, 4]}', "not JSON, expecting a comma or } at '\"lr\": [3, 4]}'"),
         (
             '{"loss": [1, 2], "lr": abc, "on": [3, 4]}',
             "not JSON, expecting value at 'abc, \"on\": [3, 4]}'",
@@ -198,13 +189,6 @@ def test_cut_anywhere_every_whole_record_is_read(indent, key):
         found = sum(chunk.rows for chunk in tables.records.get((key,) if key else (), []))
         assert found == min(sum(end <= length for end in ends), len(RECORDS))
         assert len(tables.bad) <= 1
-
-
-def test_a_cut_column_keeps_what_it_has(log):
-    columns = log('{"step": [1, 2, 3, 4], "loss": [2.5, 2.25, 2.1')
-    assert values(columns, "step") == [1, 2, 3, 4]
-    assert values(columns, "loss") == [2.5, 2.25, None, None]
-    assert columns.bad_count == 1
 
 
 def test_a_broken_record_is_left_out(log):
@@ -264,10 +248,8 @@ def test_what_else_has_a_number_is_no_step(log, key):
         {"columns": ["step", "loss"], "data": [*zip(range(0, 60, 2), LOSSES, strict=True)]},
     ],
 )
-def test_curves_of_charts(tmp_path, document, indent):
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps(document, indent=indent))
-    history = read_run(path)
+def test_curves_of_charts(put, document, indent):
+    history = read_run(put(json.dumps(document, indent=indent), "run.json"))
     assert history.series["loss"].steps.tolist() == [*range(0, 60, 2)]
     assert history.series["loss"].values.tolist() == LOSSES
     assert history.source.records == len(LOSSES)
@@ -287,35 +269,34 @@ def test_runs_that_each_hold_their_lists(log, key, called, indent):
     assert values(columns, f"runs/{called}/train_loss") == LOSSES
 
 
-def test_the_losses_of_several_runs_make_no_sum(tmp_path):
-    path = tmp_path / "runs.json"
-    path.write_text(
-        json.dumps([{"name": "a", "loss": LOSSES}, {"name": "b", "loss": LOSSES[::-1]}])
+def test_the_losses_of_several_runs_make_no_sum(put):
+    history = read_run(
+        put(
+            json.dumps([{"name": "a", "loss": LOSSES}, {"name": "b", "loss": LOSSES[::-1]}]),
+            "runs.json",
+        )
     )
-    history = read_run(path)
     assert history.series["loss"].column == "a #0/loss"
     assert history.series["loss"].values.tolist() == LOSSES
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_the_losses_of_runs_by_name_make_no_sum(tmp_path, wrapped):
+def test_the_losses_of_runs_by_name_make_no_sum(put, wrapped):
     runs = {
         "sgd": {"loss": LOSSES, "val_loss": LOSSES},
         "adam": {"loss": LOSSES[::-1], "val_loss": LOSSES},
     }
-    path = tmp_path / "runs.json"
-    path.write_text(json.dumps({"results": runs} if wrapped else runs))
-    history = read_run(path)
+    history = read_run(put(json.dumps({"results": runs} if wrapped else runs), "runs.json"))
     assert history.series["loss"].column.endswith("sgd #0/loss")
     assert history.series["loss"].values.tolist() == LOSSES
     assert any("adam #1/loss" in event.message for event in history.events)
 
 
 @pytest.mark.parametrize("names", [("train", "val"), ("generator", "discriminator")])
-def test_splits_and_opponents_by_name_are_one_run(tmp_path, names):
-    path = tmp_path / "run.json"
-    path.write_text(json.dumps({name: {"loss": LOSSES} for name in names}))
-    assert read_run(path).series["loss"].column in ("train/loss", "discriminator/loss")
+def test_splits_and_opponents_by_name_are_one_run(put, names):
+    assert read_run(put(json.dumps({name: {"loss": LOSSES} for name in names}), "run.json")).series[
+        "loss"
+    ].column in ("train/loss", "discriminator/loss")
 
 
 @INDENTS
@@ -324,11 +305,6 @@ def test_lists_under_their_epochs_follow_each_other(log, indent):
     assert values(log(json.dumps(document, indent=indent)), "loss") == LOSSES[:12]
     folds = {str(n): {"loss": LOSSES} for n in range(4)}
     assert log(json.dumps(folds, indent=indent)).rows == 30
-
-
-def test_rows_of_numbers_are_no_points_of_a_chart(log):
-    with pytest.raises(NoUsableRecord, match="no pairs that begin with a step"):
-        log([[n, 9.0 - n, 0.5] for n in range(1, 31)])
 
 
 def test_a_chart_that_tensorboard_downloads(log):
@@ -372,7 +348,6 @@ def test_deep_nesting_is_no_traceback(log, text):
         log(text)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
 @given(
     st.lists(
         st.dictionaries(
@@ -439,14 +414,6 @@ def test_a_large_document_does_not_grow_in_memory(tmp_path):
     assert peak < 4 * size
 
 
-def test_sizes_are_read_in_order(tmp_path):
-    columns = json.dumps({"loss": list(range(200_000))})
-    path = tmp_path / "run.json"
-    path.write_text(columns, encoding="utf-8")
-    loss = read_columns(path).load("loss").values
-    assert all(after == before + 1 for before, after in pairwise(loss.tolist()))
-
-
 # Each as a start and what is repeated after it.
 ODD = {
     "quotes in a string without end": ('[{"a": "', '\\"'),
@@ -476,7 +443,7 @@ def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
 
     taken(1000)  # imports
     # A busy machine may take three times as long for either.
-    short, long = taken(40_000), taken(640_000)
+    short, long = taken(10_000), taken(160_000)
     assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
 
 
@@ -501,10 +468,10 @@ def test_lists_of_values_beside_lists_of_their_steps(tmp_path):
     assert columns.load("lr").present.tolist() == [True, False, True, False]
 
 
-def test_values_beside_steps_that_break_off(tmp_path):
-    path = tmp_path / "metrics.json"
-    path.write_text('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu')
-    assert read_columns(path).load("loss").values.tolist() == [4.0, 3.0]
+def test_values_beside_steps_that_break_off(put):
+    assert read_columns(
+        put('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu', "metrics.json")
+    ).load("loss").values.tolist() == [4.0, 3.0]
 
 
 def test_a_list_of_numbers_alone_holds_the_losses(log):
@@ -522,11 +489,6 @@ def test_a_list_of_numbers_alone_holds_the_losses(log):
     assert log("[2.5, 2.25, 2.0]", "run.jsonl").names == ("loss",)
     for cut in ("2", "2.", "2.5e", "2.5e-"):
         assert values(log(f"[2.5, 2.25, {cut}"), "loss") == [2.5, 2.25]
-
-
-def test_a_long_list_of_numbers(log):
-    numbers = [round(2.0 + 1 / (1 + n), 6) for n in range(300_000)]
-    assert values(log(numbers), "loss") == numbers
 
 
 @pytest.mark.parametrize("text", ["[3, 1, 2, 7]", '["a.png", "b.png"]', '[2.5, "up", 2.25]'])
@@ -556,7 +518,14 @@ def test_pairs_that_begin_with_a_step(log):
     assert not columns.unnamed
 
 
-@pytest.mark.parametrize("pairs", [[[2.5, 9], [2.25, 8], [2.0, 7]], [[1, 2.5], [1, 2.0], [2, 1.5]]])
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [[2.5, 9], [2.25, 8], [2.0, 7]],
+        [[1, 2.5], [1, 2.0], [2, 1.5]],
+        [[n, 9.0 - n, 0.5] for n in range(1, 31)],
+    ],
+)
 def test_other_pairs_are_not_guessed(log, pairs):
     with pytest.raises(NoUsableRecord, match="its lists of lists are no pairs that begin with a"):
         log(pairs)
@@ -603,16 +572,16 @@ def test_other_lists_called_train_are_not(log, document, name):
 
 
 def test_lists_of_numbers_beside_records(log):
-    records = [{"throughput": float(n)} for n in range(30_000)]
+    records = [{"throughput": float(n)} for n in range(12_000)]
     lists = {
-        "episode_rewards": [n / 2 for n in range(30_000)],
-        "training_losses": [n / 4 for n in range(30_000)],
+        "episode_rewards": [n / 2 for n in range(12_000)],
+        "training_losses": [n / 4 for n in range(12_000)],
         "betas": [0.9, 0.999],
     }
     for document in ({"metrics": records, **lists}, {**lists, "metrics": records}):
         columns = log(document)
         assert set(columns.names) == {"throughput", "episode_rewards", "training_losses"}
-        assert values(columns, "throughput") == [float(n) for n in range(30_000)]
+        assert values(columns, "throughput") == [float(n) for n in range(12_000)]
         assert values(columns, "training_losses") == lists["training_losses"]
 
 

@@ -159,7 +159,7 @@ def test_a_database_cut_anywhere_in_its_last_kilobyte(database, tmp_path):
         writer.execute("CREATE TABLE last AS SELECT zeroblob(5000) AS page")
         writer.commit()
     whole = cut.stat().st_size
-    for size in range(whole - 1, whole - 1025, -1):
+    for size in range(whole - 1, whole - 1025, -41):
         os.truncate(cut, size)
         with open_stream(cut) as stream:
             columns = sqlite.read(stream)
@@ -203,7 +203,7 @@ def test_a_metric_cut_anywhere(folder, metric):
     (file,) = folder.path.rglob(f"metrics/**/{metric}")
     data = file.read_bytes()
     name = file.relative_to(folder.path / "metrics").as_posix()
-    for cut in range(max(1, len(data) - 1024), len(data)):
+    for cut in range(max(1, len(data) - 1024), len(data), 5):
         columns = run_columns(folder.path, **{metric: data[:cut]})
         count = data[:cut].count(b"\n")
         found = points(columns, name) if name in columns.names else []
@@ -288,7 +288,7 @@ def test_damage_to_any_page_gives_records_or_one_line(tmp_path):
     random = np.random.default_rng(7)
     file = tmp_path / "mlflow.db"
     read = 0
-    for _ in range(300):
+    for _ in range(100):
         data = bytearray(whole)
         for place in random.integers(100, len(data), 3):
             data[place : place + 4] = random.bytes(4)
@@ -297,7 +297,7 @@ def test_damage_to_any_page_gives_records_or_one_line(tmp_path):
             read += read_columns(file).rows > 0
         except LogError as error:
             assert "\n" not in str(error)  # noqa: PT017 - either is right
-    assert read > 30
+    assert read > 10
 
 
 SAMPLE = Path(__file__).parent / "samples" / "sqlite" / "mlflow.db"

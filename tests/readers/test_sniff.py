@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
@@ -38,13 +38,11 @@ JSONL = b'{"step": 1, "loss": 2.5, "t": {"a": null}}\n{"step": 2, "loss": NaN}\r
 CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.sampled_from(MAGIC), st.binary(max_size=200), st.booleans())
 def test_it_never_fails(magic, noise, whole):
     assert recognised(magic + noise, whole=whole) in {None, *(one.name for one in READERS)}
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.sampled_from(MAGIC), st.one_of(st.binary(max_size=200), st.text().map(str.encode)))
 def test_any_bytes_are_read_or_refused(magic, noise):
     stream = Stream("run", io.BytesIO(magic + noise))

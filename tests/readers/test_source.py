@@ -7,8 +7,6 @@ import gzip
 import lzma
 import os
 import resource
-import subprocess
-import sys
 import threading
 import zlib
 from pathlib import Path
@@ -96,26 +94,21 @@ def test_packed_members_one_after_the_other(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "gz"])
-def test_standard_input(tmp_path, kind):
+def test_standard_input(tmp_path, kind, monkeypatch):
     path = tmp_path / "log"
     if kind == "parquet":
         parquet.write_table(pa.table({"step": [1, 2]}), path)
     else:
         plain = b"step,loss\n1,2\n2,3\n" if kind == "csv" else b'{"step": 1}\n{"step": 2}\n'
         path.write_bytes(gzip.compress(plain) if kind == "gz" else plain)
-    program = (
-        "from stabdiag.readers import read_columns; c = read_columns('-');"
-        "print(c.source, c.load('step').values.tolist())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], input=path.read_bytes(), capture_output=True, check=True
-    )
-    assert done.stdout.decode().strip() == "standard input [1.0, 2.0]"
+    with path.open() as stream:
+        monkeypatch.setattr("sys.stdin", stream)
+        columns = read_columns("-")
+        assert (columns.source, columns.load("step").values.tolist()) == ("standard input", [1, 2])
 
 
-def test_a_given_format_is_taken(tmp_path):
-    path = tmp_path / "run.txt"
-    path.write_text('not json\n{"step": 1}\n')
+def test_a_given_format_is_taken(put):
+    path = put('not json\n{"step": 1}\n', "run.txt")
     assert read_columns(path, format="jsonl").rows == 1
     with pytest.raises(LogError, match="unknown format 'jsnl'; did you mean jsonl"):
         read_columns(path, format="jsnl")
@@ -245,7 +238,7 @@ def test_the_most_regular_log_is_no_bomb(tmp_path, packing, monkeypatch):
 def test_lines_that_are_all_the_same_are_a_bomb(tmp_path, packing, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
     path = tmp_path / "run.jsonl"
-    path.write_bytes(PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 100_000))
+    path.write_bytes(PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 60_000))
     message = f"unpacks to more than {bombs.RATIOS[packing]} times its size, as no log does"
     with pytest.raises(LogError, match=message):
         read_columns(path)
@@ -253,17 +246,17 @@ def test_lines_that_are_all_the_same_are_a_bomb(tmp_path, packing, monkeypatch):
 
 @pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("bz2", 200), ("xz", 600), ("zst", 300)])
 def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, ratio, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 25)
+    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 23)
     path = tmp_path / "run.jsonl"
     if kind == "zst":
-        path.write_bytes(zstandard(bytes(1 << 27)))
+        path.write_bytes(zstandard(bytes(1 << 25)))
     else:
         packer = {
             "gz": lambda: zlib.compressobj(wbits=31),
             "bz2": bz2.BZ2Compressor,
             "xz": lambda: lzma.LZMACompressor(preset=0),
         }[kind]()
-        path.write_bytes(zeros(packer, 8))
+        path.write_bytes(zeros(packer, 2))
     message = rf"run\.jsonl: unpacks to more than {ratio} times its size, as no log does"
     with pytest.raises(LogError, match=message):
         read_columns(path, format="jsonl")
@@ -298,7 +291,7 @@ def test_no_room_for_a_temporary_file(tmp_path, monkeypatch, trouble):
     try:
         if trouble == "full":
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, hard))
-        with pytest.raises(StabdiagError, match=r"name another folder in TMPDIR"):
+        with pytest.raises(StabdiagError, match=r"set TMPDIR"):
             read_columns(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -204,7 +204,7 @@ def test_cut_anywhere_all_before_the_cut_is_read(tmp_path, losses):
     whole = columns_of(data)
     tags = whole.names[1:-1]
     expected = [(t, *p) for s in range(20) for t in tags for p in [points(whole, t)[s]]]
-    for cut in range(max(ends[1], len(data) - 1024), len(data)):
+    for cut in range(max(ends[1], len(data) - 300), len(data)):
         columns = columns_of(data[:cut])
         count = sum(end <= cut for end in ends) - 1
         found = [(t, *p) for t in columns.names[1:-1] for p in points(columns, t)]

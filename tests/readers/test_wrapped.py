@@ -120,10 +120,8 @@ def test_what_a_notebook_printed(tmp_path, output, indent):
     assert history.series["loss"].values.tolist() == LOSSES
 
 
-def test_a_table_of_a_notebook_has_no_line_too_many(tmp_path):
-    path = tmp_path / "train.ipynb"
-    path.write_text(json.dumps(notebook(OUTPUTS["a table"])))
-    columns = read_columns(path)
+def test_a_table_of_a_notebook_has_no_line_too_many(put):
+    columns = read_columns(put(json.dumps(notebook(OUTPUTS["a table"])), "train.ipynb"))
     assert (columns.rows, columns.bad_count) == (len(STEPS), 0)
 
 
@@ -146,8 +144,6 @@ def test_odd_outputs_and_none(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['{"cells": [{"cell_type": 1}', '{"cells": ["cell_type", 7]}'])
-def test_a_notebook_that_is_none(tmp_path, text):
-    path = tmp_path / "train.ipynb"
-    path.write_text(text)
+def test_a_notebook_that_is_none(put, text):
     with pytest.raises(LogError, match=r"no record could be read|no column looks like"):
-        read(path)
+        read(put(text, "train.ipynb"))

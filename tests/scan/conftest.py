@@ -52,7 +52,8 @@ def killing(tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(KILLER)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": paths}
 
 
 @pytest.fixture

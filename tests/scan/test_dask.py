@@ -16,7 +16,7 @@ from tests.scan.conftest import scanned, write_log
 
 pytest.importorskip("distributed", reason="needs the extra dask")
 
-ENDED = "ends the worker that reads it: the process was killed, or needs too much memory"
+ENDED = "kills the worker that reads it, or needs too much memory"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from stabdiag.cli.scan_display import ScanDisplay, _Bar, scan_display
+from stabdiag.cli.scan import ScanDisplay, _Bar, scan_display
 from tests.scan.made import sweep
 
 

@@ -28,15 +28,6 @@ def found(tmp_path):
     return found
 
 
-def test_logs_with_names_of_their_own_are_runs_beside_each_other(found):
-    assert found("a.jsonl", "b.jsonl", "c.csv", "d.csv") == {
-        "a.jsonl": ["a.jsonl"],
-        "b.jsonl": ["b.jsonl"],
-        "c.csv": ["c.csv"],
-        "d.csv": ["d.csv"],
-    }
-
-
 def test_a_text_log_goes_with_the_run_of_its_name(found):
     assert found("a.jsonl", "b.jsonl", "a.log", "b.log") == {
         "a": ["a.jsonl", "a.log"],
@@ -150,7 +141,7 @@ def test_no_folder_is_gone_through_twice(found, tmp_path):
     passed = Passed()
     assert found("a/metrics.jsonl", passed=passed) == {"a": ["metrics.jsonl"]}
     assert passed.told() == [
-        f"passed over, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
+        f"skipped, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from stabdiag.model.scan import Row, Split
 from stabdiag.scan.common import in_common
-from stabdiag.scan.rows import table_of
+from stabdiag.scan.store import Rows, table_of
 from tests.scan.made import sweep
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def told(rows: Iterable[Row]) -> tuple[Common, ...]:
-    return in_common(table_of(rows))[0]
+    return in_common(Rows.of(rows))[0]
 
 
 def runs(failed: Iterable[bool], **settings: Iterable[object]) -> list[Row]:
@@ -144,19 +144,19 @@ def test_runs_that_do_not_tell_a_setting_are_not_counted() -> None:
         ([], "fewer than three runs failed"),
         (runs([True, True, False, False], rate=[1, 1, 2, 2]), "fewer than three runs failed"),
         (runs([True] * 20, rate=range(20)), "all runs failed alike"),
-        (runs([True] * 5 + [False] * 5), "no setting is known that differs"),
-        (runs([True] * 5 + [False] * 5, rate=[1] * 10), "no setting is known that differs"),
+        (runs([True] * 5 + [False] * 5), "no known setting differs"),
+        (runs([True] * 5 + [False] * 5, rate=[1] * 10), "no known setting differs"),
         ([row for row in sweep() if row.severity is None], "fewer than three runs failed"),
     ],
 )
 def test_why_nothing_was_compared(rows: list[Row], why: str) -> None:
-    common, compared = in_common(table_of(rows))
+    common, compared = in_common(Rows.of(rows))
     assert common == ()
     assert compared.why == why
 
 
 def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stabdiag.scan.settings._MOST_SETTINGS", 2)
+    monkeypatch.setattr("stabdiag.scan.common._MOST_SETTINGS", 2)
     rows = runs(
         [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
     )
@@ -164,7 +164,7 @@ def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPat
     told = [
         replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
     ]
-    common, compared = in_common(table_of([*[rare] * 3, *told]))
+    common, compared = in_common(Rows.of([*[rare] * 3, *told]))
     assert compared.settings == 2
     assert [one.split.setting for one in common] == ["fused"]
 
@@ -178,7 +178,7 @@ def test_the_order_of_the_rows_is_nothing() -> None:
 
 def test_rows_of_a_part_of_a_table_keep_their_settings() -> None:
     table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
-    assert in_common(table.slice(30))[0] == told(sweep())
+    assert in_common(Rows.of(table.slice(30)))[0] == told(sweep())
 
 
 @pytest.fixture(scope="module")

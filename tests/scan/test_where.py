@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from stabdiag.errors import StabdiagError
-from stabdiag.scan.rows import table_of
-from stabdiag.scan.where import where
+from stabdiag.scan.overview import where
+from stabdiag.scan.store import Rows
 from tests.scan.made import sweep
 
 
@@ -32,7 +32,7 @@ from tests.scan.made import sweep
     ],
 )
 def test_the_rows_for_which_it_holds(condition: str, count: int) -> None:
-    assert where(table_of(sweep()), condition).num_rows == count
+    assert len(where(Rows.of(sweep()), condition)) == count
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_the_rows_for_which_it_holds(condition: str, count: int) -> None:
 )
 def test_what_is_none_is_told_in_one_line(condition: str, told: str) -> None:
     with pytest.raises(StabdiagError, match="--where") as error:
-        where(table_of(sweep()), condition)
+        where(Rows.of(sweep()), condition)
     assert told in str(error.value)
     assert "\n" not in str(error.value)

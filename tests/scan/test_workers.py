@@ -16,7 +16,7 @@ from stabdiag.scan.scan import scan
 from tests.scan.conftest import KILLER, scanned, write_log
 
 LATE = "given up after 3 s"
-KILLED = "ends the worker that reads it: the process was killed, or needs too much memory"
+KILLED = "kills the worker that reads it, or needs too much memory"
 
 
 def rows_of(done):
@@ -89,7 +89,7 @@ def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
         overview = scan(sweep, executor=executor, jobs=2, timeout=3)
     assert overview.runs == 11
     unread = [row for row in overview.rows if row.outcome == "unread"]
-    assert [row.reason for row in unread] == ["no worker came back with it in time"]
+    assert [row.reason for row in unread] == ["no worker returned it in time"]
 
 
 class _Refusing(Executor):

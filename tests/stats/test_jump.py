@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stabdiag.stats.jump import jump_up, level_jump
+from stabdiag.stats.levels import jump_up, level_jump
 
 BEFORE = 2.0 + np.random.default_rng(0).normal(0, 0.1, 400)
 AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)

@@ -13,11 +13,6 @@ def falling(seed: int, n: int = 1000) -> np.ndarray:
     return 2.0 + 2.0 * np.exp(-np.arange(n) / 200) + 0.05 * rng.standard_normal(n)
 
 
-@pytest.mark.parametrize("n", [0, 1, 9, 199])
-def test_fewer_points_than_a_window_show_nothing(n: int) -> None:
-    assert net_rise(np.ones(n), 200, 0.001) is None
-
-
 @pytest.mark.parametrize("window", [8, 9])
 def test_ten_points_are_the_least(window: int) -> None:
     assert net_rise(np.arange(9, dtype=np.float64), window, 0.001) is None
@@ -75,13 +70,6 @@ def test_a_constant_does_not_rise() -> None:
     assert rise.p_value == 1.0
 
 
-def test_a_rise_from_the_first_point_makes_no_progress() -> None:
-    rise = net_rise(np.linspace(1.0, 2.0, 400), 200, 0.001)
-    assert rise is not None
-    assert rise.progress == pytest.approx(0.0, abs=0.05)
-    assert rise.amount > rise.bar
-
-
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("climbing", [300, 1000, 3000])
 @pytest.mark.parametrize(("noise", "late"), [(0.02, 0.05), (0.1, 0.06), (0.2, 0.14)])
@@ -94,18 +82,6 @@ def test_a_climb_begins_where_a_tenth_of_it_is_made(
     rise = net_rise(x, 200, 0.001)
     assert rise is not None
     assert (rise.onset - 2000) / climbing == pytest.approx(0.08, abs=late)
-
-
-def test_noise_as_large_as_half_of_a_climb_does_not_begin_it() -> None:
-    early = []
-    for seed in range(10):
-        x = 2.0 + 0.5 * np.random.default_rng(seed).standard_normal(5000)
-        x[3000:] += np.linspace(0, 1, 2000)
-        rise = net_rise(x, 200, 0.001)
-        assert rise is not None
-        early.append(3000 - rise.onset)
-    assert np.median(early) < 0
-    assert max(early) < 500
 
 
 def test_a_bump_before_a_climb_does_not_begin_it() -> None:

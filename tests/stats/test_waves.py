@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.stats.waves import count_waves
+from stabdiag.stats.smooth import count_waves
 
 AT = np.arange(200)
 

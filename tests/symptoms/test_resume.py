@@ -32,7 +32,7 @@ JUMPED = FALLING + np.where(SECOND, 0.8 * np.exp(-SINCE / 60), 0)
 GAP = np.append(np.arange(300), np.arange(400, 800))
 
 FOUND = [
-    ("resume-loss-jump", log(JUMPED), "that the run resumed from at step 500"),
+    ("resume-loss-jump", log(JUMPED), "step 500"),
     # The warm-up once more, and the schedule from its beginning.
     ("resume-lr-reset", log(lr=LR * after(np.minimum((SINCE + 1) / 50, 1))), "step 500"),
     ("resume-lr-reset", log(lr=LR * after(2.0)), "step 500"),
@@ -49,12 +49,11 @@ PASSED = [
     ("resume-loss-jump", log(FALLING + (STEPS > 700) * SECOND * 0.8)),
     ("resume-lr-reset", log(lr=LR)),
     # A step of the schedule that stays, and a resume within the warm-up.
-    ("resume-lr-reset", log(lr=1e-3 * after(0.1))),
+    ("resume-lr-reset", log(lr=0.001 * after(0.1))),
     ("resume-lr-reset", log(lr=COSINE)),
     ("resume-data-replayed", log(batch_id=STEPS)),
-    # An epoch of 250 batches is over where the run resumes, or by its epoch of 500.
+    # An epoch of 250 batches is over where the run resumes.
     ("resume-data-replayed", log(batch_id=STEPS % 250)),
-    ("resume-data-replayed", log(batch_id=np.where(SECOND, SINCE, STEPS), epoch=STEPS // AT)),
     # The rhythm changes, or gaps are how this log is kept.
     (
         "resume-step-gap",

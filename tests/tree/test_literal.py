@@ -80,27 +80,16 @@ def test_one_step_down_in_the_window_is_no_divergence() -> None:
     assert "did not rise at every step of the last 200" in report.tree.answers[-1].because
 
 
-def test_a_step_down_before_the_window_does_not_matter() -> None:
-    loss = 2.0 + 1e-3 * np.arange(400)
-    loss[:150] = 2.5 - 1e-3 * np.arange(150)
-    assert literal({"step": np.arange(400), "loss": loss}).diagnosis.section in ("§2", "§4")
-
-
-def test_fewer_steps_than_the_window_cannot_tell() -> None:
-    report = literal({"step": np.arange(150), "loss": 2.0 + 1e-3 * np.arange(150)})
-    answer = next(a for a in report.tree.answers if a.question == "Q4.1")
-    assert answer.verdict == "unknown"
-
-
 @pytest.mark.parametrize(
     ("more", "slug"),
     [
         ({"lr": np.linspace(1e-4, 1e-2, 400)}, "divergence-lr-rising"),
+        ({"lr": np.where(np.arange(400) < 350, 1e-3, 2e-3)}, "divergence-lr-rising"),
         ({"weight_norm/a": np.geomspace(1, 30, 400)}, "divergence-weight-norm-climbing"),
         ({"weight_norm/a": np.geomspace(30, 1, 400)}, "divergence-weight-norm-collapsing"),
         ({"grad_norm": np.linspace(1, 9, 400)}, "divergence-grad-norm-rising"),
     ],
-    ids=["lr", "weights grow", "weights shrink", "grad norm"],
+    ids=["lr", "lr higher at the end", "weights grow", "weights shrink", "grad norm"],
 )
 def test_the_causes_are_looked_for_in_the_last_window(more: Log, slug: str) -> None:
     log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
@@ -121,11 +110,6 @@ def test_to_the_letter_few_losses_show_no_climb_however_plain(count: int, verdic
     log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
     answer = next(a for a in literal(log).tree.answers if a.question == "Q4.1")
     assert answer.verdict == verdict
-
-
-def test_what_is_missing_to_the_letter_is_losses_or_steps() -> None:
-    answer = next(a for a in literal(quiet(28)).tree.answers if a.question == "Q4.1")
-    assert answer.because == "28 losses over 27 steps; 28 over 200 are needed"
 
 
 def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero() -> None:
@@ -151,38 +135,10 @@ def test_on_a_sparse_log_the_last_window_holds_enough_losses(count: int, verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
 
-def test_a_climb_is_told_by_steps_that_the_log_holds() -> None:
-    log = rising(30, stride=30) | {"lr": np.linspace(1e-4, 1e-2, 60)}
-    report = literal(log)
-    assert report.diagnosis.slug == "divergence-lr-rising"
-    told = "The loss rose at every logged step from 1217 to 1787."
-    assert report.diagnosis.summary.startswith(told)
-    assert {17 + 30 * 40, 17 + 30 * 59} == {1217, 1787} <= set(log["step"].tolist())
-
-
-def test_a_learning_rate_that_is_higher_at_the_end_of_the_window_has_increased() -> None:
-    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400)}
-    log["lr"] = np.where(np.arange(400) < 350, 1e-3, 2e-3)
-    assert literal(log).diagnosis.slug == "divergence-lr-rising"
-
-
 def test_weight_norms_that_are_logged_too_seldom_for_the_window_get_a_longer_one() -> None:
     log = {"step": 300 * np.arange(60), "loss": 2.0 + 1e-3 * np.arange(60)}
     log["weight_norm/a"] = np.geomspace(1, 1e9, 60)
     assert literal(log).diagnosis.slug == "divergence-weight-norm-climbing"
-
-
-def test_to_the_letter_nothing_is_said_of_the_noise(calm: Callable[..., Log]) -> None:
-    spiky, still = literal(calm(3000, seed=1)), literal(quiet(), dtype="fp32")
-    assert spiky.diagnosis.slug.startswith("spike-")
-    for report in (spiky, still):
-        answer = next(one for one in report.tree.answers if one.question == "Q2.1")
-        assert "noise" not in answer.because
-        assert not {"family_size", "family_limit"} & set(answer.measured)
-    assert still.diagnosis.summary == (
-        "800 losses from step 0 to 799: no NaN, no loss above μ+3σ, no rise at every step of the "
-        "last 200; nothing was looked for beside the tree."
-    )
 
 
 def test_what_a_thousand_spikes_are_held_against_is_measured_once(

@@ -35,7 +35,7 @@ def test_a_weight_that_grows_lifts_the_loss(calm: Callable[..., Log]) -> None:
     assert report.diagnosis.slug == "healthy"
     climb = answer(report, "Q4.1")
     assert climb.verdict is Verdict.NO
-    assert "since 'beta' stopped growing at step 497" in climb.because
+    assert "since beta settled at step 497" in climb.because
 
 
 def test_without_its_weight_the_loss_is_told_to_climb(calm: Callable[..., Log]) -> None:
@@ -52,23 +52,7 @@ def test_while_it_grows_no_climb_can_be_told(calm: Callable[..., Log]) -> None:
     assert report.diagnosis.slug == "insufficient-data"
     climb = answer(report, "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
-    assert "'beta' grew, by which a part of the loss is weighed" in climb.because
-
-
-def test_a_weight_that_grows_at_the_end_takes_nothing_from_what_was_before(
-    calm: Callable[..., Log],
-) -> None:
-    log = calm()
-    climb = answer(diagnosed(log, [0.0, 1.0], [790, 799]), "Q4.1")
-    assert climb.verdict is Verdict.NO
-    assert "before 'beta' grew at step 791 the loss stood at 2." in climb.because
-    log["loss"] = log["loss"] + np.interp(log["step"], [400, 700], [0.0, 3.0])
-    for weight, at in (([0.0, 1.0], [790, 799]), ([0.0, 0.5, 0.5, 1.0], [0, 90, 790, 799])):
-        report = diagnosed(log, weight, at)
-        found = next(one for one in report.findings if one.section == "§4")
-        assert "before 'beta' grew at step 791" in found.summary
-        assert found.step is not None
-        assert 400 <= found.step <= 500
+    assert "as beta went from" in climb.because
 
 
 def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(
@@ -77,9 +61,7 @@ def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(
     log = calm()
     climb = answer(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
-    assert "; whether it climbed since cannot be told: log that part" in climb.because
-    log["loss"] = log["loss"] + np.interp(log["step"], [200, 400], [0.0, 3.0])
-    assert diagnosed(log, [0.0, 1.0], [500, 799]).diagnosis.section == "§4"
+    assert "log the parts of the loss unweighted, too" in climb.because
 
 
 def test_a_climb_after_it_has_grown_is_found(calm: Callable[..., Log]) -> None:
@@ -99,14 +81,4 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm: Callable[..., Log], at
     report = stabdiag.diagnose({**log, "beta": weight})
     assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
     if at == 400:
-        assert "there 'beta' grew" in answer(report, "Q2.1").because
-
-
-def test_to_the_letter_a_weight_says_nothing(calm: Callable[..., Log]) -> None:
-    log = calm()
-    plain = {**log, "loss": log["loss"] + PART * np.interp(log["step"], [200, 799], [0.0, 1.0])}
-    weighed = diagnosed(log, [0.0, 1.0], [200, 799], literal=True)
-    literal = stabdiag.diagnose(plain, literal=True)
-    assert [one.because for one in weighed.tree.answers] == [
-        one.because for one in literal.tree.answers
-    ]
+        assert "where beta went from 0 to 1" in answer(report, "Q2.1").because

@@ -46,7 +46,7 @@ def test_of_a_run_that_blows_up_it_is_said_how_far_its_noise_reached(
 ) -> None:
     answer = answer_of(stabdiag.diagnose(blown_up(calm(700))), "Q2.1")
     assert "far beyond all noise" in answer.because
-    assert "noise reaches 6." in answer.because
+    assert "normal variation reaches 6." in answer.because
     assert answer.measured["family_limit"] < 10
 
 
@@ -57,31 +57,6 @@ def test_of_a_loss_that_stood_still_it_is_not_said_how_far_its_noise_reached() -
     assert "far beyond all noise" in answer.because
     assert "noise reaches" not in answer.because
     assert "family_limit" not in answer.measured
-
-
-def trimmed(x: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-    cut = len(x) // 10
-    return float(np.sort(x)[cut : len(x) - cut].mean())
-
-
-def test_the_level_at_the_end_is_called_what_it_is(calm: Callable[..., Log]) -> None:
-    log = calm(1200)
-    log["loss"] += np.random.default_rng(0).exponential(0.3, 1200)  # a mean is not a trimmed one
-    answer = answer_of(stabdiag.diagnose(log), "Q4.1")
-    told = re.search(r"ends at ([\d.]+) \(trimmed mean of (\d+)\)", answer.because)
-    assert told is not None
-    half = int(told[2]) // 2
-    level = (trimmed(log["loss"][-half:]) + trimmed(log["loss"][-2 * half : -half])) / 2
-    assert float(told[1]) == pytest.approx(level, rel=1e-3)
-
-
-def test_spikes_that_are_left_out_of_the_level_are_told(calm: Callable[..., Log]) -> None:
-    log = calm(1200)
-    log["loss"][1185:1188] += 8.0
-    report = stabdiag.diagnose(log)
-    assert report.diagnosis.slug.startswith("spike-")
-    assert "trimmed mean of" in answer_of(report, "Q4.1").because
-    assert ", spikes left out)" in answer_of(report, "Q4.1").because
 
 
 @pytest.mark.parametrize(
@@ -142,13 +117,6 @@ def test_a_turn_between_two_records_is_near_a_step_and_not_at_one() -> None:
     assert answer.because.endswith(f"the change began near step {turned}")
 
 
-def test_one_overflow_is_not_the_first_of_several(calm: Callable[..., Log]) -> None:
-    norms = np.ones(400)
-    norms[200] = np.inf
-    report = stabdiag.diagnose(calm(400) | {"grad_norm": norms}, manifest={"dtype": "bf16"})
-    assert answer_of(report, "Q3.1").because == "1 overflow, at step 200"
-
-
 def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(
     calm: Callable[..., Log],
 ) -> None:
@@ -159,12 +127,5 @@ def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(
     found = next(one for one in report.findings if one.slug == "divergence-unexplained")
     level = answer_of(report, "Q4.1").measured["last"]
     assert isinstance(level, float)
-    assert f"and stood at a level of {level:.4g} before the jump at step 1160, " in found.summary
+    assert f"and stood at {level:.4g} before the jump at step 1160, " in found.summary
     assert "the loss stood at" in answer_of(report, "Q4.1").because
-
-
-def test_a_climb_without_a_jump_ends_at_a_level(calm: Callable[..., Log]) -> None:
-    log = calm(1200)
-    log["loss"][600:] += np.linspace(0, 3, 600)
-    report = stabdiag.diagnose(log)
-    assert "and ends at a level of " in report.diagnosis.summary

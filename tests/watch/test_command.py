@@ -85,7 +85,7 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(
     result = watch(log, "-f", "json", "-o", "manifest.json")
     assert result.code == 1
     assert json.loads(result.out)["diagnosis"]["severity"] == "error"
-    assert "manifest.json: is read as well" in result.err
+    assert "manifest.json: this is also an input" in result.err
     kept = (tmp_path / "manifest.json").read_bytes()
     assert kept == (run / "manifest.json").read_bytes()
 
@@ -106,7 +106,7 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(
         (["run.jsonl", "--pid", "2147483648"], "--pid"),
         (["run.jsonl", "--pid", str(10**30)], "--pid"),
         (["run.jsonl", "--kill"], "--kill wants --pid"),
-        (["run.jsonl", "--pid", "1", "--kill", "--fail-on", "never"], "and a --fail-on"),
+        (["run.jsonl", "--pid", "1", "--kill", "--fail-on", "never"], "a --fail-on"),
         (["run.jsonl", "--pid", str(os.getpid()), "--kill"], "is the watch itself"),
         (["run.jsonl", "-o", "none/r.json"], "there is no folder"),
         (["weights.bin"], "weights.bin"),

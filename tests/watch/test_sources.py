@@ -15,7 +15,7 @@ from stabdiag.places import Asked
 from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
-from stabdiag.watch.file import File
+from stabdiag.watch.sources import File
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,11 +140,6 @@ def test_a_pipe_that_comes_later_is_read(tmp_path: Path, lines: Callable[..., li
         while not source.ended:
             source.look()
         assert rows(source) == 30
-
-
-def test_what_cannot_be_watched_is_refused() -> None:
-    with pytest.raises(LogError, match="a URL cannot be watched"):
-        open_source(["mlflow://abc"], Asked(format=None, wanted=every_column))
 
 
 def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(

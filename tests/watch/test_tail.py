@@ -146,9 +146,3 @@ def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail: Tail, lo
     tail.let_go()
     log.write_bytes(LATER)
     assert told(tail) == [Begin.NEXT, LATER]
-
-
-def test_a_log_that_may_not_be_read_is_an_error(tail: Tail, log: Path) -> None:
-    log.mkdir()
-    with pytest.raises(IsADirectoryError):
-        told(tail)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, strip
-from stabdiag.formats.compared import tables
-from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.markdown.sections import SIGNS, actions, also_found
+from stabdiag.formats.compared import view
+from stabdiag.formats.markdown import SIGNS, actions, also_found
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.model.text import plural
 
@@ -17,17 +16,20 @@ if TYPE_CHECKING:
 
     from stabdiag.model.comparison import Comparison
 
-MARK = "<!-- stabdiag compare -->"
+MARK: Final = "<!-- stabdiag compare -->"
 """The first line, by which a workflow finds its comment again."""
 
-_COLUMNS = 60
+_COLUMNS: Final = 60
 
 
 def render(comparison: Comparison, *, command: str | None = None) -> str:
     """Return the comparison as Markdown; ``command`` is what makes it again, if it is known."""
+    found = comparison.diagnosis
     blocks = [
         MARK,
-        *_head(comparison),
+        f"### {SIGNS[found.severity]} {escape(found.headline)}",
+        f"**{found.severity.value}** · `{found.slug}` · {len(comparison.runs)} runs",
+        escape(found.summary),
         *actions(comparison),
         *also_found(comparison),
         *_where(comparison),
@@ -37,22 +39,15 @@ def render(comparison: Comparison, *, command: str | None = None) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _head(comparison: Comparison) -> Iterator[str]:
-    found = comparison.diagnosis
-    yield f"### {SIGNS[found.severity]} {escape(found.headline)}"
-    yield f"**{found.severity.value}** · `{found.slug}` · {len(comparison.runs)} runs"
-    yield escape(found.summary)
-
-
 def _where(comparison: Comparison) -> Iterator[str]:
     """Yield a row of bars for each run, and one for how far they lie apart."""
-    drawn = overlay(comparison)
+    drawn = view.overlay(comparison)
     if drawn is None:
         return
-    view = View(first=drawn.first, last=drawn.last, columns=_COLUMNS)
-    rows = [f"{mark:<8}  {strip(one, view, ascii=False)}" for mark, one in drawn.curves]
+    window = View(first=drawn.first, last=drawn.last, columns=_COLUMNS)
+    rows = [f"{mark:<8}  {strip(one, window, ascii=False)}" for mark, one in drawn.curves]
     if drawn.gap is not None:
-        rows.append(f"apart by  {strip(drawn.gap, view, ascii=False)}")
+        rows.append(f"apart by  {strip(drawn.gap, window, ascii=False)}")
     first, last = str(drawn.first), str(drawn.last)
     axis = f"{first}{' ' * (_COLUMNS - len(first) - len(last))}{last}"
     yield f"**Where they part** ({escape(drawn.role)})"
@@ -60,22 +55,20 @@ def _where(comparison: Comparison) -> Iterator[str]:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    rows = tables.partings(comparison)
+    rows = view.partings(comparison)
     if rows:
-        yield table(tables.PARTINGS, _cells(rows))
+        yield table(view.PARTINGS, _cells(rows))
     if comparison.levels:
         yield "**Where they end**"
-        yield table(tables.LEVELS, _cells(tables.levels(comparison)))
-    settings = tables.settings(comparison)
-    if settings:
+        yield table(view.LEVELS, _cells(view.levels(comparison)))
+    if comparison.differences:
         yield "**Settings that differ**"
-        yield "\n".join(f"- {escape(told)} ({escape(bearing)})" for bearing, told in settings)
+        yield "\n".join(
+            f"- {escape(view.setting(one))} ({one.bearing.value})" for one in comparison.differences
+        )
     yield f"**Compared as {comparison.kind.value}**: {escape(comparison.why)}"
-    listed = [
-        (label, code(name), steps, losses, seed)
-        for label, name, steps, losses, seed in tables.runs(comparison)
-    ]
-    yield table(tables.RUNS, listed)
+    listed = [(label, code(name), *cells) for label, name, *cells in view.runs(comparison)]
+    yield table(view.RUNS, listed)
 
 
 def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -86,5 +79,5 @@ def _foot(comparison: Comparison, command: str | None) -> Iterator[str]:
     commands = [command or "", f"stabdiag explain {comparison.diagnosis.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
     common = plural(comparison.common, "common loss", "common losses")
-    told = [f"stabdiag {__version__}", common, *comparison.notes]
-    yield f"<sub>{' · '.join(map(escape, told))}</sub>"
+    parts = [f"stabdiag {__version__}", common, *comparison.notes]
+    yield f"<sub>{' · '.join(map(escape, parts))}</sub>"

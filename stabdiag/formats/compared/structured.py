@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import finding
-from stabdiag.formats.json_text import dumps, escape, mapping, scalar
+from stabdiag.formats.json import dumps, escape, finding, mapping, scalar
 
 if TYPE_CHECKING:
-    from stabdiag.formats.json_text import Json
-    from stabdiag.model.comparison import Comparison, Difference, Level, Parting, Run
+    from stabdiag.formats.json import Json
+    from stabdiag.model.comparison import Comparison, Parting, Run
 
-SCHEMA = 2
-
-
-def render(comparison: Comparison) -> str:
-    """Return the comparison as one JSON object, in ASCII, without a newline at its end."""
-    return dumps(as_json(comparison))
+SCHEMA: Final = 2
 
 
 def schema() -> str:
     """Return the JSON Schema that every comparison satisfies."""
-    return (
-        files("stabdiag.formats.compared")
-        .joinpath("comparison.schema.json")
-        .read_text(encoding="utf-8")
-    )
+    place = files("stabdiag.formats.compared").joinpath("comparison.schema.json")
+    return place.read_text(encoding="utf-8")
 
 
-def as_json(comparison: Comparison) -> dict[str, Json]:
-    """Return the comparison as plain lists, mappings and scalars that JSON can hold."""
-    return {
+def render(comparison: Comparison) -> str:
+    """Return the comparison as one JSON object, in ASCII, without a newline at its end."""
+    content: Json = {
         "schema": SCHEMA,
         "stabdiag": __version__,
         "kind": comparison.kind.value,
@@ -43,8 +34,19 @@ def as_json(comparison: Comparison) -> dict[str, Json]:
         "diagnosis": finding(comparison.diagnosis),
         "findings": [finding(one) for one in comparison.findings],
         "partings": [_parting(one) for one in comparison.partings],
-        "levels": [_level(level) for level in comparison.levels],
-        "differences": [_difference(one) for one in comparison.differences],
+        "levels": [
+            {
+                "run": level.run,
+                "loss": scalar(level.value),
+                "error": scalar(level.error),
+                "noise": scalar(level.noise),
+            }
+            for level in comparison.levels
+        ],
+        "differences": [
+            {"key": escape(one.key), "values": mapping(one.values), "bearing": one.bearing.value}
+            for one in comparison.differences
+        ],
         "notes": [escape(note) for note in comparison.notes],
         "limits": {
             info.name: info.value
@@ -52,6 +54,7 @@ def as_json(comparison: Comparison) -> dict[str, Json]:
             if info.name.startswith(("compare.", "resume."))
         },
     }
+    return dumps(content)
 
 
 def _run(run: Run) -> Json:
@@ -93,16 +96,3 @@ def _parting(one: Parting) -> Json:
 
 def _pair(values: tuple[float, float] | None) -> Json:
     return None if values is None else [scalar(value) for value in values]
-
-
-def _level(level: Level) -> Json:
-    return {
-        "run": level.run,
-        "loss": scalar(level.value),
-        "error": scalar(level.error),
-        "noise": scalar(level.noise),
-    }
-
-
-def _difference(one: Difference) -> Json:
-    return {"key": escape(one.key), "values": mapping(one.values), "bearing": one.bearing.value}

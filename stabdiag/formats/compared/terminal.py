@@ -1,19 +1,23 @@
-"""The comparison for a person at a terminal, in the manner of the report on one run."""
+"""The comparison for a person at a terminal, in the manner of the report on one run.
+
+The overlay is drawn with characters: one run as a line, the others by their mark. It needs no
+colour: where only the line is seen, the runs are the same.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from rich.text import Text
 
-from stabdiag.formats.compared import tables
-from stabdiag.formats.compared.drawn import draw
-from stabdiag.formats.compared.view import overlay
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import page_for, unbroken
+from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
+from stabdiag.formats.compared import view
+from stabdiag.formats.measured import number
+from stabdiag.formats.terminal.page import console_for, fitted, page_for, unbroken, written
+from stabdiag.formats.terminal.plot import room, row, step_axis, styled
 from stabdiag.formats.terminal.sections import actions, also_found, head
-from stabdiag.formats.terminal.table import fitted
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -23,6 +27,9 @@ if TYPE_CHECKING:
 
     from stabdiag.formats.terminal.page import Page
     from stabdiag.model.comparison import Comparison
+
+_ROWS: Final = 9
+_STYLES: Final = ("yellow", "magenta", "green", "blue")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,65 +64,100 @@ def _lines(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield from head(comparison, page)
     yield from actions(comparison, page)
     yield from _where(comparison, page)
-    yield from _levels(comparison, page)
+    if comparison.levels:
+        yield from page.heading("Where they end")
+        yield from fitted(view.LEVELS, view.levels(comparison), page)
     yield from also_found(comparison, page)
     yield from _settings(comparison, page)
-    yield from _runs(comparison, page)
+    yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
+    yield from fitted(view.RUNS, view.runs(comparison), page)
     yield from _foot(comparison, page)
 
 
 def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
     """Yield the picture of the losses, and for each role where it parts."""
-    picture, rows = overlay(comparison), tables.partings(comparison)
+    picture, rows = view.overlay(comparison), view.partings(comparison)
     if not rows:
         return
-    rest = f"held against {comparison.reference}, at the steps that both logged"
+    rest = f"compared with {comparison.reference}, at the steps that both logged"
     yield from page.heading("Where they part", rest)
-    if picture is not None:
-        drawn = list(draw(picture, page))
+    drawn = [] if picture is None else list(_drawn(picture, page))
+    if drawn:
         yield from drawn
-        if drawn:
-            yield Text("")
-    yield from fitted(tables.PARTINGS, rows, page)
+        yield Text("")
+    yield from fitted(view.PARTINGS, rows, page)
 
 
-def _levels(comparison: Comparison, page: Page) -> Iterator[Text]:
-    if comparison.levels:
-        yield from page.heading("Where they end")
-        yield from fitted(tables.LEVELS, tables.levels(comparison), page)
+def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
+    """Yield the lines of the picture; none where the page is too narrow for one."""
+    columns = room(page)
+    if columns is None:
+        return
+    window = View(first=overlay.first, last=overlay.last, columns=columns)
+    scale = Scale.of(np.concatenate([series.values for _, series in overlay.curves]))
+    yield from _legend(overlay, scale, page)
+    labels = {0: number(scale.high, 3), _ROWS - 1: number(scale.low, 3)}
+    event = None if overlay.event is None else window.column(overlay.event)
+    curves = (curve(one, window, scale, _ROWS, ascii=page.ascii) for _, one in overlay.curves)
+    for i, lines in enumerate(zip(*curves, strict=True)):
+        chars = [
+            _char(overlay, column, is_event=at == event)
+            for at, column in enumerate(zip(*lines, strict=True))
+        ]
+        yield row(labels.get(i, ""), "┤" if i in labels else "│", styled(chars, page), page)
+    yield from step_axis(window, overlay.event, page)
+    if overlay.gap is not None:
+        bars = page.text(strip(overlay.gap, window, ascii=page.ascii), "magenta")
+        yield row("apart by", " ", bars, page)
+
+
+def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
+    mark, *others = (mark for mark, _ in overlay.curves)
+    log = ", log scale" if scale.log else ""
+    where = " where it leaves the line" if len(others) == 1 else ""
+    parts = [f"{overlay.role}{log}: {mark} as a line, {', '.join(others)} as marks{where}"]
+    if overlay.averaged > 1:
+        parts.append(f"means of {overlay.averaged} points")
+    if overlay.gap is not None:
+        low, high = overlay.gap.values.min(), overlay.gap.values.max()
+        parts.append(f"apart by {number(float(low), 2)} to {number(float(high), 2)}")
+    yield from page.wrap("; ".join(parts), "  ")
+
+
+def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> tuple[str, str]:
+    """Return one character and its style: the line's, else the first mark that passes here."""
+    line, *others = column
+    if line not in (BLANK, " "):
+        return line, "cyan"
+    for i, other in enumerate(others):
+        if other not in (BLANK, " "):
+            return overlay.curves[i + 1][0], _STYLES[i % len(_STYLES)]
+    return ("┊", "dim") if is_event else (" ", "")
 
 
 def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
     """Yield the settings that differ; those that explain nothing in one line."""
-    rows = tables.settings(comparison)
-    if not rows:
+    if not comparison.differences:
         return
     yield from page.heading("Settings that differ")
-    for bearing, told in rows:
-        if page.verbose or bearing not in tables.IDLE:
-            yield from page.wrap(told, page.text(f"  {bearing:<14}  ", "dim"))
-    if page.verbose:
-        return
-    for bearing, name in tables.IDLE.items():
-        idle = [told.partition(":")[0] for one, told in rows if one == bearing]
+    for one in comparison.differences:
+        if page.verbose or one.bearing not in view.IDLE:
+            yield from page.wrap(view.setting(one), page.text(f"  {one.bearing:<14}  ", "dim"))
+    for bearing, name in () if page.verbose else view.IDLE.items():
+        idle = [one.key for one in comparison.differences if one.bearing is bearing]
         if idle:
             yield from page.wrap(page.text(f"{name}: {', '.join(idle)}", "dim"), "  ", "    ")
 
 
-def _runs(comparison: Comparison, page: Page) -> Iterator[Text]:
-    yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
-    yield from fitted(tables.RUNS, tables.runs(comparison), page)
-
-
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
-    told = [plural(comparison.common, "common loss", "common losses"), *comparison.notes]
-    changed = [f"{info.name} = {info.value:g}" for info in comparison.limits.changed]
-    unreadable = [run for run in comparison.runs if run.history.source.unreadable]
-    told += [
-        f"{run.label} has {plural(run.history.source.unreadable, 'line')} not read"
-        for run in unreadable
+    parts = [plural(comparison.common, "common loss", "common losses"), *comparison.notes]
+    parts += [
+        f"{run.label} has {plural(run.history.source.unreadable, 'unreadable line')}"
+        for run in comparison.runs
+        if run.history.source.unreadable
     ]
+    parts += [f"{info.name} = {info.value:g}" for info in comparison.limits.changed]
     more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
     yield Text("")
-    yield from page.wrap(page.text("; ".join([*told, *changed]), "dim"))
+    yield from page.wrap(page.text("; ".join(parts), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))

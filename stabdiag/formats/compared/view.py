@@ -1,28 +1,38 @@
-"""What is drawn of a comparison: runs around where they part, in the role that tells it."""
+"""What every format shows of a comparison: the curves to draw, and the numbers as rows of cells."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.comparison import Comparison, Kind
+from stabdiag.formats.measured import number
+from stabdiag.model.comparison import Bearing, Comparison, Kind
 from stabdiag.model.findings import Severity
+from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:
-    from stabdiag.model.comparison import Run
+    from stabdiag.model.comparison import Difference, Parting, Run
     from stabdiag.model.history import Series
 
-# What words tell, and no curve.
-_TOLD = ("not-comparable",)
+PARTINGS: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
+LEVELS: Final = ("run", "final loss", "error", "noise of one")
+RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
-# So many points before and after where the runs part, and so many runs.
+# Settings listed for completeness alone; their names are enough.
+IDLE: Final = {Bearing.CANNOT: "explains nothing", Bearing.EXPECTED: "expected"}
+
+_MOST_RUNS: Final = 16
+_MOST_ROLES: Final = 8
+
+# So many points before and after where the runs part, and so many runs, are drawn.
 _BEFORE, _AFTER = 60, 140
-_MOST = 5
+_MOST_CURVES: Final = 5
 
-# More points than this to a picture are averaged, so that curves can be told apart.
-_POINTS = 130
+# Curves with more points than this are averaged: otherwise they hide each other.
+_POINTS: Final = 130
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,10 +53,11 @@ class Overlay:
 
 def overlay(comparison: Comparison) -> Overlay | None:
     """Choose what to draw, or None where nothing parts or nothing was logged."""
-    if comparison.diagnosis.severity is Severity.OK or comparison.diagnosis.slug in _TOLD:
+    found = comparison.diagnosis
+    if found.severity is Severity.OK or found.slug == "not-comparable":
         return None
     chosen = _chosen(comparison)
-    role = str(comparison.diagnosis.evidence.get("role", "loss"))
+    role = str(found.evidence.get("role", "loss"))
     if any(_points(run, role) < 2 for run in chosen):
         role = "loss"
     drawn = [run for run in chosen if _points(run, role) > 1]
@@ -58,14 +69,13 @@ def overlay(comparison: Comparison) -> Overlay | None:
     if len(kept) < 2:
         return None
     size = max(1, -(-max(len(one) for _, one in kept) // _POINTS))
-    event = comparison.diagnosis.step
     return Overlay(
         role=role,
         curves=tuple((run.label[-1], _averaged(one, size)) for run, one in kept),
         gap=_gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
         first=first,
         last=last,
-        event=event if event is not None and first <= event <= last else None,
+        event=found.step if found.step is not None and first <= found.step <= last else None,
         averaged=size,
     )
 
@@ -77,22 +87,15 @@ def _points(run: Run, role: str) -> int:
 
 def _chosen(comparison: Comparison) -> list[Run]:
     """Return the reference and the runs to draw beside it: all seeds, else what parts most."""
-    reference = comparison.run(comparison.reference)
-    others = [run for run in comparison.runs if run is not reference]
-    dead = comparison.diagnosis.evidence.get("rank")
-    parted = {
-        one.runs[1]: one.largest
-        for one in comparison.partings
-        if one.role == "loss" and one.step is not None
-    }
-    others.sort(key=lambda run: -parted.get(run.label, -1.0))
+    parted = {one.runs[1]: one.largest for one in comparison.parted("loss")}
+    others = sorted(comparison.others, key=lambda run: -parted.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":
+        dead = comparison.diagnosis.evidence.get("rank")
         stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
         living = next(run for run in comparison.runs if run is not stopped)
         return [living, stopped]
-    if comparison.kind is Kind.SEEDS:
-        return [reference, *others][:_MOST]
-    return [reference, *others[:1]]
+    most = _MOST_CURVES if comparison.kind is Kind.SEEDS else 2
+    return [comparison.against, *others][:most]
 
 
 def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
@@ -104,7 +107,7 @@ def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, 
         return first, last
     places = [(steps, int(np.searchsorted(steps, at))) for steps in logged]
     low = min(int(steps[min(max(at - _BEFORE, 0), len(steps) - 1)]) for steps, at in places)
-    if comparison.diagnosis.slug == "nondeterminism":  # how it grows is told by the rest of the run
+    if comparison.diagnosis.slug == "nondeterminism":  # the rest of the run shows how it grows
         return low, last
     return low, max(int(steps[min(at + _AFTER, len(steps) - 1)]) for steps, at in places)
 
@@ -112,8 +115,6 @@ def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, 
 def _averaged(series: Series, size: int) -> Series:
     """Return the means of every so many points; one that is not finite makes its mean so."""
     size = min(size, len(series))
-    if size == 1:
-        return series
     whole = len(series) // size * size
     with np.errstate(invalid="ignore"):
         values = series.values[:whole].reshape(-1, size).mean(axis=1)
@@ -128,3 +129,74 @@ def _gap(one: Series, other: Series) -> Series | None:
     if apart.sum() < 2:
         return None
     return replace(one, role="gap", steps=steps[apart], values=size[apart])
+
+
+def partings(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return where each role parts first, and in which run; what parts first on top.
+
+    Of groups, such as weight norms, the one that parts first stands for all.
+    """
+    first: dict[str, Parting] = {}
+    for one in comparison.partings:
+        role = one.role.partition("/")[0]
+        if role not in first or _order(one) < _order(first[role]):
+            first[role] = one
+    rows = sorted(first.values(), key=_order)
+    return [
+        (
+            one.role,
+            one.runs[1],
+            _step(one.step),
+            _apart(one.values),
+            "" if one.step is None else _step(one.unrounded),
+            "" if one.step is None else _step(one.lasting),
+            _apart(one.lasting_values),
+        )
+        for one in rows[:_MOST_ROLES]
+    ]
+
+
+def _order(one: Parting) -> tuple[bool, int]:
+    return one.step is None, one.step or 0
+
+
+def _step(step: int | None) -> str:
+    return "never" if step is None else f"step {step}"
+
+
+def _apart(values: tuple[float, float] | None) -> str:
+    """Return how far two values lie apart."""
+    if values is None:
+        return ""
+    gap = abs(values[0] - values[1])
+    return "∞" if math.isnan(gap) else number(gap, 2)
+
+
+def levels(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return where each run ends."""
+    return [
+        (one.run, number(one.value), f"± {number(one.error, 2)}", number(one.noise, 2))
+        for one in comparison.levels[:_MOST_RUNS]
+    ]
+
+
+def runs(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return which log each run is; of many the first ones."""
+    rows: list[tuple[str, ...]] = []
+    for run in comparison.runs[:_MOST_RUNS]:
+        loss, seed = run.history.get("loss"), run.manifest.seed
+        steps = "" if loss is None or not len(loss) else f"{loss.steps[0]} to {loss.steps[-1]}"
+        count = 0 if loss is None else len(loss)
+        rows.append((run.label, run.name, steps, str(count), "" if seed is None else str(seed)))
+    more = len(comparison.runs) - len(rows)
+    return [*rows, ("…", f"and {more} more", "", "", "")] if more > 0 else rows
+
+
+def setting(one: Difference) -> str:
+    """Return a setting with its values: ``peak_lr: 0.003 (A, B); 0.001 (C)``."""
+    by_value: dict[str, list[str]] = {}
+    for label, value in one.values.items():
+        shown = "not recorded" if value is None else clipped(number(value, 6), 60)
+        by_value.setdefault(shown, []).append(label)
+    parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in by_value.items()]
+    return f"{one.key}: {'; '.join(parts)}"

@@ -1,28 +1,86 @@
-"""The decision tree as a drawing: where its questions and leaves stand, and which way was taken.
+"""The decision tree on a page: each question with its answer, and the drawing of the way taken.
 
-Each section is a lane; ``nodes`` tells where in it a question stands.
+In the drawing each section is a lane. A question stands right of the one that leads to it, and
+below those that were reached before it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.html.nodes import ACROSS, BY_ID, HEIGHT, LINE, WIDTH, Node, lane_nodes
-from stabdiag.model.findings import Verdict, in_a_word
-from stabdiag.tree.edges import EDGES, END, SECTIONS, taken
+from stabdiag.formats.subject import decisive
+from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, taken
+from stabdiag.model.findings import AskedOf, Verdict, in_a_word
+from stabdiag.model.leaves import BY_SLUG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stabdiag.model.findings import Answer
+    from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.model.report import Report
+
+# In units of the drawing, which are pixels where it is drawn at its natural size.
+_WIDTH, _HEIGHT, _LINE = 172, 78, 14
+_ACROSS, _DOWN = 52, 10
+_CHARS = 24
+_BY_ID = {question.id: question for question in QUESTIONS}
 
 # Above the questions of a lane is its title, below them a gap.
 _TITLE, _LANE = 44, 26
 
-TITLES = {"§1": "NaN", "§2": "Spike", "§3": "Mixed precision", "§4": "Silent divergence"}
+_SECTION_TITLES = {"§1": "NaN", "§2": "Spike", "§3": "Mixed precision", "§4": "Silent divergence"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question of the tree, its answer if the walk reached it, and its limits."""
+
+    question: str
+    asks: str
+    answer: Answer | None
+    limits: tuple[LimitInfo, ...]
+    decisive: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one word."""
+        return self.answer.word if self.answer else "not asked"
+
+    @property
+    def lead_up(self) -> bool:
+        """Whether it was asked of the steps before a NaN only."""
+        return self.answer is not None and self.answer.asked_of is AskedOf.LEAD_UP
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A question or a leaf: its place, what is written in it, and how the walk met it."""
+
+    name: str
+    x: int
+    y: int
+    height: int
+    title: str
+    lines: tuple[str, ...]
+    answer: Answer | None = None
+    found: bool = False
+    width: int = _WIDTH
+
+    @property
+    def leaf(self) -> bool:
+        """Whether this is a leaf."""
+        return self.name not in _BY_ID
+
+    @property
+    def state(self) -> str:
+        """How the walk met it: ``reached``, ``lead`` before a NaN only, or ``dim``."""
+        if self.answer is not None:
+            return "lead" if self.answer.asked_of is AskedOf.LEAD_UP else "reached"
+        return "reached" if self.found else "dim"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +115,23 @@ class Drawing:
     edges: tuple[Edge, ...]
 
 
+def answers(report: Report) -> list[Asked]:
+    """Return every question of the tree in its order, with what the walk made of it."""
+    given = {answer.question: answer for answer in report.tree.answers}
+    weighing = {answer.question for answer in decisive(report)}
+    limits = {info.name: info for info in report.limits.items()}
+    return [
+        Asked(
+            question=question.id,
+            asks=question.asked(report.limits),
+            answer=given.get(question.id),
+            limits=tuple(limits[name] for name in question.limits),
+            decisive=question.id in weighing,
+        )
+        for question in QUESTIONS
+    ]
+
+
 def draw(report: Report) -> Drawing:
     """Lay the tree out, with the way that this report's walk took."""
     answers = {answer.question: answer for answer in report.tree.answers}
@@ -67,17 +142,63 @@ def draw(report: Report) -> Drawing:
     nodes: dict[str, Node] = {}
     y = 0
     for section, first in SECTIONS.items():
-        lanes.append(Lane(section=section, title=TITLES[section], y=y))
-        lane = dict(lane_nodes(first, y + _TITLE, report.limits, answers, found))
+        lanes.append(Lane(section=section, title=_SECTION_TITLES[section], y=y))
+        lane = dict(_lane(first, y + _TITLE, report.limits, answers, found))
         nodes |= lane
         y = max(node.y + node.height for node in lane.values()) + _LANE
     return Drawing(
-        width=max(node.x for node in nodes.values()) + WIDTH + 2,
+        width=max(node.x for node in nodes.values()) + _WIDTH + 2,
         height=y - _LANE + 4,
         lanes=tuple(lanes),
         nodes=tuple(nodes.values()),
         edges=tuple(_edges(nodes, answers)),
     )
+
+
+def _lane(
+    first: str, top: int, limits: Limits, answers: Mapping[str, Answer], found: set[str]
+) -> Iterator[tuple[str, Node]]:
+    """Yield the nodes of one section by name, column by column."""
+    depths = _depths(first)
+    for depth in range(max(depths.values()) + 1):
+        y = top
+        column = [name for name, at in depths.items() if at == depth]
+        # The questions of the section itself go straight on.
+        column.sort(key=lambda name: (name[:2] != first[:2], name not in _BY_ID))
+        for name in column:
+            question = _BY_ID.get(name)
+            title = question.asked(limits) if question else _leaf_title(name)
+            lines = wrap(title if question else name, _CHARS)
+            node = Node(
+                name=name,
+                x=2 + depth * (_WIDTH + _ACROSS),
+                y=y,
+                height=_HEIGHT if question else _LINE * (len(lines) + 1),
+                title=title,
+                lines=tuple(lines),
+                answer=answers.get(name),
+                found=name in found,
+            )
+            yield name, node
+            y += node.height + _DOWN
+
+
+def _leaf_title(name: str) -> str:
+    return "End of the tree" if name == END else BY_SLUG[name].title
+
+
+def _depths(first: str) -> dict[str, int]:
+    """Return the column of each node that a section leads to: the longest way to it."""
+    depths = {first: 0}
+    waiting = [first]
+    while waiting:
+        name = waiting.pop(0)
+        for target in EDGES.get(name, {}).values():
+            if target not in SECTIONS and depths.get(target, 0) <= depths[name]:
+                depths.pop(target, None)
+                depths[target] = depths[name] + 1
+                waiting.append(target)
+    return depths
 
 
 def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator[Edge]:
@@ -98,11 +219,11 @@ def _edges(nodes: Mapping[str, Node], answers: Mapping[str, Answer]) -> Iterator
 
 
 def _labels(question: str, target: str, keys: list[str]) -> Iterator[str]:
-    """Yield what stands at an edge: answers, and branches that the leaf itself does not name."""
-    replies, asks = EDGES[question], BY_ID[question].asks
+    """Yield the labels of an edge: answers, and branches that the leaf itself does not name."""
+    replies, asks = EDGES[question], _BY_ID[question].asks
     for key in keys:
         verdict, _, branch = key.partition(":")
-        if branch and target in BY_ID:
+        if branch and target in _BY_ID:
             yield branch
         elif not branch and any(other.startswith(f"{verdict}:") for other in replies):
             yield "other"
@@ -112,16 +233,16 @@ def _labels(question: str, target: str, keys: list[str]) -> Iterator[str]:
 
 def _across(node: Node, target: Node, label: str, state: str) -> Edge:
     """Return the way to a node further right; over those between, where there are any."""
-    if target.x - node.x > WIDTH + ACROSS:
-        x, y, end = node.x + WIDTH - 16, node.y - 12, target.x + 16
+    if target.x - node.x > _WIDTH + _ACROSS:
+        x, y, end = node.x + _WIDTH - 16, node.y - 12, target.x + 16
         path = f"M{x} {node.y}V{y}H{end}V{target.y}"
-        # At its end: above its beginning stands the title of the lane.
+        # At its end: the title of the lane is above its beginning.
         return Edge(path=path, label=label, x=end - 5, y=y - 4, state=state, anchor="end")
-    x, y = node.x + WIDTH, node.y + HEIGHT // 2
+    x, y = node.x + _WIDTH, node.y + _HEIGHT // 2
     end, level = target.x, target.y + target.height // 2
     middle = (x + end) // 2
     path = f"M{x} {y}C{middle} {y} {middle} {level} {end} {level}"
-    beside = level + 13 if level > y + LINE else level - 5
+    beside = level + 13 if level > y + _LINE else level - 5
     return Edge(path=path, label=label, x=end - 5, y=beside, state=state, anchor="end")
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.manifest.other import other_number
-from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.keys import other_number, plain
 from stabdiag.model.text import num, plural
 
 if TYPE_CHECKING:
@@ -20,10 +19,17 @@ if TYPE_CHECKING:
 
 # A time stamp above the first is in nanoseconds, then in microseconds, then in milliseconds: in
 # any larger unit it would lie beyond the year 5000.
-_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_UNITS: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
-# Seconds of the calendar: from 2001 to 2100. Anything else counts from some other beginning.
-_CALENDAR = (1e9, 4.1e9)
+# Seconds since 1970 of the years 2001 to 2100. Anything else counts from some other beginning.
+_CALENDAR: Final = (1e9, 4.1e9)
+
+# What a throughput counts, by the name of its column. A bare "throughput" may count anything.
+_WORK: Final = (
+    ("samples", re.compile(r"sample")),
+    ("words", re.compile(r"\bwps\b")),
+    ("tokens", re.compile(r"tok|\btps\b")),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,15 +40,10 @@ class Clock:
     seconds: Floats
     calendar: bool
 
-    @property
-    def heading(self) -> str:
-        """What the times are."""
-        return "Time (UTC)" if self.calendar else "Time since the log began"
-
     def at(self, step: int) -> str:
-        """Return when a step was logged; about when, where it was not; nothing outside of the log.
+        """Return when a step was logged; roughly, where it was not; nothing outside of the log.
 
-        A log does not tell the zone of its machine, so that the calendar's times are UTC.
+        A log does not record its machine's time zone, so calendar times are UTC.
         """
         if not self.steps[0] <= step <= self.steps[-1]:
             return ""
@@ -78,25 +79,21 @@ def clock_of(history: History) -> Clock | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Amount:
-    """One figure of the cost and how it is known; or no figure, and what it would take."""
+    """One figure of the cost and how it is known; or no figure, and what it takes."""
 
-    value: float | None
+    value: float | None = None
     how: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The compute between two steps: hours, and ``work`` in ``unit``, tokens or samples.
-
-    ``step_unit`` is what a step of the log is called.
-    """
+    """The compute after one step, up to and with another: hours, and ``work`` in ``unit``."""
 
     first: int
     last: int
     hours: Amount
     work: Amount
     unit: str
-    step_unit: str
 
     @property
     def steps(self) -> int:
@@ -104,49 +101,21 @@ class Cost:
         return self.last - self.first
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lost:
-    """What was lost, in words, and its cost where there is one.
-
-    ``at_least`` says that more was lost than can be told, for want of a checkpoint's step.
-    """
-
-    what: str
-    cost: Cost | None = None
-    at_least: bool = False
-
-    @property
-    def briefly(self) -> str:
-        """The cost in one clause."""
-        if self.cost is None:
-            return self.what
-        known = [f"{plural(self.cost.steps, self.cost.step_unit)}"]
-        if self.cost.hours.value is not None:
-            known.append(duration(self.cost.hours.value))
-        if self.cost.work.value is not None:
-            known.append(f"{large(self.cost.work.value)} {self.cost.unit}")
-        return f"{'at least ' if self.at_least else ''}{', '.join(known)}: {self.what}"
-
-
 def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     """Return the compute spent after one step, up to and with another."""
-    steps = last - first
+    steps = plural(last - first, "step")
     rate, unit = _rate(report.history.finite("tokens_per_second"), first, last)
-    each = _each(report, unit)
-    hours = _hours(report, clock, first, last)
-    if hours.value is None and rate is not None and each.value is not None:
-        how = f"{plural(steps, 'step')} x {each.how}, at {large(rate)} {unit} a second as logged"
-        hours = Amount(value=steps * each.value / rate / 3600, how=how)
+    each, hours = _each(report, unit), _hours(report, clock, first, last)
+    work = each
     if each.value is not None:
-        work = Amount(value=steps * each.value, how=f"{plural(steps, 'step')} x {each.how}")
+        work = Amount(value=(last - first) * each.value, how=f"{steps} x {each.how}")
+        if hours.value is None and rate is not None and work.value is not None:
+            how = f"{work.how}, at {large(rate)} {unit}/s as logged"
+            hours = Amount(value=work.value / rate / 3600, how=how)
     elif rate is not None and hours.value is not None:
-        how = f"{large(rate)} {unit} a second (median of these steps, as logged) x the time"
+        how = f"{large(rate)} {unit}/s (median logged) x the time"
         work = Amount(value=rate * hours.value * 3600, how=how)
-    else:
-        work = each
-    return Cost(
-        first=first, last=last, hours=hours, work=work, unit=unit, step_unit=report.history.unit
-    )
+    return Cost(first=first, last=last, hours=hours, work=work, unit=unit)
 
 
 def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount:
@@ -156,11 +125,14 @@ def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount
     series = report.history.finite("step_time")
     usual = _usual(series, first, last)
     if usual is None:
-        return Amount(value=None, how="log time stamps, or the time that a step takes")
-    unit, told = _unit_of_time(series.column)
-    steps, seconds = last - first, usual * unit
-    how = f"{plural(steps, 'step')} x {num(seconds)} s, the median time of a step{told}"
-    return Amount(value=steps * seconds / 3600, how=how)
+        return Amount(how="needs time stamps or step times in the log")
+    # The column's name may tell the unit.
+    words, steps = set(plain(series.column).split("_")), last - first
+    thousandth = bool(words & {"ms", "msec", "milliseconds"})
+    known = thousandth or bool(words & {"s", "sec", "secs", "seconds"})
+    each = usual / 1000 if thousandth else usual
+    how = f"{plural(steps, 'step')} x {num(each)} s, the median step time"
+    return Amount(value=steps * each / 3600, how=how if known else f"{how} (assumed in seconds)")
 
 
 def _usual(series: Series, first: int, last: int) -> float | None:
@@ -168,47 +140,30 @@ def _usual(series: Series, first: int, last: int) -> float | None:
     values = series.between(first + 1, last).values
     if not len(values) or values.min() <= 0:
         return None
-    # What only ever rises is the time since the beginning, or all that was done so far.
+    # A series that only rises is the time since the beginning, or all work done so far.
     counts_up = len(values) > 2 and bool(np.all(np.diff(values) > 0))
     return None if counts_up else float(np.median(values))
 
 
-def _unit_of_time(column: str) -> tuple[float, str]:
-    """Return the seconds of one unit, and what is assumed where the column's name tells none."""
-    words = set(plain(column).split("_"))
-    if words & {"ms", "msec", "milliseconds"}:
-        return 1e-3, ""
-    told = words & {"s", "sec", "secs", "seconds"}
-    return 1.0, "" if told else " (taken to be in seconds)"
-
-
 def _rate(series: Series, first: int, last: int) -> tuple[float | None, str]:
     """Return the throughput in these steps, and what it counts."""
-    name = plain(series.column)
-    for unit, pattern in (("samples", "sample"), ("words", r"\bwps\b"), ("tokens", r"tok|\btps\b")):
-        if re.search(pattern, name.replace("_", " ")):
-            return _usual(series, first, last), unit
-    # A bare "throughput" may count anything, floating-point operations too.
-    return None, "tokens"
+    name = plain(series.column).replace("_", " ")
+    unit = next((unit for unit, pattern in _WORK if pattern.search(name)), None)
+    return (None, "tokens") if unit is None else (_usual(series, first, last), unit)
 
 
 def _each(report: Report, unit: str) -> Amount:
-    """Return what a step takes, as the manifest and the log tell it."""
-    batch, length = report.manifest.batch_size, _length(report)
+    """Return the work of one step, by manifest and log."""
+    batch = report.manifest.batch_size
+    length = other_number(report.manifest.others(report.history.config), "sequence_length")
     if report.history.counts_epochs:
-        return Amount(value=None, how="log the throughput and time stamps: the steps are epochs")
+        return Amount(how="needs throughput and time stamps: the steps are epochs")
     if batch is not None and unit == "samples":
         return Amount(value=batch, how=f"{plural(batch, 'sample')} (batch_size)")
-    if batch is not None and unit == "tokens" and length is not None:
+    if batch is not None and unit == "tokens" and length is not None and length > 0:
         how = f"{plural(batch, 'sequence')} x {num(length)} tokens (batch_size and sequence length)"
         return Amount(value=batch * length, how=how)
-    return Amount(value=None, how="log the throughput, or give batch_size and seq_len")
-
-
-def _length(report: Report) -> float | None:
-    """Return the tokens of a sequence, as far as they are told under a common name."""
-    told = other_number(report.manifest.others(report.history.config), "sequence_length")
-    return told if told is not None and told > 0 else None
+    return Amount(how="needs throughput in the log, or batch_size and seq_len")
 
 
 def duration(hours: float) -> str:

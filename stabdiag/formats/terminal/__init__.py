@@ -1,4 +1,4 @@
-"""The report for a person at a terminal: what is wrong, what to do, and why to believe it.
+"""The report for a terminal: what is wrong, what to do first, and the evidence.
 
 The page is laid out for 80 columns and reads the same without colour, in a CI log, and in ASCII.
 """
@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.terminal import evidence, reading, sections, trail
-from stabdiag.formats.terminal.console import console_for, written
-from stabdiag.formats.terminal.page import page_for, unbroken
+from stabdiag.formats.terminal import sections
+from stabdiag.formats.terminal.page import console_for, page_for, unbroken, written
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -22,12 +21,12 @@ LAYOUT = (
     sections.otherwise,
     sections.actions,
     sections.messages,
-    evidence.evidence,
+    sections.evidence,
     sections.also_found,
-    trail.trail,
+    sections.trail,
     sections.not_logged,
-    sections.unchecked,
-    reading.reading,
+    sections.not_checked,
+    sections.reading,
     sections.foot,
 )
 
@@ -52,14 +51,36 @@ def render(
     *,
     width: int = 80,
     color: bool = False,
-    verbose: bool = False,
     encoding: str = "utf-8",
+    verbose: bool = False,
 ) -> str:
     """Return the report as text, with terminal colours or without.
 
-    ``encoding`` is that of the stream which the text is meant for: one that is not Unicode gets
-    ASCII alone.
+    ``encoding`` is that of the stream which the text is for: one that is not Unicode gets ASCII.
     """
     console = console_for(width, color=color, encoding=encoding)
     console.print(ReportPage(report=report, width=width, verbose=verbose))
     return written(console)
+
+
+def svg(report: Report, *, verbose: bool = False) -> str:
+    """Return the terminal report as a picture, for a README or an incident page."""
+    return picture(ReportPage(report=report, width=80, verbose=verbose), "stabdiag diagnose")
+
+
+def picture(page: object, title: str) -> str:
+    """Return what rich can print as an SVG of 80 columns; rich escapes log text."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+
+    console = console_for(80, color=True, record=True)
+    console.print(page)
+    return console.export_svg(
+        title=title, unique_id="stabdiag", code_format=_without_fonts(CONSOLE_SVG_FORMAT)
+    )
+
+
+def _without_fonts(template: str) -> str:
+    """Return rich's template without its web fonts: it has to open without a network."""
+    first, *faces = template.split("@font-face {{")
+    parts = [first, *(face.partition("}}")[2] for face in faces)]
+    return "".join([*map(str.rstrip, parts[:-1]), parts[-1]])

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from stabdiag.formats.limits.rows import ROWS, bounds, filled, source
+from stabdiag.formats.limits import ROWS, bounds, filled, source
 from stabdiag.formats.measured import number
-from stabdiag.formats.terminal.page import Page
-from stabdiag.formats.terminal.table import GAP, columns
+from stabdiag.formats.terminal.page import GAP, columns, printed
 from stabdiag.model.limits.declare import TREE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.formats.terminal.page import Page
     from stabdiag.model.limits import LimitInfo, Limits
 
 _NARROW = 4
-_LEGEND = "FROM: tree, as the decision tree has it; ours, calibrated here. All limits follow."
+_LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
-def limits_page(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the thresholds, line by line."""
+def render(limits: Limits, *, width: int = 80, color: bool = False, encoding: str = "utf-8") -> str:
+    """Return the thresholds as text for a terminal."""
+    return printed(partial(_page, limits), width=width, color=color, encoding=encoding)
+
+
+def _page(limits: Limits, page: Page) -> Iterator[Text]:
     yield from _reference(limits, page)
     yield from _declared(limits, page)
 
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the quick reference as a table; FROM tells the tree's thresholds from our own."""
+    """Yield the quick reference as a table; FROM says where each threshold is from."""
     third = (page.width - 2 * _NARROW - 4 * GAP) // 3
     widths = (_NARROW, third, third, third, _NARROW)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")

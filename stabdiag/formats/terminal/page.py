@@ -1,28 +1,38 @@
-"""A page of plain lines for the terminal: escaping, wrapping and indenting.
+"""A page of plain lines for the terminal: escaping, wrapping, tables, and the console for it.
 
-Every line is a rich ``Text`` that is laid out here and nowhere else, so that no line is wider than
-the page, none ends in blanks, and log text never meets rich's markup.
+Every line is a rich ``Text`` that is laid out here and nowhere else. No line is wider than the page
+or ends in blanks, and log text never meets rich's markup.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.text import Text
 
-from stabdiag.formats.visible import code, visible
+from stabdiag.formats.measured import code, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.console import ConsoleOptions
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""
 
+GAP = 2
+"""Blanks between the columns of a table."""
+
 _LEAST_ROOM = 12
+
+# On a narrower page no cell has room for a word beside the others.
+_NARROW = 60
+
+_WIDEST = 34
 _ASCII = {
     "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
     "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
@@ -45,7 +55,7 @@ def escape(text: str, *, ascii: bool = False) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """How wide a page is, what it may be written in, and how much is told on it."""
+    """The width of a page, its characters, and how much detail it shows."""
 
     width: int = 80
     ascii: bool = False
@@ -99,7 +109,7 @@ def page_for(options: ConsoleOptions, width: int, *, verbose: bool = False) -> P
 
 
 def unbroken(lines: Iterable[Text]) -> Iterator[Text]:
-    """Yield lines that are laid out already, so that rich does not do it again."""
+    """Yield lines that are laid out already; rich leaves them alone."""
     for line in lines:
         line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
         yield line
@@ -131,3 +141,104 @@ def _fitting(plain: str, begin: int, room: int) -> int:
     while end > begin + 1 and plain.startswith("::", end):
         end -= 1
     return end
+
+
+def columns(
+    cells: tuple[str, ...], widths: tuple[int, ...], page: Page, style: str = ""
+) -> Iterator[Text]:
+    """Yield one row of a table, as many lines high as its highest cell.
+
+    On a narrow page the other cells stand below the first, one after the other.
+    """
+    if page.width < _NARROW:
+        first, *rest = cells
+        yield from page.wrap(page.text(first, style or "bold"))
+        yield from page.wrap(page.text("; ".join(rest), style), "  ")
+        return
+    wrapped = [
+        Page(width=width, ascii=page.ascii).wrap(page.text(cell, style))
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for i in range(max(map(len, wrapped))):
+        parts = []
+        for lines, width in zip(wrapped, widths, strict=True):
+            part = lines[i] if i < len(lines) else Text("")
+            part.pad_right(width + GAP - part.cell_len)
+            parts.append(part)
+        yield page.line(*parts)
+
+
+def fitted(
+    head: Sequence[str], rows: Sequence[Sequence[str]], page: Page, styles: Sequence[str] = ()
+) -> Iterator[Text]:
+    """Yield rows in columns as wide as their content; the widest is cut to fit."""
+    widths = [
+        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
+        for i in range(len(head))
+    ]
+    spare = page.width - 2 - sum(widths) - GAP * (len(widths) - 1)
+    if spare < 0:
+        at = widths.index(max(widths))
+        widths[at] = max(widths[at] + spare, 4)
+    for row, style in zip([head, *rows], ["dim", *(styles or [""] * len(rows))], strict=True):
+        cells = [
+            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
+        ]
+        line = (" " * GAP).join(cells).rstrip()
+        yield page.line("  ", page.text(page.clip(line, page.width - 2), style))
+
+
+def _tail(cell: str, width: int) -> str:
+    """Return a cell; of a path that is too long, the end, by which paths differ."""
+    return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"
+
+
+class _Buffer(StringIO):
+    """Text in memory that claims the encoding of the stream it is meant for."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
+
+
+def console_for(
+    width: int, *, color: bool = False, encoding: str = "utf-8", record: bool = False
+) -> Console:
+    """Return a console that asks neither the environment nor the terminal."""
+    return Console(
+        file=_Buffer(encoding),
+        width=width,
+        color_system="standard" if color else None,
+        force_terminal=color,
+        force_jupyter=False,
+        no_color=not color,
+        legacy_windows=False,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        record=record,
+        _environ={},
+    )
+
+
+def written(console: Console) -> str:
+    """Return what was printed to such a console; without colour, no line ends in blanks."""
+    file = console.file
+    text = file.getvalue() if isinstance(file, StringIO) else ""
+    if console.no_color:
+        text = "".join(f"{line.rstrip()}\n" for line in text.split("\n")[:-1])
+    return text
+
+
+def printed(
+    lines: Callable[[Page], Iterable[Text]], *, width: int, color: bool, encoding: str
+) -> str:
+    """Return the lines of a page as text, laid out for this width and these characters."""
+    console = console_for(width, color=color, encoding=encoding)
+    for line in unbroken(lines(page_for(console.options, width))):
+        console.print(line)
+    return written(console)

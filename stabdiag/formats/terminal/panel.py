@@ -1,4 +1,4 @@
-"""The panel of a watch: the last values, the verdict so far, where the trail stands."""
+"""The panel of a watch: the last values, the findings so far, the trail so far."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from rich.text import Text
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page, page_for, unbroken
-from stabdiag.formats.terminal.sections import ACCENT, BADGE
-from stabdiag.formats.terminal.trail import STYLES, word
+from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
 from stabdiag.model.findings import AskedOf, Verdict
 from stabdiag.model.text import plural
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History
     from stabdiag.model.report import Report
 
-# What is looked at first in a run, then whatever else there is.
+# The series to show first.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4
@@ -69,15 +68,11 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
 
 def _values(history: History, page: Page) -> Iterator[Text]:
     """Yield the last value of what is logged; of groups there are too many."""
-    roles = [role for role in history.series if "/" not in role and role != "batch_id"]
-    roles.sort(key=lambda role: (role not in _FIRST, _place(role)))
+    plain = [role for role in history.series if "/" not in role and role != "batch_id"]
+    roles = sorted(plain, key=lambda role: _FIRST.index(role) if role in _FIRST else len(_FIRST))
     logged = [history.series[role] for role in roles[:_MOST_VALUES]]
     told = [f"{one.role} {number(float(one.values[-1]))}" for one in logged if len(one)]
     yield from page.wrap(", ".join(told), _label("last", page))
-
-
-def _place(role: str) -> int:
-    return _FIRST.index(role) if role in _FIRST else 0
 
 
 def _curve(history: History, page: Page) -> Iterator[Text]:
@@ -110,12 +105,13 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
     asked = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
-        Text(f"{answer.question} {word(answer)}", STYLES[answer.verdict]) for answer in asked
+        Text(f"{answer.question} {answer_word(answer)}", ANSWERS[answer.verdict])
+        for answer in asked
     )
     yield from page.wrap(told, _label("trail", page))
     unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)
     if unknown:
-        yield page.line(_label("", page), page.text(f"? {unknown} cannot be told yet", "dim"))
+        yield page.line(_label("", page), page.text(f"? {unknown} undecided so far", "dim"))
 
 
 def _label(name: str, page: Page) -> Text:

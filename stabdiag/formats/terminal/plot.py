@@ -1,7 +1,8 @@
-"""The plot of a report, drawn: curve, axes, event, level, NaN region, and the companions below."""
+"""Plots at a terminal: the frame, and in it the curve, event, level, NaN region and companions."""
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +11,18 @@ from rich.text import Text
 from stabdiag.formats.canvas import BLANK, Scale, View, bad_columns, curve, round_numbers, strip
 from stabdiag.formats.measured import number, span
 from stabdiag.formats.subject import Plot, group
-from stabdiag.formats.terminal.frame import LABEL, room, row, step_axis, styled
 from stabdiag.formats.terminal.page import Page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stabdiag.model.arrays import Mask
 
 
+_GUTTER = 13
+_LABEL = _GUTTER - 3
+_FEWEST_COLUMNS = 24
+_MOST_COLUMNS = 78
 ROWS = 8
 _MOST_TICKS = 5
 
@@ -37,7 +41,7 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
     for companion in plot.companions:
         bars = strip(companion, view, ascii=page.ascii)
         role = companion.role
-        label = role if len(role) <= LABEL else group(role)
+        label = role if len(role) <= _LABEL else group(role)
         yield row(label, " ", page.text(bars, "magenta"), page)
 
 
@@ -65,13 +69,13 @@ def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
 def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
     """Return the labels of the vertical axis by row, and the row of the level, if there is one.
 
-    The extremes are always told, then the level; round numbers stand where there is room.
+    The extremes are always labelled, then the level, then round numbers where there is room.
     """
     labels = {0: number(scale.high, 3), ROWS - 1: number(scale.low, 3)}
     level = None
     if plot.level is not None and scale.low < plot.level.value < scale.high:
         level = _at_row(plot.level.value, scale)
-        if level in labels:  # too near to an extreme to be told apart
+        if level in labels:  # too close to an extreme
             level = None
         else:
             labels[level] = f"{plot.level.name} {number(plot.level.value, 3)}"
@@ -88,7 +92,7 @@ def _at_row(value: float, scale: Scale) -> int:
 
 
 def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str, str]]:
-    """Return what stands behind the curve by column: the NaN region, its name, the event."""
+    """Return the background of the curve by column: the NaN region, its name, the event."""
     columns = np.flatnonzero(bad).tolist()
     marks = dict.fromkeys(columns, ("░", "red"))
     if columns:
@@ -108,3 +112,47 @@ def _marked(drawn: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
         for column, char in enumerate(drawn)
     ]
     return styled(chars, page)
+
+
+def room(page: Page) -> int | None:
+    """Return how many columns a plot may take, or None where the page is too narrow for one."""
+    columns = min(page.width, _MOST_COLUMNS) - _GUTTER - 1
+    return columns if columns >= _FEWEST_COLUMNS else None
+
+
+def row(label: str, edge: str, drawn: Text, page: Page) -> Text:
+    """Return one row of a plot behind its label and the edge of the frame."""
+    name = page.clip(label, _LABEL)
+    return page.line(" " * (_GUTTER - 1 - len(name)), name, " ", page.text(edge, "dim"), drawn)
+
+
+def styled(chars: Iterable[tuple[str, str]], page: Page) -> Text:
+    """Return characters that were drawn, each with its style, as text."""
+    parts = []
+    for style, run in groupby(chars, key=lambda char: char[1]):
+        drawn = "".join(char for char, _ in run)
+        # Braille is made here, not read from a log; in ASCII there is none of it.
+        parts.append(page.text(drawn, style) if page.ascii else Text(drawn, style))
+    return Text("").join(parts)
+
+
+def step_axis(
+    view: View, event: int | None, page: Page, between: Iterable[int] = ()
+) -> Iterator[Text]:
+    """Yield the step axis and its labels, the event's first: it is the one that must fit.
+
+    The labels ``between`` the first step and the last stand where there is room.
+    """
+    line, labels = ["─"] * view.columns, [" "] * view.columns
+    ticks = [(step, str(step)) for step in (view.first, view.last, *between)]
+    if event is not None:
+        ticks.insert(0, (event, f"▲ {event}"))
+    for step, label in ticks:
+        column = view.column(step)
+        begin = column if step == event else column - len(label) // 2
+        begin = max(min(begin, view.columns - len(label)), 0)
+        if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
+            labels[begin : begin + len(label)] = label
+            line[column] = "┴"
+    yield row("", "└", page.text("".join(line), "dim"), page)
+    yield row("", " ", page.text("".join(labels).rstrip()), page)

@@ -1,8 +1,7 @@
 """Every threshold, declared once.
 
 The parser of ``--limit``, the configuration files, ``stabdiag thresholds``, ``stabdiag explain``
-and the docs are all derived from the declarations in this package: ``tree`` has those of the
-decision tree, and each family of symptoms has a module of its own.
+and the docs are all derived from the declarations in ``tree``, ``symptoms`` and ``checks``.
 """
 
 from __future__ import annotations
@@ -15,18 +14,19 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
-from stabdiag.model.limits.compare import CompareLimits
-from stabdiag.model.limits.data import DataLimits
-from stabdiag.model.limits.generalisation import GeneralisationLimits
-from stabdiag.model.limits.gradients import GradientLimits
-from stabdiag.model.limits.learning import LearningLimits
-from stabdiag.model.limits.overflow import OverflowLimits
-from stabdiag.model.limits.preflight import PreflightLimits
-from stabdiag.model.limits.resume import ResumeLimits
-from stabdiag.model.limits.schedule import ScheduleLimits
-from stabdiag.model.limits.throughput import ThroughputLimits
+from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
+from stabdiag.model.limits.symptoms import (
+    DataLimits,
+    GeneralisationLimits,
+    GradientLimits,
+    LearningLimits,
+    OverflowLimits,
+    ResumeLimits,
+    ScheduleLimits,
+    ThroughputLimits,
+    WeightLimits,
+)
 from stabdiag.model.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
-from stabdiag.model.limits.weights import WeightLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Limits:
     """All limits, by section: ``limits.spike.sigma``.
 
-    ``set_by`` tells which file or flag set a limit, as far as one did.
+    ``set_by`` has the file or flag that set a limit, by its dotted name.
     """
 
     nan: NanLimits = field(default_factory=NanLimits)
@@ -87,7 +87,7 @@ class Limits:
         return {name: attrgetter(name)(self) for name in names}
 
     def override(self, values: Mapping[str, object], *, by: str = "") -> Limits:
-        """Return these limits with some changed, by dotted name; ``by`` is what tells to.
+        """Return these limits with some changed, by dotted name; ``by`` names the file or flag.
 
         Raises:
             LimitError: for an unknown name or a value out of range.

@@ -15,15 +15,15 @@ class NanLimits:
         3,
         unit="records",
         at_least=1,
-        why="A loss that is missing from this many records in a row, while the series that are "
-        "logged with it go on, counts as NaN. Fewer may be a logger's hiccup.",
+        why="A loss missing from this many records in a row counts as NaN if the series logged "
+        "with it go on. Fewer may be a logger's hiccup.",
     )
     grad_surge: float = limit(
         10.0,
         unit="x rolling mean",
         at_least=1.0,
         why="A gradient norm this far above its own mean before the first NaN means an "
-        "optimization blow-up; a flat one means a bad sample or a layer's numerics.",
+        "optimization blow-up. A flat one means a bad sample or a layer's numerics.",
     )
 
 
@@ -37,44 +37,42 @@ class SpikeLimits:
         at_least=0.5,
         at_most=100.0,
         source=f"{TREE} Q2.1",
-        why="A step whose loss is this many standard deviations above the rolling mean "
-        "is an exceedance.",
+        why="A loss this many standard deviations above the rolling mean is an outlier.",
     )
     window: int = limit(
         100,
         unit="steps",
         at_least=10,
         source=f"{TREE} Q2.1",
-        why="The rolling mean and deviation are taken over this many steps before the one judged.",
+        why="The rolling mean and deviation are taken over this many steps before each step.",
     )
     min_points: int = limit(
         20,
         unit="logged points",
         at_least=8,
-        why="On a sparse log the window widens to this many points: a deviation from fewer "
-        "is itself too noisy to judge by.",
+        why="On a sparse log the window widens to this many points. A deviation from fewer is "
+        "itself too noisy.",
     )
     false_alarm: float = limit(
         0.005,
         unit="chance per log",
         at_least=1e-9,
         at_most=0.5,
-        why="An exceedance is a spike only if noise as heavy-tailed as this run's own would "
-        "produce it with no more than this chance anywhere in the log.",
+        why="An outlier is a spike only if noise as heavy-tailed as this run's would produce it "
+        "anywhere in the log with at most this chance.",
     )
     min_rise: float = limit(
         0.02,
         unit="of the loss's range",
         at_most=1.0,
-        why="A spike smaller than this share of the range that the run's loss spanned before it "
-        "changes nothing.",
+        why="A spike smaller than this share of the loss's earlier range does not matter.",
     )
     recovery_sigma: float = limit(
         0.5,
         unit="σ",
         source=f"{TREE} Q2.2",
-        why="The loss has recovered once it is back within this many deviations of the mean "
-        "from before the spike.",
+        why="The loss has recovered when it is within this many deviations of its mean from "
+        "before the spike.",
     )
     recovery_steps: int = limit(
         50,
@@ -88,28 +86,27 @@ class SpikeLimits:
         unit="x rolling mean",
         at_least=1.0,
         source=f"{TREE} Q2.3",
-        why="A pre-clip gradient norm this far above its rolling mean at the spike "
-        "points at a long-tail batch.",
+        why="A pre-clip gradient norm this far above its rolling mean at the spike points to a "
+        "long-tail batch.",
     )
     lr_jump: float = limit(
         1.5,
         unit="x",
         at_least=1.01,
-        why="A learning rate that rises by this factor from one logged point to the next, "
-        "beyond the schedule's own slope, has jumped.",
+        why="A learning rate that rises by this factor between two logged points, beyond the "
+        "schedule's own slope, has jumped.",
     )
     lookback: int = limit(
         20,
         unit="steps",
         at_least=1,
-        why="A cause of a spike (a jump of the learning rate, a repeated batch) is looked for "
-        "over this many steps before it.",
+        why="A learning-rate jump or repeated batch explains a spike up to this many steps later.",
     )
     batch_lookback: int = limit(
         100,
         unit="steps",
         at_least=1,
-        why="A batch id counts as a duplicate if it was seen within this many steps before.",
+        why="A batch id seen within this many steps before is a duplicate.",
     )
 
 
@@ -128,15 +125,14 @@ class PrecisionLimits:
         unit="steps",
         at_least=1,
         source="torch.amp.GradScaler's default",
-        why="A dynamic scaler probes a higher scale, and may overflow, once in so many steps. "
-        "The manifest's value or the log's own rhythm goes before this default.",
+        why="A dynamic scaler tries a higher scale, and may overflow, once in this many steps. "
+        "The manifest's value or the log's own rhythm overrides this default.",
     )
     overflow_factor: float = limit(
         3.0,
         unit="x probe rate",
         at_least=1.0,
-        why="Overflows at more than this many times the scaler's probe rate are more "
-        "than its normal life.",
+        why="Overflows at more than this many times the scaler's probe rate are not normal.",
     )
 
 
@@ -155,8 +151,7 @@ class DivergenceLimits:
         20,
         unit="logged points",
         at_least=8,
-        why="On a sparse log the window widens to this many points: a trend through fewer "
-        "is no trend.",
+        why="On a sparse log the window widens to this many points: fewer show no trend.",
     )
     significance: float = limit(
         0.001,
@@ -169,34 +164,34 @@ class DivergenceLimits:
         0.05,
         unit="of the progress made",
         at_most=10.0,
-        why="A rise that gives back less than this share of the loss's progress so far "
-        "is a plateau, not a divergence.",
+        why="A rise that loses less than this share of the progress is a plateau, not a "
+        "divergence.",
     )
     material_if_drowned: float = limit(
         0.1,
         unit="of the progress made",
         at_most=10.0,
-        why="A rise that has come to rest, and by which single losses vary as well, gives back at "
-        "least this share of the progress, or it is a plateau.",
+        why="A rise below the noise that has stopped is a plateau unless it loses this share of "
+        "the progress.",
     )
     lr_rise: float = limit(
         1.05,
         unit="x",
         at_least=1.0,
-        why="The learning rate has increased if it ends this factor above where it began.",
+        why="The learning rate is rising if it ends this factor above where it began.",
     )
     weight_norm_ratio: float = limit(
         2.0,
         unit="x",
         at_least=1.01,
         source=f"{TREE} Q4.3",
-        why="A weight norm that changed by more than this factor within the window "
-        "points at the weight decay.",
+        why="A weight norm that changes by more than this factor within the window points to the "
+        "weight decay.",
     )
     grad_norm_rise: float = limit(
         1.25,
         unit="x",
         at_least=1.0,
-        why="The gradient norm's rolling mean is rising if it ends this factor above where "
-        "it began.",
+        why="The gradient norm is rising if its rolling mean ends this factor above where it "
+        "began.",
     )

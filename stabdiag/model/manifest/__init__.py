@@ -6,18 +6,36 @@ nested; keys that are not understood are kept and never fatal.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.model.manifest.fields import fields_of
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.other import others
-from stabdiag.model.manifest.spelling import DEEPEST, by_spelling, spellings
+from stabdiag.model.manifest.keys import (
+    ARCHITECTURES,
+    AUTOCAST,
+    DEEPEST,
+    DIVISIBLE,
+    KEYS,
+    LABEL,
+    LOSS_SCALE,
+    NUMBERS,
+    ONE_LABEL,
+    PROBLEM,
+    SAVE_STRATEGY,
+    SAVING,
+    by_spelling,
+    dtype_of,
+    flag,
+    is_static,
+    number,
+    others,
+    spellings,
+    strategy_of,
+)
 from stabdiag.model.manifest.text import mapping_of
-from stabdiag.model.manifest.values import flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,10 +49,9 @@ _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 class Manifest:
     """What is known of a run's configuration; None where it is not known.
 
-    Counts are in optimizer steps. ``inferred`` names the fields that were read off the log and on
-    what grounds, ``overridden`` those given by hand, ``logged`` those that the log itself tells,
-    ``also`` keeps the keys that were understood and fill no field, ``unknown`` those that were not
-    understood.
+    Counts are in optimizer steps. ``inferred`` has the fields inferred from the log and why,
+    ``overridden`` those set by hand, ``logged`` those that the log itself states. ``also`` keeps
+    keys that were understood and fill no field, ``unknown`` those that were not understood.
     """
 
     dtype: str | None = None
@@ -63,7 +80,7 @@ class Manifest:
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, values: Mapping[str, object]) -> Manifest:
-        """Return the manifest with some fields given by hand.
+        """Return the manifest with some fields set by hand.
 
         Raises:
             ManifestError: for an unknown field or a value that cannot be one.
@@ -82,10 +99,10 @@ class Manifest:
         return replace(self, **changes, overridden=(*self.overridden, *changes))
 
     def completed(self, config: Mapping[str, object]) -> Manifest:
-        """Return the manifest with its gaps filled from what the log itself tells.
+        """Return the manifest with its gaps filled from the log's own configuration.
 
-        It counts as far as it does beside what the manifest tells: no ``save_steps`` of the log is
-        the cadence of a run that is saved by the epoch.
+        The two are read as one: ``save_steps`` in the log is not the cadence of a run whose
+        manifest saves by the epoch.
         """
         new = self._gaps(parse_manifest({**config, **self.also}))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
@@ -111,11 +128,11 @@ class Manifest:
         return max(step - 1, 0) // self.checkpoint_every * self.checkpoint_every
 
     def others(self, config: Mapping[str, object]) -> dict[str, Any]:
-        """Return what is told beside the fields, by plain spelling; a log's word comes last."""
+        """Return the settings beside the fields, by plain spelling; the log's come last."""
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
-        """Return the fields that are known of the other manifest alone."""
+        """Return the fields that only the other manifest knows."""
         return {
             key.name: getattr(other, key.name)
             for key in KEYS
@@ -150,9 +167,9 @@ def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
 
 
 def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a configuration tells, without the sections that are switched off.
+    """Return a configuration without the sections that are switched off.
 
-    ``fp16: {enabled: false, loss_scale: 128}`` tells of no loss scale.
+    ``fp16: {enabled: false, loss_scale: 128}`` sets no loss scale.
     """
     switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
     off = {
@@ -185,3 +202,116 @@ def read_manifest(path: str | Path) -> Manifest:
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}; check the path") from error
     return parse_manifest(mapping_of(str(path), data), str(path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """The values by field, the names that they come from, and all names that were understood."""
+
+    values: dict[str, Any]
+    taken: frozenset[str]
+    understood: frozenset[str]
+
+
+def fields_of(told: Mapping[str, Any]) -> Fields:
+    """Return the manifest's fields from a configuration's values by their plain spellings."""
+    values, taken, understood = _by_key(told)
+    dtype, flags = _dtype_flags(told)
+    # Beside a flag that is on, fp32 is the dtype of the weights, as the HF Trainer logs it.
+    if dtype is not None and values.get("dtype", "fp32") == "fp32":
+        values["dtype"] = dtype
+    if "static_loss_scale" not in values:
+        values["static_loss_scale"] = _static_scale(told)
+    if _is_classifier(told):
+        # Its loss is over its labels, whatever the vocabulary of its texts.
+        values["vocab_size"] = _labels(told)
+    for name in _void(values, told):
+        values.pop(name, None)
+    return Fields(values=values, taken=frozenset(taken | flags), understood=frozenset(understood))
+
+
+def _by_key(told: Mapping[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
+    """Return the value of each field that one key sets; see ``Fields``."""
+    found: dict[str, Any] = {}
+    taken: set[str] = set()
+    understood: set[str] = set()
+    for key in KEYS:
+        # Other values go before a null, which counts as well: some fields take it for "none".
+        names = [name for name in key.names if name in told]
+        names.sort(key=lambda name: told[name] is None)
+        values = {name: key.parse(told[name]) for name in names}
+        understood |= {name for name in names if told[name] is None or values[name] is not None}
+        first = next((name for name in names if values[name] is not None), None)
+        if first is not None:
+            found[key.name] = values[first]
+            taken.add(first)
+    return found, taken, understood
+
+
+def _dtype_flags(told: Mapping[str, Any]) -> tuple[str | None, set[str]]:
+    """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
+    used: set[str] = set()
+    flags: list[tuple[str, bool]] = []
+    for dtype in ("bf16", "fp16"):
+        for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
+            on = flag(told[name]) if name in told else None
+            if on is not None:
+                used.add(name)
+                flags.append((dtype, on))
+    chosen = next((dtype for dtype, on in flags if on), None)
+    if chosen is None:
+        casts = (dtype_of(told[name]) for name in AUTOCAST if name in told)
+        chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
+    return chosen or ("fp32" if len(flags) > 1 else None), used
+
+
+def _is_classifier(told: Mapping[str, Any]) -> bool:
+    """Tell whether a configuration of the HF library is that of a classifier, or of a regressor."""
+    models = told.get(ARCHITECTURES)
+    return _problem(told) is not None or "Classification" in str(models)
+
+
+def _labels(told: Mapping[str, Any]) -> int | None:
+    """Return among how many labels a classifier chooses, or None where it does not choose one."""
+    count = sum(re.fullmatch(LABEL, name) is not None for name in told)
+    return count if count > 1 and _problem(told) in (None, ONE_LABEL) else None
+
+
+def _problem(told: Mapping[str, Any]) -> str | None:
+    problem = told.get(PROBLEM)
+    # MLflow keeps words alone: None is one of them.
+    return problem if isinstance(problem, str) and problem != "None" else None
+
+
+def _static_scale(told: Mapping[str, Any]) -> bool | None:
+    """Read from the loss scale itself whether it is static: DeepSpeed's 0 means that it moves."""
+    scales = (is_static(told[name]) for name in LOSS_SCALE if name in told)
+    return next((one for one in scales if one is not None), None)
+
+
+def _void(found: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields whose values mean nothing beside another setting."""
+    if _is_default_of_megatron(told, found.get("vocab_size")):
+        yield "vocab_size"
+    # The HF Trainer's ``save_steps`` means nothing where it saves by another strategy.
+    by_steps = SAVE_STRATEGY not in told or strategy_of(told[SAVE_STRATEGY]) == "steps"
+    saves = flag(told.get(SAVING)) is not False
+    if not (by_steps and saves):
+        yield "checkpoint_every"
+    if found.get("warmup_steps") == 0 and _has_share(told):
+        yield "warmup_steps"
+
+
+def _has_share(told: Mapping[str, Any]) -> bool:
+    """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
+    shares = (number(told[name]) for name in NUMBERS["warmup_share"] if name in told)
+    return any(share is not None and share > 0 for share in shares)
+
+
+def _is_default_of_megatron(told: Mapping[str, Any], classes: object) -> bool:
+    """Tell whether the number of classes is a default that a language model does not use."""
+    return (
+        classes is not None
+        and DIVISIBLE in told
+        and not {"vocab_size", "padded_vocab_size"} & told.keys()
+    )

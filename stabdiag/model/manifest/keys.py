@@ -1,14 +1,127 @@
-"""The fields of a manifest: what each wants, and the names that frameworks give it."""
+"""The keys of a configuration: how frameworks spell them, what each wants, how it is written."""
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from stabdiag.model.manifest.values import clip, count, dtype_of, flag, number, positive_count, word
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
+
+
+# What lies in a section of these is not about the training.
+_ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
+
+# No configuration nests deeper; what does, stays one value, and has its section in each spelling.
+DEEPEST = 20
+
+
+def plain(name: str) -> str:
+    """Return a name in the form in which names are compared: lower case, words joined by ``_``."""
+    return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
+
+
+def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
+    """Return the full name of each key by its plain spellings, with and without its sections."""
+    names: dict[str, str] = {}
+    split = {name: name.split(".") for name in flat}
+    for depth in range(min(max(map(len, split.values()), default=0), DEEPEST + 1)):
+        for name, parts in split.items():
+            if depth < len(parts) and not _means_another(parts[:depth], parts[depth]):
+                names.setdefault(plain(".".join(parts[depth:])), name)
+    return names
+
+
+def by_spelling(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a configuration by the plain spellings of their names."""
+    return {name: flat[full] for name, full in spellings(flat).items()}
+
+
+def _means_another(sections: list[str], name: str) -> bool:
+    """Tell whether a name is another's without the sections that it lies in.
+
+    The batch size of an evaluation is not that of the training, the epsilon of a norm not Adam's,
+    and the rank of a low-rank adapter not that of a process.
+    """
+    words = {word for section in sections for word in plain(section).split("_")}
+    told = plain(name)
+    if words & _ELSEWHERE and not told.startswith(("eval", "val")):
+        return True
+    section = plain(sections[-1]) if sections else ""
+    return (told in ("eps", "epsilon") and "norm" in section) or (
+        told == "rank" and "lora" in words
+    )
+
+
+_DTYPES: Mapping[str, tuple[str, ...]] = {
+    # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
+    "fp16": (
+        *("fp16", "float16", "half", "16", "f16", "16_mixed", "16_true", "fp16_mixed"),
+        *("mixed_fp16", "mixed_float16", "amp_fp16", "o1", "o2", "o3"),
+    ),
+    "bf16": (
+        *("bf16", "bfloat16", "bf16_mixed", "bf16_true", "mixed_bf16", "mixed_bfloat16"),
+        "amp_bf16",
+    ),
+    "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no", "o0"),
+    "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
+}
+
+
+def dtype_of(value: object) -> str | None:
+    """Return our name of a dtype, or None if it is not one."""
+    name = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
+    return next((dtype for dtype, names in _DTYPES.items() if name in names), None)
+
+
+_SCALED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
+_SCALES = {"k": 1e3, "m": 1e6}
+
+
+def number(value: object) -> float | None:
+    """Return a finite number, or None; fairseq writes a number as a list of one."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, bool):
+        return None
+    try:
+        read = float(str(value))
+    except ValueError:
+        return None
+    return read if math.isfinite(read) else None
+
+
+def count(value: object) -> int | None:
+    """Return a whole number, or None; also of ``100k``, and of the ``100ba`` of Composer."""
+    read = number(value.removesuffix("ba") if isinstance(value, str) else value)
+    scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
+    if scaled is not None:
+        read = round(float(scaled[1]) * _SCALES[scaled[2].lower()], 6)
+    return int(read) if read is not None and read >= 0 and read == int(read) else None
+
+
+def positive_count(value: object) -> int | None:
+    """Return a whole number above 0, or None; 0 is how a configuration says none."""
+    return count(value) or None
+
+
+def clip(value: object) -> float | None:
+    """Return a threshold, or None; null is how a configuration says that there is no clipping."""
+    return 0.0 if value is None else number(value)
+
+
+def word(value: object) -> str | None:
+    """Return a text that is not empty, or None."""
+    return value if isinstance(value, str) and value else None
+
+
+def flag(value: object) -> bool | None:
+    """Return true or false, or None for anything else."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(str(value).lower())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,3 +287,91 @@ KEYS: tuple[Key, ...] = (
         names=("static_loss_scale", "static_scale"),
     ),
 )
+
+
+# What a configuration says besides the fields: a check before the launch, the cost of an incident
+# and a comparison each read a little of it.
+NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "eval_every": (
+        *("eval_every", "eval_interval", "eval_steps", "val_check_interval", "eval_freq"),
+        *("validation_interval", "validate_interval_updates", "evaluation_interval"),
+    ),
+    # The HF Trainer's: every so many steps a record of training is written.
+    "log_every": ("logging_steps",),
+    "schedule_steps": (
+        *("schedule_steps", "lr_decay_iters", "lr_decay_steps", "decay_steps", "t_max"),
+        *("scheduler_total_steps", "scheduler_num_training_steps"),
+    ),
+    "warmup_share": ("warmup_ratio", "lr_warmup_fraction", "warmup_fraction", "pct_start"),
+    "epochs": ("num_train_epochs", "max_epochs", "num_epochs", "epochs"),
+    "steps_per_epoch": (
+        *("steps_per_epoch", "num_steps_per_epoch", "iters_per_epoch", "iterations_per_epoch"),
+        *("batches_per_epoch", "num_batches_per_epoch", "num_update_steps_per_epoch"),
+    ),
+    # The number of tokens in one sequence.
+    "sequence_length": (
+        *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
+        "sequence_len",
+        *("block_size", "context_length", "context_len", "max_length"),
+    ),
+    # The number of a process; one on each node that counts from 0 is no rank.
+    "rank": ("rank", "global_rank", "process_index", "process_rank", "dist_rank"),
+}
+EVAL_STRATEGY: Final = ("eval_strategy", "evaluation_strategy")
+SAVE_STRATEGY: Final = "save_strategy"
+LOSS_SCALE: Final = ("fp16_loss_scale", "loss_scale", "loss_scaling")
+DIVISIBLE: Final = "make_vocab_size_divisible_by"
+# Lightning's: no checkpoints are written then, however often one would be.
+SAVING: Final = "enable_checkpointing"
+# What autocasting computes in, beside weights of another type.
+AUTOCAST: Final = (
+    *("mixed_precision", "mixed_precision_param", "amp_dtype", "autocast_dtype"),
+    *("opt_level", "amp_opt_level"),
+)
+
+# The HF library's: what a model is, what a classifier learns, and its labels, one key for each.
+ARCHITECTURES: Final = "architectures"
+PROBLEM: Final = "problem_type"
+ONE_LABEL: Final = "single_label_classification"
+LABEL: Final = r"id2label_\d{1,6}"
+_LABELS: Final = ("id2label_", "label2id_")
+
+
+def others(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names, plainly spelled, of settings that are understood besides the fields."""
+    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
+        if name in told:
+            yield name
+    yield from (name for name in told if name.startswith(_LABELS))
+    for name in LOSS_SCALE:
+        if name in told and (told[name] is None or is_static(told[name]) is not None):
+            yield name
+    for names in NUMBERS.values():
+        for name in names:
+            if name in told and number(told[name]) is not None:
+                yield name
+
+
+def other_number(told: Mapping[str, Any], field: str) -> float | None:
+    """Return the number told under one of the names of an entry of ``NUMBERS``, or None."""
+    read = (number(told[name]) for name in NUMBERS[field] if name in told)
+    return next((one for one in read if one is not None), None)
+
+
+def is_static(scale: object) -> bool | None:
+    """Tell whether a loss scale is a fixed one; DeepSpeed writes 0 for a dynamic one."""
+    read = number(scale)
+    if read is not None:
+        return read > 0
+    word = str(scale).lower()
+    return word == "static" if word in ("static", "dynamic") else None
+
+
+def saves_by_epoch(told: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpoint ends each epoch, by the HF Trainer's strategy of saving."""
+    return strategy_of(told.get(SAVE_STRATEGY, "")) == "epoch"
+
+
+def strategy_of(setting: object) -> str:
+    """Return when the HF Trainer does something: ``steps``, ``epoch``, ``no`` or ``best``."""
+    return str(setting).lower().rpartition(".")[2]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from stabdiag.model.roles.choice import Assignment, assign, may_serve
-from stabdiag.model.roles.contested import OF_OPPONENTS, contested
-from stabdiag.model.roles.looks import is_auxiliary
+from stabdiag.model.roles.choice import (
+    Assignment,
+    StandIn,
+    assign,
+    may_serve,
+    stand_ins,
+)
 from stabdiag.model.roles.names import (
     Split,
     counts_since_the_last,
     flagged_split,
+    is_auxiliary,
     is_evaluation,
     names_measurements,
     names_results,
@@ -17,6 +22,7 @@ from stabdiag.model.roles.names import (
     tells_split,
     words_of,
 )
+from stabdiag.model.roles.opponents import OF_OPPONENTS, contested
 from stabdiag.model.roles.settings import (
     hardens,
     is_measured_on,
@@ -25,7 +31,6 @@ from stabdiag.model.roles.settings import (
     setting_of,
     settings_of,
 )
-from stabdiag.model.roles.standin import StandIn, stand_ins
 from stabdiag.model.roles.table import ROLES, Role
 
 __all__ = [

@@ -1,39 +1,41 @@
-"""Which column serves which role."""
+"""Which column serves which role: by known names, by the looks of a name, or as a stand-in."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import ColumnError, did_you_mean
-from stabdiag.model.roles.groups import groups_of
-from stabdiag.model.roles.looks import (
-    by_last_word,
-    by_looks,
+from stabdiag.model.roles.names import (
+    is_a_loss,
     is_a_reward,
     is_an_lr,
-    last_word,
-    other_losses,
-    section_of,
-)
-from stabdiag.model.roles.names import (
     is_evaluation,
     is_setting,
+    last_word,
     names_measurements,
     names_results,
     normal,
     run_of,
     tells_split,
+    without_evaluation,
     without_run,
+    words_of,
 )
-from stabdiag.model.roles.parts import about_opponents, opponent_of, parts_of
+from stabdiag.model.roles.opponents import (
+    about_opponents,
+    is_of_opponents,
+    opponent_of,
+    parts_of,
+)
 from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.roles.standin import may_stand_in
 from stabdiag.model.roles.table import ROLES, Role
 from stabdiag.model.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 
 _NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
@@ -74,7 +76,6 @@ def may_serve(name: str) -> bool:
     key = normal(name)
     return (
         key in _NAMES
-        or key.partition("_")[2] in _NAMES
         or normal(without_run(name)) in _NAMES
         or last_word(name) in _NAMES
         or "loss" in key
@@ -184,9 +185,6 @@ def _by_name(names: Sequence[str]) -> dict[str, str]:
         found.setdefault(normal(name), name)
     for name in names:
         found.setdefault(normal(without_run(name)), name)
-    section = section_of(names)
-    for name in names if section else ():
-        found.setdefault(normal(name).removeprefix(f"{section}_"), name)
     return found
 
 
@@ -234,3 +232,155 @@ def _check_chosen(names: list[str], chosen: Mapping[str, str], source: str) -> d
             hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
             raise ColumnError(f"{source} has no column {name!r} for {role}{hint}")
     return dict(chosen)
+
+
+def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name in taken:
+            continue
+        bare = normal(name).removeprefix("train_")
+        for role in ROLES:
+            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
+            if prefix:
+                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
+                break
+    return found
+
+
+def _group_name(name: str, prefix: str) -> str:
+    """Return what follows the prefix in the column's own spelling."""
+    words = "[^a-z0-9]*".join(prefix.split("_"))
+    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
+    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name
+
+
+# The bounds of a learning rate are taken only if there is no other.
+_BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
+
+# Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.
+_VAGUE: Final = frozenset(
+    {
+        *("norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"),
+        *("ep", "epochs", "round", "rounds", "generation", "generations", "total_time"),
+    }
+)
+
+# What is divided by the weights, as in char-rnn: grad/param norm.
+_DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
+
+_TOTAL: Final = frozenset({"total", "overall", "combined"})
+
+# How many other losses are looked into, since each costs time in a log of thousands of columns.
+_OTHERS: Final = 8
+
+_TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
+
+
+def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
+    """Return the column whose name ends with one of the role, whatever stands before the slash.
+
+    There is none if several sections have such a column, which are then parts, or of several
+    networks. Words that may mean other things do not count.
+    """
+    known = set(role.names).difference(_VAGUE)
+    found = [
+        name
+        for name in names
+        if "/" in name and last_word(name) in known and not is_evaluation(name)
+    ]
+    if role.name == "weight_norm":
+        found = [name for name in found if normal(name.rpartition("/")[0]) not in _DIVIDED]
+    if len({name.rpartition("/")[0] for name in found}) != 1:
+        return []
+    return sorted(found, key=lambda name: role.names.index(last_word(name)))[:1]
+
+
+def by_looks(role: Role, names: Iterable[str]) -> list[str]:
+    """Return the columns that look as if they served a role, the most likely one first."""
+    if role.name == "loss":
+        # Of several losses the total is most likely the one with a known name, or the one with the
+        # shortest.
+        like = [name for name in names if is_a_loss(name)]
+        return sorted(
+            like,
+            key=lambda name: (
+                _TOTAL.isdisjoint(words_of(name)),
+                last_word(name) not in role.names,
+                len(normal(name)),
+            ),
+        )
+    if role.name == "lr":
+        like = [name for name in names if is_an_lr(name)]
+        return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
+    if role.name == "reward":
+        return sorted(filter(is_a_reward, names), key=lambda name: len(words_of(name)))
+    if role.name == "eval_loss":
+        like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
+        # The best so far is infinite before the first evaluation, and never rises.
+        like = [name for name in like if "best" not in words_of(name)]
+        return sorted(like, key=lambda name: without_evaluation(name) not in _TOTALS)
+    return []
+
+
+def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the first few columns of the same run that look like a training loss as well."""
+    like = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
+    return tuple(islice(like, _OTHERS))
+
+
+# Measures that fall as a network learns, the best first. An ELBO rises, and an objective may.
+_MEASURES: Final = (
+    *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce"),
+    *("nll", "negative_log_likelihood", "mse", "mean_squared_error"),
+    *("rmse", "root_mean_squared_error", "mae", "mean_absolute_error"),
+    *("bpc", "bpb", "bpd", "bits_per_char", "bits_per_byte", "bits_per_dim", "perplexity", "ppl"),
+)
+# These may mean something else in a log without steps or epochs.
+_COUNTED: Final = ("cost", "error")
+_TRAINING: Final = ("train_", "training_", "avg_", "average_", "mean_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandIn:
+    """A column that serves as the loss, its counterpart of an evaluation, and a note on both."""
+
+    loss: str
+    eval_loss: str | None
+    note: str
+
+
+def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
+    """Yield what may serve as the loss of a log without one by name, the most likely first.
+
+    ``counted`` says whether the log has steps or epochs.
+    """
+    names = [name for name in names if not is_setting(name)]
+    opponents = [name for name in names if is_of_opponents(name) and not is_evaluation(name)]
+    opponent = opponent_of(opponents)
+    if opponent is not None:
+        note = about_opponents(opponent, "loss")
+        yield StandIn(loss=opponent, eval_loss=None, note=note)
+    held_out = {without_evaluation(name): name for name in names if is_evaluation(name)}
+    found = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
+    for measure in (*_MEASURES, *(_COUNTED if counted else ()), ""):
+        # A column called train is a loss if there is one called val.
+        if measure in found and (measure or measure in held_out):
+            name = found[measure]
+            note = f"took {name!r} as the loss, by its name"
+            yield StandIn(loss=name, eval_loss=held_out.get(measure), note=note)
+
+
+def may_stand_in(name: str) -> bool:
+    """Tell whether a column may serve as the loss of a log without one by name."""
+    return _measure(name) is not None or is_of_opponents(name)
+
+
+def _measure(name: str) -> str | None:
+    """Return the measure that a column of the training is; an empty text for just ``train``."""
+    key = normal(without_run(name))
+    if key in ("train", "training"):
+        return ""
+    bare = next((key.removeprefix(one) for one in _TRAINING if key.startswith(one)), key)
+    return next((one for one in (key, bare) if one in _MEASURES + _COUNTED), None)

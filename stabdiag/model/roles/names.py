@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
+from typing import Final
 
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|heldout|holdout)"
@@ -61,8 +62,6 @@ def normal(name: str) -> str:
     name = name.strip()
     if not name.isascii():
         from unicodedata import combining, normalize
-
-        from stabdiag.model.roles.tongues import in_english
 
         name = in_english(name.encode("utf-8", "replace")).decode("utf-8", "replace").strip()
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
@@ -133,3 +132,120 @@ def split_of(word: str) -> Split | None:
     """Return the split that a word names, if it names one."""
     key = normal(word)
     return next((split for split in Split if key in split.value), None)
+
+
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|n|weight)(_|$)|grad")
+
+# How long a loss took to compute: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
+_TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")
+
+_AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
+
+# Settings of a schedule are not the learning rate.
+_NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
+
+# Words for losses that are added to that of the task, and say little about it.
+_AUXILIARY: Final = frozenset(
+    {
+        *("aux", "auxiliary", "reg", "regularization", "regularisation", "l1", "l2", "z", "kl"),
+        *("commit", "commitment", "balance", "balancing", "router", "penalty", "decay", "tv"),
+    }
+)
+_PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
+
+# What may stand beside a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
+_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
+_OF_REWARDS: Final = frozenset(
+    {
+        *("mean", "avg", "average", "total", "sum", "cumulative", "running", "rolling", "moving"),
+        *("episode", "ep", "epoch", "batch", "game", "train", "training", "rollout", "env", "per"),
+        *("last", "raw", "episodic", "smoothed"),
+    }
+)
+
+
+def is_a_loss(name: str) -> bool:
+    """Tell whether a column looks like a training loss."""
+    key = normal(name)
+    other = is_evaluation(name) or _NOT_A_LOSS.search(key) or _TIMED.search(key)
+    return "loss" in key and not other
+
+
+def is_auxiliary(name: str) -> bool:
+    """Tell whether a loss is added to that of the task, as a penalty or a regulariser is."""
+    words = set(words_of(name)) - _PLAIN
+    return bool(words) and words <= _AUXILIARY
+
+
+def is_an_lr(name: str) -> bool:
+    """Tell whether a column looks like a learning rate, or like a bound of it."""
+    return _AN_LR.search(normal(name)) is not None and not _NO_LR.intersection(words_of(name))
+
+
+def is_a_reward(name: str) -> bool:
+    """Tell whether a column looks like the reward that a run is trained for, and not a part of it.
+
+    One word of its name says so, and the others only how it was averaged.
+    """
+    others = [word for word in words_of(name) if word not in _REWARDS]
+    alone = len(words_of(name)) == len(others) + 1 and not is_evaluation(name)
+    return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
+
+
+def last_word(name: str) -> str:
+    """Return what follows the last slash of a name: ``actor/grad_norm`` is a gradient norm."""
+    return normal(name.rpartition("/")[2])
+
+
+# Losses, learning rates, epochs and steps in other languages, by their names in English.
+
+# Without one of these a text tells of no loss that is not called so: 损失, 損失, 손실, pérdida,
+# perda, perte, потери.
+_FOREIGN_LOSSES: Final = tuple(
+    word.encode() for word in ("损失", "損失", "손실", "érdida", "erda", "erte", "отери", "отеря")
+)
+
+# The patterns are of bytes, in which a letter is several: none stands in brackets, and none alone
+# before a sign that repeats it.
+_ALL: Final = "(?:平均|总|總)?"
+_TRAINING: Final = f"{_ALL}(?:训练(?:集)?|訓練|学習|훈련|학습)[ _]?{_ALL}"
+_HELD_OUT: Final = (
+    f"{_ALL}(?:验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트)[ _]?{_ALL}"
+)
+_A_LOSS: Final = "(?:(?:损失|損失)(?:函数|函數|関数)?(?:值)?|손실)"
+_ROMANCE: Final = "(?<![A-Za-z])(?:P|p)(?:érdida|erda|erte)"
+_RUSSIAN: Final = "(?:П|п)отер(?:и|я)"
+_OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
+
+# In this order: the longer names come first.
+_IN_ENGLISH: Final = tuple(
+    (re.compile(pattern.encode()), english)
+    for pattern, english in (
+        (f"{_TRAINING}{_A_LOSS}", b" train loss"),
+        (f"{_HELD_OUT}{_A_LOSS}", b" val loss"),
+        (f"{_ALL}{_A_LOSS}", b" loss"),
+        (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
+        (f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)", b"val loss"),
+        (_ROMANCE, b"loss"),
+        (f"{_RUSSIAN} на обучении", b"train loss"),
+        (f"{_RUSSIAN} на (?:валидации|тесте)", b"val loss"),
+        (_RUSSIAN, b"loss"),
+        ("学习率|學習率|学習率|학습률", b" lr"),
+        (r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
+        (r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
+        ("轮次|轮数|训练轮|エポック|에포크|эпоха|Эпоха", b" epoch"),
+        ("步数|步骤|迭代(?!次数)|ステップ|스텝", b" step"),
+    )
+)
+
+
+def tells_a_loss(text: bytes) -> bool:
+    """Tell whether a text may name a loss in another language; one in ASCII alone is none such."""
+    return not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)
+
+
+def in_english(text: bytes) -> bytes:
+    """Return a text with its losses, and what counts them, by their names in English."""
+    for pattern, english in _IN_ENGLISH:
+        text = pattern.sub(english, text)
+    return text

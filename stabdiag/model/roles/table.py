@@ -84,6 +84,8 @@ ROLES: tuple[Role, ...] = (
             *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
             *("train_global_grad_norm", "global_norm", "norm", "g_norm", "l2_grads"),
             *("grad_gnorm", "gradients_default_optimizer_global_norm"),
+            # As people print it who print little.
+            *("grad", "gn", "grads_norm"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),
@@ -108,7 +110,7 @@ ROLES: tuple[Role, ...] = (
             *("loss_scaler", "amp_scaler", "fp16_grad_scale", "fp16_loss_scale"),
             # scaler.get_scale(), as training scripts of their own name it.
             *("scaler", "grad_scaler", "gradient_scale", "gradient_scaler"),
-            "gradient_scaler_scale",
+            *("gradient_scaler_scale", "scale", "ls"),
         ),
     ),
     Role(
@@ -123,7 +125,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="weight_norm",
-        meaning="norm of the weights, one column a group",
+        meaning="norm of the weights, one column per group",
         names=(
             *("weight_norm", "param_norm", "params_norm", "train_param_norm", "weights_norm"),
             *("l2_params", "p_norm"),
@@ -154,34 +156,34 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="activation_norm",
-        meaning="size of the activations, one column a group",
+        meaning="size of the activations, one column per group",
         names=("activation_norm", "activation_max", "max_activation"),
         prefixes=("activation_norm", "activation_max", "activations"),
     ),
     Role(
         name="update_ratio",
-        meaning="size of the updates by that of the weights, one column a group",
+        meaning="size of the updates relative to the weights, one column per group",
         names=("update_ratio", "update_to_weight_ratio", "update_weight_ratio", "update_to_data"),
         prefixes=("update_ratio", "update_to_weight_ratio", "update_weight_ratio"),
         training=False,
     ),
     Role(
         name="dead_fraction",
-        meaning="share of neurons that are always zero, one column a group",
+        meaning="share of neurons always at zero, one column per group",
         names=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
         prefixes=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
         training=False,
     ),
     Role(
         name="saturated_fraction",
-        meaning="share of activations at their bound, one column a group",
+        meaning="share of activations at their bound, one column per group",
         names=("saturated_fraction", "activation_saturation"),
         prefixes=("saturated_fraction", "saturation", "activation_saturation"),
         training=False,
     ),
     Role(
         name="attention_entropy",
-        meaning="entropy of attention, one column a layer or head",
+        meaning="entropy of attention, one column per layer or head",
         names=("attention_entropy", "attn_entropy"),
         prefixes=("attention_entropy", "attn_entropy"),
         training=False,
@@ -202,7 +204,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="step_time",
-        meaning="time that a step takes, in any unit",
+        meaning="time per step, in any unit",
         names=(
             *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
             *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
@@ -223,7 +225,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="mfu",
-        meaning="share of the accelerator's peak FLOP/s that is used",
+        meaning="share of the accelerator's peak FLOP/s",
         names=("mfu", "train_mfu", "throughput_device_mfu", "mfu_percent", "perf_mfu"),
         training=False,
     ),
@@ -240,7 +242,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="eval_loss",
-        meaning="loss on held-back data",
+        meaning="loss on held-out data",
         names=(
             *("eval_loss", "val_loss", "valid_loss", "validation_loss", "vali_loss", "test_loss"),
             *("lm_loss_validation", "validation_metrics_loss", "loss_eval_total", "dev_loss"),
@@ -250,7 +252,7 @@ ROLES: tuple[Role, ...] = (
     ),
     Role(
         name="setting",
-        meaning="what the run is trained with or on, where it changes on the way",
+        meaning="a training setting that changes during the run",
         names=tuple(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),
         training=False,
         several=True,

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.manifest.spelling import plain
+from stabdiag.model.manifest.keys import KEYS, plain
 from stabdiag.readers.json.rows import decode_line
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.roles import is_evaluation
-from stabdiag.model.roles.parts import opponent_of
+from stabdiag.model.roles.opponents import opponent_of
 from stabdiag.readers.json.epochs import has_a_loss, is_column
 
 if TYPE_CHECKING:

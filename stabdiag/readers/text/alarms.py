@@ -96,6 +96,14 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             ),
             fixed={loss: b"nan"},
         ),
+        # Non-finite grad norm, skipping step – in the words of many hand-written loops.
+        Aside(
+            pattern=re.compile(
+                rb"on-?finite grad(?:ient)?s?(?: norm)?[^\n\"]{0,40}?[Ss]kipp(?:ing|ed)"
+                rb"[ \w.!]{0,30}(?:\([^)\n]{0,40}\))?[ \t]{0,8}(?=\n|$)"
+            ),
+            fixed={"grad_norm": b"inf", **SKIPPED},
+        ),
         # The grad norm is nan. Skipping updating the model.
         Aside(
             pattern=re.compile(rb"grad norm is (nan|inf)\. (?:Skipping|Do not) updat"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.roles.tongues import in_english, tells_a_loss
+from stabdiag.model.roles.names import in_english, tells_a_loss
 from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from stabdiag.readers.text.names import (
     VALIDATED,
     Spans,
     evaluated,
+    in_turn,
     is_a_loss,
     listed,
     renamed,
@@ -78,6 +79,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
         if match.span(group) not in taken:
             first = match.start() if first is None else first
             pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
+    for name, span in in_turn(line).items():
+        if span not in taken:
+            pairs.setdefault(name, span)
     pairs |= listed(line)
     for name, begin, span in told_at(line):
         first = begin if first is None else min(first, begin)

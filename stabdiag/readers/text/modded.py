@@ -1,4 +1,7 @@
-"""modded-nanogpt: ``step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms``."""
+"""modded-nanogpt: ``step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms``.
+
+Its descendants write ``loss:`` for the training loss, and may name a phase in brackets.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ GRAMMAR = Grammar(
     kinds=(
         Line(
             pattern=re.compile(
-                rb"step:(\d{1,12})/\d{1,12} ((?:train_loss|val_loss|train_time):[^\n]{1,1000})"
+                rb"step:(\d{1,12})/\d{1,12} (?:\[[^\]\n]{1,40}\] )?"
+                rb"((?:train_loss|val_loss|train_time|loss):[^\n]{1,1000})"
             ),
             names=("step",),
-            pairs=re.compile(rb"(\w{1,80}):(%b)(?:ms)?(?!\S)" % NUMBER),
+            pairs=re.compile(rb"(\w{1,80}):(%b)(?:ms|s)?(?!\S)" % NUMBER),
         ),
     ),
 )

@@ -75,6 +75,11 @@ PAIR: Final = re.compile(
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )
 
+# What a word and a number look like that stand in turn: epoch 3 step 120 loss 2.31 foo 1.2
+_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
+_WHOLE_NUMBER: Final = re.compile(rb"%b[,;|]?" % _NUMBER)
+_FEWEST_IN_TURN: Final = 3
+
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
 # and Score at iteration 100 is 2.31, as Deeplearning4j calls its loss.
 TOLD_AT: Final = re.compile(
@@ -116,6 +121,26 @@ def listed(line: bytes) -> Spans:
         f"{one[1].decode()} loss": one.span(2)
         for one in _LISTED.finditer(line, found.start(1), found.end(1))
     }
+
+
+def in_turn(line: bytes) -> Spans:
+    """Return all values of a line that holds nothing but words and numbers in turn.
+
+    There each word names the number behind it, whether the word is known or not.
+    """
+    tokens = line.split()
+    words, numbers = tokens[::2], tokens[1::2]
+    if len(words) != len(numbers) or len(words) < _FEWEST_IN_TURN:
+        return {}
+    if not (all(map(_WORD.fullmatch, words)) and all(map(_WHOLE_NUMBER.fullmatch, numbers))):
+        return {}
+    found: Spans = {}
+    end = 0
+    for word, number in zip(words, numbers, strict=True):
+        begin = line.index(number, line.index(word, end) + len(word))
+        end = begin + len(number.rstrip(b",;|"))
+        found.setdefault(word.decode("utf-8", "replace"), (begin, end))
+    return found
 
 
 def told_at(line: bytes) -> Iterator[tuple[str, int, tuple[int, int]]]:

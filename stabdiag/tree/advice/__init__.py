@@ -1,4 +1,4 @@
-"""What to do about each outcome, with the run's own numbers in it.
+"""What to do about each leaf, with the run's own numbers in it.
 
 One function a leaf: what happened (the summary), the first action as one imperative sentence, and
 what to try next, in the order of the tree, fast to invasive.
@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.tree.advice import divergence, fp16, lasting, nan, plateau, precision, spike
+from stabdiag.tree.advice import divergence, nan, plateau, precision, spike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from stabdiag.model.findings import Answer
-    from stabdiag.tree.advice.words import Advice
+    from stabdiag.tree.advice.shared import Advice
     from stabdiag.tree.case import Case
 
 ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "nan-fp32": nan.full_precision,
     "nan-bf16": nan.full_precision,
     "nan-dtype-unknown": nan.full_precision,
-    "nan-fp16-overflow": fp16.fp16,
+    "nan-fp16-overflow": nan.fp16,
     "spike-long-tail-batch": spike.long_tail,
     "spike-lr-jump": spike.lr_jump,
     "spike-duplicate-batch": spike.duplicate,
     "spike-recovered": spike.recovered,
-    "spike-persistent": lasting.persistent,
-    "spike-unresolved": lasting.unresolved,
+    "spike-persistent": spike.persistent,
+    "spike-unresolved": spike.unresolved,
     "gradient-overflow": precision.overflow,
     "loss-scale-static": precision.static,
     "loss-scale-collapsed": precision.collapsed,

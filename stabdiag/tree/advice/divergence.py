@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num, sentence
-from stabdiag.tree.advice.climb_facts import ClimbFacts, climb_facts, near_climb
-from stabdiag.tree.advice.meanwhile import drift, evaluated
-from stabdiag.tree.advice.words import Advice, clip, half_lr, less_decay, more_decay, shown, to_log
-from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.reward import Reward, lost_reward
-from stabdiag.tree.rises import found_rise
-from stabdiag.tree.turns import at_or_near
+from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.tree.advice.shared import (
+    LEVEL,
+    Advice,
+    clip,
+    half_lr,
+    less_decay,
+    more_decay,
+    near_climb,
+    shown,
+    to_log,
+)
+from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.tree.comparable import Reward, lost_reward
+from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
+from stabdiag.tree.drivers import at_or_near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +32,50 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
-_PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate of every step before the restart.")
-_STOOD_STILL = "The learning rate was 0 by then: the weights did not move, so the data changed."
-
 # A loss that rose by so many times all it had ever fallen is no matter of harder data.
 _EXPLODED = 10.0
+
+_PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
+_FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
+_COMPARE = Action(
+    ActionKind.CHECK_EVALUATION,
+    "Compare with the evaluation loss: if that still falls, the training data got harder.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Climb:
+    """A climb in words: what happened, since when, and which checkpoint to reload.
+
+    ``first`` is the step at which the loss began to climb, ``began`` that at which its cause did;
+    the checkpoint is from before ``unsound``, by which the loss may have left its best level.
+    """
+
+    first: int
+    began: int
+    unsound: int
+    what: str
+    reload: Reload
+
+    @property
+    def check_data(self) -> str:
+        """An imperative clause: check the data."""
+        return f"check the data from step {self.first} on: order, labels, sources"
+
+    def check(self) -> Action:
+        """Return the action to check the data."""
+        return Action(ActionKind.INSPECT_DATA, sentence(self.check_data), step=self.first)
+
+    def advice(self, summary: str, *, first: Action, then: tuple[Action, ...]) -> Advice:
+        """Return advice on the climb, with the checkpoint from before it and its cause."""
+        return Advice(
+            summary=f"{self.what} {summary}",
+            first=first,
+            then=then,
+            step=self.began,
+            reload=self.reload.clause,
+            began=self.unsound,
+        )
 
 
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -35,18 +83,16 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q4.2"]
     if answer.branch == "jump":
         return _lr_jump(case, answer)
-    facts = climb_facts(case, "the rise of the learning rate", answer)
+    found = _climb(case, "the rise of the learning rate", answer)
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     lr = case.history.series["lr"].finite()
-    turned = "turned" in answer.measured
-    since = f"; its rise began {at_or_near(lr, facts.began)}" if turned else ""
     highest = int(lr.steps[np.argmax(lr.values)])
-    turning = float(lr.values[max(int(np.searchsorted(lr.steps, facts.first, "right")) - 1, 0)])
+    turning = float(lr.values[max(int(np.searchsorted(lr.steps, found.first, "right")) - 1, 0)])
     first, last = answer.steps
-    act = facts.reload.following(
+    act = found.reload.and_then(
         ActionKind.FIX_SCHEDULE,
-        f"Fix the schedule, which still raises the learning rate at step {highest} "
-        "(a warm-up that never ends, or an inverted decay)",
+        f"fix the schedule, which still raises the learning rate at step {highest} (an endless "
+        "warm-up, or an inverted decay)",
         step=highest,
     )
     other = Action(
@@ -58,21 +104,20 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     warmup = case.manifest.warmup_steps
     if warmup is not None and highest <= warmup:
         # Nothing is wrong with a warm-up that was planned, but for where it leads to.
-        act = facts.reload.and_then(
+        act = found.reload.and_then(
             ActionKind.LOWER_LR,
-            f"keep the learning rate below {num(turning)}, at which the loss began to climb: the "
-            f"warm-up of {warmup} steps leads beyond it",
+            f"keep the learning rate below {num(turning)}, where the loss began to climb: the "
+            f"warm-up of {warmup} steps goes beyond it",
             setting="peak_lr",
             to=turning,
         )
-        other = Action(
-            ActionKind.ADD_WARMUP,
-            "Lengthen the warm-up, if the peak is to be kept.",
-            setting="warmup_steps",
-        )
-    check = f"Check warm-up and total steps against the manifest ({_schedule(case)})."
-    return facts.advice(
-        f"The learning rate rose from {begin} at step {first} to {end} at step {last}{since}.",
+        text = "To keep the peak, lengthen the warm-up."
+        other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")
+    check = "Check warm-up and total steps against the schedule that was meant."
+    began = at_or_near(lr, found.began)
+    since = f"; its rise began {began}" if "turned" in answer.measured else ""
+    return found.advice(
+        f"The learning rate went from {begin} at step {first} to {end} at step {last}{since}.",
         first=act,
         then=(Action(ActionKind.CHECK_SETTINGS, check), _PLOT, other),
     )
@@ -80,21 +125,18 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _lr_jump(case: Case, answer: Answer) -> Advice:
     """A climb after a learning rate that jumped and stayed up."""
-    facts = climb_facts(case, "the jump of the learning rate", answer)
+    found = _climb(case, "the learning-rate jump", answer)
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
-    return facts.advice(
+    undo = f"undo the learning-rate jump at step {found.began}"
+    find = (
+        f"Find what raised it from {before} to {after}: another schedule after a resume, a step "
+        "counted twice, or a manual change."
+    )
+    return found.advice(
         sentence(answer.because),
-        first=facts.reload.following(
-            ActionKind.FIX_SCHEDULE,
-            f"Undo the jump of the learning rate at step {facts.began}",
-            step=facts.began,
-        ),
+        first=found.reload.and_then(ActionKind.FIX_SCHEDULE, undo, step=found.began),
         then=(
-            Action(
-                ActionKind.FIX_SCHEDULE,
-                f"Find what raised it from {before} to {after}: a resume that set up another "
-                "schedule, a step counted twice, a change by hand.",
-            ),
+            Action(ActionKind.FIX_SCHEDULE, find),
             _PLOT,
             Action(ActionKind.ADD_WARMUP, "If a higher rate is intended, warm up to it."),
         ),
@@ -104,30 +146,29 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
 def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks: it began where the norm turned."""
     answer = answers["Q4.3"]
-    facts = climb_facts(case, "the change of the weights", answer)
+    found = _climb(case, "the change of the weights", answer)
     told = sentence(answer.because)
     decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
-    first = facts.reload.and_then(decay.kind, str(decay), **decay.change)
+    first = found.reload.and_then(decay.kind, str(decay), **decay.change)
     if answer.branch == "climbing" and _exploded(case) and not _grows_weights(case):
-        # What a decay takes off the weights in a step is the learning rate's share of it: little
-        # beside what makes a loss explode.
-        told += " So large a loss is an optimization blow-up."
-        rate = half_lr(case, facts.began)
-        first = facts.reload.and_then(
+        # A decay takes the learning rate's share of it off the weights in a step: too little.
+        told += " A loss this large is an optimization blow-up."
+        rate = half_lr(case, found.began)
+        first = found.reload.and_then(
             ActionKind.LOWER_LR, str(rate), str(decay), also=(decay.kind,), **rate.change
         )
-    return facts.advice(
+    group = answer.measured.get("group")
+    return found.advice(
         told,
         first=first,
         then=(
             Action(
                 ActionKind.FIX_WEIGHT_DECAY,
-                "Check the sign of the weight decay and which groups it reaches, "
-                f"{answer.measured.get('group')!r} first.",
+                f"Check the sign of the weight decay and which groups it reaches, {group!r} first.",
             ),
             Action(
                 ActionKind.FIX_WEIGHT_DECAY,
-                "Check that no decay is applied twice, in the loss and in the optimizer.",
+                "Check that the decay is not applied twice, in the loss and in the optimizer.",
             ),
             Action(ActionKind.LOG_MORE, "Log the weight norm of every group at every step."),
         ),
@@ -136,79 +177,145 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
-    facts, told = climb_facts(case), sentence(answers["Q4.4"].because)
-    rate, threshold = half_lr(case, facts.first), clip(case)
-    cut = Action(
-        ActionKind.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
-    )
-    if _stood_still(answers):
-        # Weights that stand still do not drift, and no clipping changes them.
-        first = facts.reload.and_then(ActionKind.INSPECT_DATA, facts.check_data, step=facts.first)
-        return facts.advice(f"{_STOOD_STILL} {told}", first=first, then=())
+    found, told = _climb(case), sentence(answers["Q4.4"].because)
+    if _is_frozen(answers):
+        data = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
+        return found.advice(f"{_FROZEN} {told}", first=data, then=())
+    rate, threshold = half_lr(case, found.first), clip(case)
+    cut = f"Clip the gradient norm at {threshold}."
+    then = (found.check(), Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     if _grows_weights(case):
         decay = more_decay(case)
+        first = found.reload.and_then(decay.kind, str(decay), **decay.change)
         lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
-        return facts.advice(
-            told,
-            first=facts.reload.and_then(decay.kind, str(decay), **decay.change),
-            then=(lower, facts.check(), cut),
-        )
-    first = facts.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
-    return facts.advice(told, first=first, then=(facts.check(), cut, drift(case)))
+        return found.advice(told, first=first, then=(lower, *then))
+    first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
+    return found.advice(told, first=first, then=(*then, _drift(case)))
 
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb without a logged cause."""
-    facts, lost = climb_facts(case), lost_reward(case)
+    found, lost = _climb(case), lost_reward(case)
     if lost is not None:
-        return _lost_reward(case, facts, lost)
-    rate, threshold = half_lr(case, facts.first), clip(case)
-    smaller = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
-    first = facts.reload.and_then(ActionKind.INSPECT_DATA, facts.check_data, step=facts.first)
-    what = "No logged series explains it."
-    other: tuple[Action, ...] = (smaller,)
-    if near_climb(case, facts.unsound, facts.first):
-        what = "Nothing else that was logged explains it."
-    if _stood_still(answers):
-        what, other = _STOOD_STILL, ()
+        return _lost_reward(case, found, lost)
+    rate, threshold = half_lr(case, found.first), clip(case)
+    lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
+    first = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
+    then: tuple[Action, ...] = (lower,)
+    other = " else" if near_climb(case, found.unsound, found.first) else ""
+    what = f"Nothing{other} logged explains it."
+    if _is_frozen(answers):
+        what, then = _FROZEN, ()
     elif _grows_weights(case):
-        what = "No logged series explains it, but the weight decay has the wrong sign."
+        what = "Nothing logged explains it, but the weight decay has the wrong sign."
         decay = more_decay(case)
-        first = facts.reload.and_then(decay.kind, str(decay), **decay.change)
-        other = (facts.check(), smaller)
+        first = found.reload.and_then(decay.kind, str(decay), **decay.change)
+        then = (found.check(), lower)
     elif _exploded(case):
-        what = "No logged series explains it, but so large a loss is an optimization blow-up."
-        first = facts.reload.and_then(
-            ActionKind.LOWER_LR,
-            str(rate),
-            f"clip the gradient norm at {threshold}",
-            also=(ActionKind.CLIP_GRADIENTS,),
-            **rate.change,
-        )
-        other = (facts.check(),)
-    return facts.advice(what, first=first, then=(*other, *_to_look_at(case)))
+        what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
+        cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+        first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
+        then = (found.check(),)
+    return found.advice(what, first=first, then=(*then, *_to_look_at(case)))
 
 
-def _lost_reward(case: Case, facts: ClimbFacts, lost: Reward) -> Advice:
+def _lost_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
     """A climb while the reward fell: a policy is as good as that, whatever its loss does."""
     since = f"the fall of the reward, from about step {lost.best_at} on"
     reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
-    rate = half_lr(case, facts.first)
-    advice = facts.advice(
+    rate = half_lr(case, found.first)
+    advice = found.advice(
         f"The reward {lost.column!r} fell from {num(lost.best)} near step {lost.best_at} to "
-        f"{num(lost.last)}: the policy became worse.",
+        f"{num(lost.last)}: the policy got worse.",
         first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
         then=_to_look_at(case),
     )
-    return replace(advice, reload=str(reload), began=lost.best_at)
+    return replace(advice, reload=reload.clause, began=lost.best_at)
 
 
 def _to_look_at(case: Case) -> tuple[Action, ...]:
     """Return what the evaluations tell of an unexplained climb, and what to log to explain one."""
-    return evaluated(case), *to_log(case, ("grad_norm", "lr", "weight_norm"))
+    return _evaluated(case), *to_log(case, ("grad_norm", "lr", "weight_norm"))
 
 
-def _stood_still(answers: Mapping[str, Answer]) -> bool:
+def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
+    """Tell of a climb, and of the series behind it if that shows when it turned."""
+    first, last = climb(case)
+    if case.literal:
+        every = "step" if case.stride == 1 else "logged step"
+        what = f"The loss rose at every {every} from {first} to {last}."
+    else:
+        rise = found_rise(case)
+        ended = f"ended at {num(rise.last_level)}"
+        if case.settled.stop != len(case.loss):
+            ended = f"stood at {num(rise.last_level)} before {what_ended(case)}"
+        what = (
+            f"The loss climbed from step {first} on and {ended}, {num(rise.amount)} above its best "
+            f"level ({num(rise.best_level)} near step {best_step(case)})."
+        )
+    since = f"the climb from step {first} on"
+    turned = answer.measured.get("turned") if answer else None
+    if isinstance(turned, int):
+        # By the time that the loss climbs, the weights have long been going wrong.
+        since = f"{cause} from step {turned} on" if turned < first else since
+        unsound = min(turned, first)
+        reload = checkpoint_before(case.manifest, unsound, case.stride).reload(since)
+        return _Climb(first=first, began=turned, unsound=unsound, what=what, reload=reload)
+    unsound, sound = first, checkpoint_before(case.manifest, first, case.stride)
+    if not case.literal:
+        left = _left_its_best(case)
+        # A checkpoint from within a slow climb is not sound.
+        named = first if sound.step is None else sound.step
+        if left + LEVEL * case.stride < named:
+            sound, unsound = checkpoint_before(case.manifest, left), left
+            since = f"the loss left its best level near step {left}"
+    reload = sound.reload(since)
+    return _Climb(first=first, began=first, unsound=unsound, what=what, reload=reload)
+
+
+def _left_its_best(case: Case) -> int:
+    """Return the last step before a climb at which the loss was no higher than its best level.
+
+    A climb is found once it stands out from all the run's normal variation, and a slow one has come
+    far by then. Here a level is high if it lies above the best by a deviation of single losses.
+    """
+    rise, x = found_rise(case), case.loss.values
+    before = x[max(rise.best - case.rise_window, case.settled.start) : rise.best + 1]
+    if rise.onset - rise.best < LEVEL or len(before) < 2:
+        return case.at(rise.onset)
+    smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
+    low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
+    last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
+    return case.at(last)
+
+
+def _evaluated(case: Case) -> Action:
+    """Return what the evaluation loss tells of a climb, or that it is to be looked at."""
+    first, last = climb(case)
+    evaluations = case.history.finite("eval_loss")
+    before, after = evaluations.until(first).values, evaluations.between(first + 1, last).values
+    if not len(before) or not len(after):
+        return _COMPARE
+    few = min(len(before), len(after))
+    then, now = median(before[-few:]), median(after[-few:])
+    went = f"went from {num(then)} to {num(now)} over the climb"
+    if 2 * (now - then) < found_rise(case).amount:  # it made less than half of the climb
+        text = f"Find what made the training data harder: the evaluation loss only {went}."
+        return Action(ActionKind.INSPECT_DATA, text)
+    text = f"Do not blame harder data alone: the evaluation loss {went}, too."
+    return Action(ActionKind.CHECK_EVALUATION, text)
+
+
+def _drift(case: Case) -> Action:
+    """Return to look at the weight norms, or to log them."""
+    if case.history.group("weight_norm"):
+        text = "Check the weight norms for drift from the initialisation."
+        return Action(ActionKind.CHECK_MODEL, text)
+    text = "Log weight norms per group, to see drift from the initialisation."
+    return Action(ActionKind.LOG_MORE, text)
+
+
+def _is_frozen(answers: Mapping[str, Answer]) -> bool:
     """Tell whether the learning rate was 0 by the end of the climb."""
     return answers["Q4.2"].measured.get("lr_last") == 0.0
 
@@ -225,14 +332,3 @@ def _exploded(case: Case) -> bool:
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
     return rise.amount > _EXPLODED * max(fell, abs(rise.best_level))
-
-
-def _schedule(case: Case) -> str:
-    manifest = case.manifest
-    known = {
-        "schedule": manifest.schedule,
-        "warm-up": manifest.warmup_steps,
-        "total": manifest.total_steps,
-    }
-    told = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
-    return told or "it names neither"

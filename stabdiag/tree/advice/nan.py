@@ -1,21 +1,22 @@
-"""Advice on §1: NaN, but for fp16."""
+"""Advice on §1: NaN."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Action, ActionKind
+import numpy as np
+
+from stabdiag.model.findings import RATE, Action, ActionKind, Verdict
 from stabdiag.model.text import capitalised, num, sentence
-from stabdiag.tree.advice.nan_words import (
-    at_resume,
-    came_through,
-    fix_schedule,
-    reload_before,
-    what_went_nan,
-)
-from stabdiag.tree.advice.words import (
+from stabdiag.stats.quantiles import median
+from stabdiag.tree.advice.shared import (
+    CHECK_INITIALISATION,
+    KEEP_IN_FP32,
+    LEVEL,
     RESTORE_SCHEDULE,
+    STATE,
+    TO_BF16,
     Advice,
     batches_at,
     clip,
@@ -23,129 +24,250 @@ from stabdiag.tree.advice.words import (
     half_lr,
     logged_at,
 )
-from stabdiag.tree.origin import Origin, origin
-from stabdiag.tree.surge import why_not_known
-from stabdiag.tree.turns import half_peak_at
+from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.tree.drivers import half_peak_at, why_not_known
+from stabdiag.tree.nan import FirstBad, Origin, origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.model.findings import Answer
+    from stabdiag.model.findings import Answer, Finding, Panel
+    from stabdiag.model.history import Event
     from stabdiag.tree.case import Case
-    from stabdiag.tree.checkpoint import Reload
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
-# to half its peak, or within this share of the run.
+# to half its peak.
 _LONG_OVER = 10
-_SOON = 0.1
+
+_OVERFLOW = {
+    Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",
+    Verdict.NO: "The log does not look like an fp16 overflow; the cause may be structural.",
+    Verdict.UNKNOWN: "In fp16 the first suspect is an activation or gradient above 65504.",
+}
 
 _LONGER_WARMUP = Action(
     ActionKind.ADD_WARMUP,
     "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
     setting="warmup_steps",
 )
+_NAME_DTYPE = Action(
+    ActionKind.CHECK_SETTINGS,
+    "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16, suspect an overflow.",
+    setting="dtype",
+)
+_TRY_FP32 = Action(
+    ActionKind.CHECK_PRECISION,
+    "Run the step once in fp32 to compare: bf16 rounds at 1% and overflows near 1e38.",
+)
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16 or an unknown dtype."""
     start = origin(case)
-    reload = reload_before(case, start)
-    advice = _by_evidence(case, start, reload)
-    then = (*came_through(case), *advice.then)
-    if case.manifest.dtype == "bf16":
-        hint = Action(
-            ActionKind.CHECK_PRECISION,
-            "bf16 overflows near 1e38 and rounds at 1%: run the step once in fp32 to compare.",
-        )
-        then = (*then, hint)
-    if case.manifest.dtype is None:
-        hint = Action(
-            ActionKind.CHECK_SETTINGS,
-            "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 the first suspect "
-            "is an overflow.",
-            setting="dtype",
-        )
-        then = (hint, *then)
+    advice = _by_evidence(case, start)
+    then = (*_came_through(case), *advice.then)
+    dtype = case.manifest.dtype
+    if dtype == "bf16":
+        then = (*then, _TRY_FP32)
+    if dtype is None:
+        then = (_NAME_DTYPE, *then)
+    return _complete(case, start, replace(advice, then=then))
+
+
+def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """NaN in fp16."""
+    answer, start = answers["Q3.3"], origin(case)
+    told = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
+    first, then = _of_fp16(case, answer, start)
+    in_fp32 = _in_fp32(case, start.step)
+    then = (*_came_through(case), in_fp32, *then, KEEP_IN_FP32, CHECK_INITIALISATION)
+    advice = Advice(summary=told, first=first, then=then)
+    if start.resumed is not None and not start.jump and answer.verdict is not Verdict.YES:
+        advice = _at_resume(start.resumed, advice)
+    return _complete(case, start, advice)
+
+
+def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> Finding:
+    """Return the finding of a NaN where an error came before it.
+
+    Trouble that was seen comes before operations that nothing accuses. A schedule that raised the
+    rate until the loss climbed comes before whatever that led to.
+    """
+    first, *then = finding.actions
+    if earlier.slug == "spike-unresolved":  # the way into the NaN itself
+        return finding
+    if by_schedule or first.kind is ActionKind.INSPECT_LAYERS:
+        again = () if RATE.intersection(first.kinds) else (first,)
+        actions = (*earlier.actions[:1], *again, *then)
+        return replace(finding, actions=actions, reload=earlier.reload, began=earlier.began)
+    see = Action(
+        ActionKind.SEE_FINDING,
+        f"Fix what went wrong from step {earlier.step} on: see {earlier.slug} below.",
+        step=earlier.step,
+    )
+    return replace(finding, actions=(first, see, *then))
+
+
+def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
+    """Return the advice with what went NaN, and where to go back to."""
     return replace(
         advice,
-        summary=f"{what_went_nan(start.bad)} {advice.summary}",
-        then=then,
+        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
         step=start.bad.step,
-        reload=str(reload),
+        reload=_reload(case, start).clause,
         began=start.began,
-        title="The loss went NaN in fp64" if case.manifest.dtype == "fp64" else "",
     )
 
 
-def _by_evidence(case: Case, start: Origin, reload: Reload) -> Advice:
+def _reload(case: Case, start: Origin) -> Reload:
+    """Return how to go back to the last checkpoint from before the trouble."""
+    last = checkpoint_before(case.manifest, start.began, case.stride)
+    if start.bad.count == start.bad.total and not last.step:
+        if last.step is None:
+            return Reload("Reload a checkpoint from before this log, if there is one")
+        return Reload("Restart from the beginning, or from before this log", 0)
+    what = "first non-finite value, at" if start.began == start.step else "trouble that began at"
+    return last.reload(f"the {what} step {start.began}")
+
+
+def _by_evidence(case: Case, start: Origin) -> Advice:
     """Return what the log shows of the cause, and what to do about it."""
     if start.jump:
-        return Advice(
-            summary=sentence(start.jump.because),
-            first=fix_schedule(start.jump, reload),
-            then=(
-                RESTORE_SCHEDULE,
-                Action(
-                    ActionKind.ADD_WARMUP,
-                    "If the jump is intended, warm up to it, and clip the gradient norm.",
-                    also=(ActionKind.CLIP_GRADIENTS,),
-                ),
-            ),
+        warm_up = Action(
+            ActionKind.ADD_WARMUP,
+            "If the jump is intended, warm up to it, and clip the gradient norm.",
+            also=(ActionKind.CLIP_GRADIENTS,),
         )
+        first = _fix_schedule(case, start, start.jump)
+        told = sentence(start.jump.because)
+        return Advice(summary=told, first=first, then=(RESTORE_SCHEDULE, warm_up))
     if start.blew_up:
-        early = _is_early(case, start.bad.step)
-        rate = half_lr(case, start.bad.step, "half the learning rate")
-        return Advice(
-            summary=_how_it_blew_up(case, start),
-            first=reload.restart(
-                ActionKind.LOWER_LR,
-                f"with {rate} and the gradient norm clipped at {clip(case)}",
-                also=(ActionKind.CLIP_GRADIENTS,),
-                **rate.change,
-            ),
-            then=(
-                *((_LONGER_WARMUP,) * early),
-                Action(
-                    ActionKind.INSPECT_DATA,
-                    f"Inspect {_suspects(case, start)}.",
-                    step=start.bad.step,
-                ),
-                Action(
-                    ActionKind.CLIP_GRADIENTS,
-                    "If it happens again, clip gradients by value at ±100 as well.",
-                ),
-            ),
-        )
+        return _blown_up(case, start)
     look = Advice(
         summary=_how_it_began(case, start),
-        first=reload.and_then(
+        first=_reload(case, start).and_then(
             ActionKind.INSPECT_LAYERS,
-            "step one batch forward with isnan checks after every layer, from the embedding to the "
-            "loss reduction",
+            "run one forward pass with isnan checks after every layer, from the embedding to the "
+            "loss",
         ),
         then=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
-                "Use log_softmax instead of log(softmax(x)), or add an epsilon: log(0) is the "
-                "usual cause.",
+                "Replace log(softmax(x)) by log_softmax, or add an epsilon: log(0) is the usual "
+                "cause.",
             ),
             Action(
                 ActionKind.SAFE_OPERATIONS,
-                "Check reductions for 0/0: a batch whose mask is all zero divides by nothing.",
+                "Check reductions for 0/0, such as a batch whose mask is all zero.",
             ),
             Action(
                 ActionKind.INSPECT_DATA,
-                f"Look at the data of {logged_at(case, start.step)}: empty sequences, labels "
-                "out of range, NaN inputs.",
+                f"Check the data of {logged_at(case, start.step)} for empty sequences, labels out "
+                "of range and NaN inputs.",
                 step=start.step,
             ),
-            Action(
-                ActionKind.CHECK_MODEL,
-                "If it happens again, the bug is structural: go back to the architecture.",
-            ),
+            Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
         ),
     )
-    return look if start.resumed is None or case.damaged else at_resume(start.resumed, look)
+    return look if start.resumed is None or case.damaged else _at_resume(start.resumed, look)
+
+
+def _blown_up(case: Case, start: Origin) -> Advice:
+    """Return the advice on an optimization blow-up."""
+    told = f"The run was in trouble from step {case.damaged[-1]} on." if case.damaged else ""
+    if start.surge is not None and start.surge.since is not None:
+        of, ratio = capitalised(start.surge.of), num(start.surge.ratio)
+        told = f"{of} surged to {ratio} x its mean at step {start.surge.step}."
+    rate = half_lr(case, start.bad.step, "half the learning rate")
+    suspects = Action(
+        ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
+    )
+    by_value = "If it happens again, clip gradients by value at ±100 as well."
+    return Advice(
+        summary=f"{told} This is an optimization blow-up.",
+        first=_reload(case, start).restart(
+            ActionKind.LOWER_LR,
+            f"with {rate} and the gradient norm clipped at {clip(case)}",
+            also=(ActionKind.CLIP_GRADIENTS,),
+            **rate.change,
+        ),
+        then=(
+            *((_LONGER_WARMUP,) if _is_early(case, start.bad.step) else ()),
+            suspects,
+            Action(ActionKind.CLIP_GRADIENTS, by_value),
+        ),
+    )
+
+
+def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[Action, ...]]:
+    """Return what to do first about a NaN in fp16, and then, by the signals of an overflow."""
+    reload, rate = _reload(case, start), half_lr(case, start.bad.step)
+    signals = {name: answer.measured.get(name) for name in ("scaling_off", "scale_halving")}
+    later = Action(
+        ActionKind.LOWER_LR, f"If the loss scale keeps collapsing, {rate}.", **rate.change
+    )
+    if start.jump:
+        return _fix_schedule(case, start, start.jump), (later,)
+    if answer.verdict is Verdict.NO:
+        return _in_fp32(case, start.step), (later,)
+    if signals["scaling_off"] == "yes":
+        engage = "enable dynamic loss scaling (torch.amp.GradScaler)"
+        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, engage), (later,)
+    if signals["scale_halving"] == "yes":
+        either = f"{rate} or switch from fp16 to bf16 (a smaller loss scale did not help)"
+        also = (ActionKind.CHANGE_DTYPE,)
+        return reload.and_then(ActionKind.LOWER_LR, either, also=also, **rate.change), ()
+    scaled = signals["scaling_off"] == "no"
+    other = str(rate) if scaled else "check that the loss scaler is enabled"
+    switch = reload.and_then(
+        ActionKind.CHANGE_DTYPE,
+        f"switch from fp16 to bf16, or {other}",
+        also=(ActionKind.LOWER_LR if scaled else ActionKind.DYNAMIC_LOSS_SCALE,),
+        **TO_BF16,
+    )
+    return switch, () if scaled else (later,)
+
+
+def _in_fp32(case: Case, step: int) -> Action:
+    where = logged_at(case, step)
+    text = f"Re-run {where} in fp32 on the same data: if it stays finite, it was an fp16 overflow."
+    return Action(ActionKind.CHECK_PRECISION, text, step=step)
+
+
+def _fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
+    """Return what to do about a jump of the learning rate that led to a NaN."""
+    at = jump.steps[0]
+    return _reload(case, start).and_then(
+        ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at step {at}", step=at
+    )
+
+
+def _at_resume(resume: Event, look: Advice) -> Advice:
+    """Return what to do about a NaN right after a resume, where there had been none before it."""
+    first = Action(
+        ActionKind.RESTORE_STATE,
+        f"Resume at step {resume.step} again, and check that it restores {STATE}.",
+        step=resume.step,
+    )
+    told = (
+        f"It began where the run resumed, at step {resume.step}; the attempt before had finite "
+        f"losses up to step {resume.sound_to}."
+    )
+    return replace(look, summary=told, first=first, then=(look.first, *look.then))
+
+
+def _came_through(case: Case) -> tuple[Action, ...]:
+    """Return that a run need not be set back, if its loss is finite again and as low as before."""
+    loss = case.history.series["loss"]
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    before, after = loss.values[: bad[0]][-LEVEL:], loss.values[bad[-1] + 1 :][-LEVEL:]
+    if min(len(before), len(after)) < LEVEL or median(after) > median(before):
+        return ()
+    told = (
+        "Look for the cause in a copy and keep this run going: its loss recovered, from "
+        f"{num(median(before))} before the NaN to {num(median(after))} now."
+    )
+    return (Action(ActionKind.KEEP_GOING, told),)
 
 
 def _suspects(case: Case, start: Origin) -> str:
@@ -162,38 +284,28 @@ def _suspects(case: Case, start: Origin) -> str:
 def _is_early(case: Case, step: int) -> bool:
     """Tell whether a warm-up may have to do with what happened: not where it was long over."""
     half = half_peak_at(case.history.finite("lr"))
-    if half is None:
-        return True
-    whole = max(case.manifest.total_steps or 0, case.history.last_step or 0)
-    return step <= max(_LONG_OVER * half, _SOON * whole)
-
-
-def _how_it_blew_up(case: Case, start: Origin) -> str:
-    if start.surge is not None and start.surge.since is not None:
-        return (
-            f"{capitalised(start.surge.of)} surged to {num(start.surge.ratio)} x its mean at step "
-            f"{start.surge.step}: an optimization blow-up."
-        )
-    return f"The run was in trouble from step {case.damaged[-1]} on: an optimization blow-up."
+    return half is None or step <= _LONG_OVER * half
 
 
 def _how_it_began(case: Case, start: Origin) -> str:
-    trouble = (
-        f"the run had gone wrong before, from step {case.damaged[0]} on" if case.damaged else ""
-    )
-    if start.surge is None and trouble:
-        return sentence(trouble)
+    first = "" if start.role == "loss" else f"{start.role} went first, at step {start.step}. "
+    if case.damaged:
+        return f"{first}The run had gone wrong before, from step {case.damaged[0]} on."
     if start.surge is None:
-        if start.role != "loss":
-            return (
-                f"{start.role} went first, at step {start.step}; too little was logged before it"
-                " to show what led up to it."
-            )
         why = capitalised(why_not_known(case, start.step))
-        return f"{why} before it, so the log does not show what led up to it."
-    points = (
-        f"but {trouble}" if trouble else "which points at a bad sample or at a layer's numerics"
-    )
-    if start.role != "loss":
-        return f"{start.role} went first, at step {start.step}, after calm gradients, {points}."
-    return f"{capitalised(start.surge.of)} was calm before it, {points}."
+        return f"{first}{why}, so the lead-up is unknown."
+    calm = f"{capitalised(start.surge.of)} was calm before it"
+    return f"{first}{calm}: suspect a bad sample or a layer's numerics."
+
+
+def _what_went_nan(bad: FirstBad) -> str:
+    """Return since when the loss is not finite, and how often, as a sentence."""
+    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
+    are = "is" if bad.count == 1 else "are"
+    count = f"{bad.count} of {bad.total} losses {are} non-finite"
+    if not bad.for_good:
+        return f"The loss is non-finite at step {bad.step}{good} and finite again later; {count}."
+    rest = "" if bad.count == 1 else f"; {count}"
+    if bad.last_good is None and bad.step > 0:
+        return f"The loss is non-finite at step {bad.step}, the first one logged{rest}."
+    return f"The loss is non-finite from step {bad.step} on{good}{rest}."

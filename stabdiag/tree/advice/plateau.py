@@ -9,15 +9,14 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num, sentence
-from stabdiag.tree.advice.words import Advice
-from stabdiag.tree.rises import climb
+from stabdiag.tree.advice.shared import Advice
+from stabdiag.tree.divergence import climb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
-    from stabdiag.tree.checkpoint import Facts
 
 # Schedules end at a tenth of the peak, or at nothing.
 _DECAYED = 0.2
@@ -32,61 +31,52 @@ class _Evaluation:
     lowest: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rate:
-    """The learning rate at the end, its peak, and the step from which on it was 0, if it is."""
-
-    last: float
-    peak: float
-    zero_from: int | None
-
-
 def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that has stopped falling."""
-    held, rate = _evaluation(case), _rate(case)
+    held = _evaluation(case)
     return Advice(
-        summary=sentence(answers["Q4.1"].because), first=_first(held, rate), then=_then(held, rate)
+        summary=sentence(answers["Q4.1"].because), first=_first(case, held), then=_then(case, held)
     )
 
 
-def _first(held: _Evaluation | None, rate: _Rate | None) -> Action:
-    if rate is not None and rate.zero_from is not None:
+def _first(case: Case, held: _Evaluation | None) -> Action:
+    lr = case.history.finite("lr")
+    if len(lr) and not lr.values[-1]:
+        moved = np.flatnonzero(lr.values)
+        since = int(lr.steps[moved[-1] + 1 if len(moved) else 0])
         beside = "" if held is None else f"; {held.told}"
-        return Action(
-            ActionKind.STOP_EARLY,
-            f"Stop the run here: the learning rate is 0 from step {rate.zero_from} on, and no step "
-            f"changes the weights any more{beside}.",
-            step=rate.zero_from,
-        )
+        text = f"Stop the run: the learning rate is 0 from step {since} on{beside}."
+        return Action(ActionKind.STOP_EARLY, text, step=since)
     if held is None:
         return Action(
             ActionKind.CHECK_EVALUATION,
-            "Look at the evaluation loss: if it is flat as well, stop the run here.",
+            "Check the evaluation loss, and stop the run if that is flat as well.",
             also=(ActionKind.STOP_EARLY,),
         )
     if held.change < 0:
-        return Action(ActionKind.KEEP_GOING, f"Let the run go on: {held.told}.")
-    return Action(ActionKind.STOP_EARLY, f"Stop the run here: {held.told}.")
+        return Action(ActionKind.KEEP_GOING, f"Keep the run going: {held.told}.")
+    return Action(ActionKind.STOP_EARLY, f"Stop the run: {held.told}.")
 
 
-def _then(held: _Evaluation | None, rate: _Rate | None) -> tuple[Action, ...]:
+def _then(case: Case, held: _Evaluation | None) -> tuple[Action, ...]:
     if held is not None and held.change > 0:
         keep = f"Keep the checkpoint nearest to step {held.lowest}, where it was lowest."
         return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=held.lowest),)
-    if rate is not None and rate.last <= _DECAYED * rate.peak and rate.peak > 0:
+    rates = case.history.finite("lr").values
+    last = float(rates[-1]) if len(rates) else None
+    peak = float(rates.max(initial=0.0))
+    if last is not None and last <= _DECAYED * peak and peak > 0:
         longer = (
-            "For a lower loss, restart with a longer schedule: the learning rate has come down "
-            f"from {num(rate.peak)} to {num(rate.last)} already."
+            "For a lower loss, restart with a longer schedule: the learning rate is already down "
+            f"from {num(peak)} to {num(last)}."
         )
         return (Action(ActionKind.FIX_SCHEDULE, longer, setting="total_steps"),)
-    now = "" if rate is None else f" (now {num(rate.last)})"
-    due = f"the learning rate may be due for a decay{now}"
-    change: Facts = {"setting": "lr", "from_": None if rate is None else rate.last}
+    now = "" if last is None else f" (now {num(last)})"
+    decay = f"consider decaying the learning rate{now}"
     if held is None:
-        told = f"If it still falls, let the run go on; {due}."
-        change["also"] = (ActionKind.LOWER_LR,)
-        return (Action(ActionKind.KEEP_GOING, told, **change),)
-    return (Action(ActionKind.LOWER_LR, sentence(due), **change),)
+        text, also = f"If it still falls, keep going, and {decay}.", (ActionKind.LOWER_LR,)
+        return (Action(ActionKind.KEEP_GOING, text, also=also, setting="lr", from_=last),)
+    return (Action(ActionKind.LOWER_LR, sentence(decay), setting="lr", from_=last),)
 
 
 def _evaluation(case: Case) -> _Evaluation | None:
@@ -105,19 +95,8 @@ def _evaluation(case: Case) -> _Evaluation | None:
         change = 0.0
     did = "still falls" if change < 0 else "rose" if change > 0 else "is flat as well"
     return _Evaluation(
-        told=f"the evaluation loss {did}, {num(before)} at step {held.steps[begun]} and "
-        f"{num(last)} at step {held.steps[-1]}",
+        told=f"the evaluation loss {did} ({num(before)} at step {held.steps[begun]}, {num(last)} "
+        f"at step {held.steps[-1]})",
         change=change,
         lowest=int(held.steps[lowest]),
     )
-
-
-def _rate(case: Case) -> _Rate | None:
-    lr = case.history.finite("lr")
-    if not len(lr):
-        return None
-    last, not_zero = float(lr.values[-1]), np.flatnonzero(lr.values)
-    zero_from = None
-    if last == 0:
-        zero_from = int(lr.steps[not_zero[-1] + 1 if len(not_zero) else 0])
-    return _Rate(last=last, peak=float(lr.values.max()), zero_from=zero_from)

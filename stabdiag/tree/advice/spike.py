@@ -1,23 +1,31 @@
-"""Advice on §2: spikes that came back."""
+"""Advice on §2: spikes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Action, ActionKind
-from stabdiag.model.text import num
-from stabdiag.tree.advice.spike_facts import STATE, spike_facts
-from stabdiag.tree.advice.words import (
+from stabdiag.model.text import num, plural, sentence, sigmas
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.shape import back_after_all
+from stabdiag.tree.advice.shared import (
+    LEVEL,
     RESTORE_SCHEDULE,
+    STATE,
     Advice,
     batches_at,
     clip,
-    going_on,
+    clip_next_time,
+    first_of,
     shown,
     to_log,
 )
 from stabdiag.tree.changes import near_spike
-from stabdiag.tree.onset import focus
+from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
+from stabdiag.tree.drivers import LrOver, lr_over
+from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.spike import focus, start, time_to_recover
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,37 +33,89 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
 
-# A gradient norm that came so near to the limit of a long-tail batch is told of.
-_NEARLY = 1 / 3
+_LOWER_PEAK = Action(
+    ActionKind.CHECK_SETTINGS,
+    "Check warm-up and total steps; lower the peak learning rate if its rise is intended.",
+    also=(ActionKind.LOWER_LR,),
+)
+_FULL_COST = Action(
+    ActionKind.RERUN, "If no checkpoint is older than the onset, train again from the start."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Spike:
+    """A spike in words: its onset, what happened, why if that is clear, and how to restart.
+
+    ``last`` is the checkpoint before ``began``, and ``reload`` names it. ``resumed`` is the step of
+    a resume just before the onset, if the learning rate did not jump. ``rising`` is the learning
+    rate's rise up to the onset, if the loss stayed up and nothing else may be to blame.
+    """
+
+    onset: int
+    what: str
+    cause: str
+    resumed: int | None
+    rising: LrOver | None
+    reload: Reload
+    began: int
+    restart: Action
+    last: Checkpoint
+
+    @property
+    def by_rate(self) -> bool:
+        """Whether a jump of the learning rate or its rise is to blame, and no resume."""
+        return bool(self.cause) and self.resumed is None
+
+    def advice(
+        self,
+        told: str,
+        *,
+        first: Action,
+        then: tuple[Action, ...],
+        back: int | None = None,
+        title: str = "",
+    ) -> Advice:
+        """Return advice on the spike, with the checkpoint from before it began."""
+        return Advice(
+            summary=f"{self.what} {told}".rstrip(),
+            first=first,
+            then=then,
+            step=self.onset,
+            reload=self.reload.clause,
+            began=self.began,
+            back=back,
+            title=title,
+        )
 
 
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike with a gradient norm far above its mean."""
-    facts, threshold = spike_facts(case), clip(case)
+    spike, threshold = _spike(case), clip(case)
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
-    return facts.advice(
-        f"The gradient norm was {ratio} x its rolling mean there.",
+    return spike.advice(
+        f"The gradient norm reached {ratio} x its rolling mean.",
         first=Action(
             ActionKind.INSPECT_DATA,
-            f"Look at {batches_at(case, facts.onset)} for a long-tail sample, and clip the "
-            f"gradient norm at {threshold}.",
+            f"Check {batches_at(case, spike.onset)} for a long-tail sample, and clip the gradient "
+            f"norm at {threshold}.",
             also=(ActionKind.CLIP_GRADIENTS,),
-            step=facts.onset,
+            step=spike.onset,
             **threshold.change,
         ),
         then=(
             Action(
                 ActionKind.SHUFFLE_DATA,
-                "Mix or filter the data so that no batch is made of outliers alone.",
+                "Shuffle or filter the data to keep batches of pure outliers out.",
             ),
             Action(
                 ActionKind.SEE_FINDING,
-                "Write a post-mortem (stabdiag postmortem); the same data may not spike from "
+                "Write a post-mortem (stabdiag postmortem): the same data may not spike from "
                 "another checkpoint.",
             ),
             Action(
                 ActionKind.SKIP_BATCHES,
-                "If spikes grow frequent, skip steps whose gradient norm is far above its mean.",
+                "If spikes become frequent, skip steps whose gradient norm is far above its mean.",
             ),
         ),
     )
@@ -63,22 +123,18 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike after a jump of the learning rate."""
-    facts, answer = spike_facts(case), answers["Q2.3"]
-    before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
+    answer = answers["Q2.3"]
+    low, high = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     at = answer.steps[0]
-    return facts.advice(
-        f"The learning rate had jumped from {before} to {after} at step {at}.",
+    return _spike(case).advice(
+        f"The learning rate jumped from {low} to {high} at step {at}.",
         first=Action(
             ActionKind.FIX_SCHEDULE,
-            f"Fix the schedule at step {at}, where the learning rate jumps from {before} to "
-            f"{after}.",
+            f"Fix the schedule at step {at}, where the learning rate jumps from {low} to {high}.",
             step=at,
         ),
         then=(
-            Action(
-                ActionKind.LOG_MORE,
-                "Plot the learning rate of every step against the intended schedule.",
-            ),
+            Action(ActionKind.LOG_MORE, "Plot the learning rate against the intended schedule."),
             RESTORE_SCHEDULE,
             Action(
                 ActionKind.LOWER_LR,
@@ -91,10 +147,9 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike at or after a repeated batch."""
-    facts = spike_facts(case)
     at = answers["Q2.3"].steps[0]
-    return facts.advice(
-        f"The batch of step {at} had been seen shortly before.",
+    return _spike(case).advice(
+        f"The batch of step {at} is a repeat of a recent one.",
         first=Action(
             ActionKind.FIX_LOADER,
             f"Fix the data loader: log its order around step {at}, where a batch repeats.",
@@ -103,47 +158,221 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
         then=(
             Action(
                 ActionKind.FIX_LOADER,
-                "Check the sampler's seed per epoch and per worker (set_epoch in distributed "
-                "runs).",
+                "Check the sampler's seed per epoch and worker (set_epoch in distributed runs).",
             ),
-            Action(
-                ActionKind.FIX_LOADER,
-                "On a resume, restore the loader's position, or the same data is seen again.",
-            ),
+            Action(ActionKind.FIX_LOADER, "Restore the loader's position on a resume."),
         ),
     )
 
 
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
-    facts, threshold = spike_facts(case), clip(case)
+    spike, measured = _spike(case), answers["Q2.3"].measured
     look = Action(
         ActionKind.INSPECT_DATA,
-        f"Look at {batches_at(case, facts.onset, and_before=True)}.",
-        step=facts.onset,
+        f"Check {batches_at(case, spike.onset, and_before=True)}.",
+        step=spike.onset,
     )
-    if facts.resumed is not None:
-        look = Action(ActionKind.RESTORE_STATE, f"See that the next resume loads {STATE}.")
+    if spike.resumed is not None:
+        text = f"Check that the next resume restores {STATE}."
+        look = Action(ActionKind.RESTORE_STATE, text)
+    back = plural(case.at(focus(case).end) - spike.onset, "step")
+    go_on = f"Keep the run going: the loss recovered within {back}."
     other = "else " if near_spike(case, focus(case)) else ""
-    why = f"Nothing {other}that was logged shows why."
-    ratio, limit = answers["Q2.3"].measured.get("grad_ratio"), case.limits.spike.grad_ratio
-    if isinstance(ratio, float) and ratio > _NEARLY * limit:
-        why = (
-            f"The gradient norm reached {num(ratio)} x its rolling mean, not quite the "
-            f"{num(limit)} x that tell of a long-tail batch."
-        )
-    overflowed = answers["Q2.3"].measured.get("grad_nonfinite")
+    why = f"Nothing {other}logged explains it."
+    overflowed = measured.get("grad_nonfinite")
     if overflowed is not None:
-        why = f"The gradient norm was not finite at step {overflowed}: the gradients overflowed."
-    return facts.advice(
-        facts.cause or why,
-        first=going_on(look),
+        why = f"The gradients overflowed at step {overflowed}."
+    return spike.advice(
+        spike.cause or why,
+        first=Action(ActionKind.KEEP_GOING, go_on),
         then=(
-            Action(
-                ActionKind.CLIP_GRADIENTS,
-                f"If it happens again, clip the gradient norm at {threshold}.",
-                **threshold.change,
-            ),
+            look,
+            clip_next_time(case),
             *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
     )
+
+
+def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A loss that jumped and stayed up, or came back only after its time was over."""
+    spike, time = _spike(case), time_to_recover(case)
+    at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
+    if at is not None:
+        return _late(case, spike, case.at(at), time)
+    actions = (spike.restart, *_skipped(case, spike), *_about_the_rate(case, spike))
+    if spike.resumed is not None:
+        again = Action(
+            ActionKind.RESTORE_STATE,
+            f"Resume at step {spike.resumed} again, and check that it restores {STATE}.",
+            step=spike.resumed,
+        )
+        actions = (again, *actions)
+    if spike.last.step is None:  # a known cadence tells whether there is one
+        actions = (*actions, _FULL_COST)
+    why = spike.cause or "The weights or the optimizer's moments are damaged, or the data changed."
+    told = f"It did not recover within {time}. {why}"
+    return spike.advice(told, first=actions[0], then=actions[1:])
+
+
+def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
+    """A spike too close to the end of the log."""
+    spike = _spike(case)
+    last = int(case.loss.steps[-1])
+    # Records may come so far apart that there are too few of them in that time.
+    enough = max(spike.onset + case.recovery_steps, last + round(case.stride))
+    planned = case.manifest.total_steps
+    wait: tuple[Action, ...] = ()
+    if case.before_nan:
+        end = f"It had not recovered when the loss went NaN after step {last}."
+    elif focus(case).peak == len(case.loss) - 1:
+        # To run on is no help where the loss still climbs.
+        end = f"The log ends at step {last}, with the loss at its highest."
+    else:
+        end = f"The log ends at step {last}, too early to tell whether it recovers."
+        if planned is None or planned > enough:
+            run_on = f"Run on to step {enough} if you still can, and diagnose again."
+            wait = (Action(ActionKind.KEEP_GOING, run_on, step=enough),)
+    batches = batches_at(case, spike.onset, and_before=True)
+    look = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
+    peak = (_LOWER_PEAK,) if spike.rising is not None else ()
+    actions = (*wait, spike.restart, *peak, look)
+    return spike.advice(f"{end} {spike.cause}", first=actions[0], then=actions[1:])
+
+
+def _spike(case: Case) -> _Spike:
+    """Return what all advice says of the spike that the questions are about."""
+    spike, began = focus(case), start(case)
+    onset = case.at(spike.onset)
+    last = checkpoint_before(case.manifest, began.step, case.stride)
+    resumed = None if began.cause else _resumed(case, onset)
+    may_rise = not began.cause and resumed is None and not spike.recovered
+    rising = _rising(case, onset) if may_rise else None
+    reload = last.reload(began.what)
+    cause = sentence(began.cause) if began.cause else ""
+    if resumed is not None:
+        cause = f"It began where the run resumed, at step {resumed}."
+    if rising is not None:
+        low, high = num(rising.begin), num(rising.end)
+        cause = f"The learning rate had risen from {low} to {high}, its highest so far."
+    others = len(case.spikes) - 1
+    also = f" {plural(others, 'more spike')} in this log." if others else ""
+    back = plural(case.at(spike.end) - onset, "step")
+    recovered = f" and recovered within {back}" if spike.recovered else ""
+    return _Spike(
+        onset=onset,
+        what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at step "
+        f"{case.at(spike.peak)} ({sigmas(spike.score)}){recovered}.{also}",
+        cause=cause,
+        resumed=resumed,
+        rising=rising,
+        reload=reload,
+        began=began.step,
+        restart=_restart(case, reload, rising, jumped=bool(began.cause)),
+        last=last,
+    )
+
+
+def _restart(case: Case, reload: Reload, rising: LrOver | None, *, jumped: bool) -> Action:
+    """Return how to restart: with gradients clipped, and with what raised the rate fixed."""
+    threshold = clip(case)
+    cut, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+    if rising is not None:
+        how = f"with the learning rate below {num(rising.end)} and {cut}"
+        return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=rising.end)
+    if jumped:
+        how = f"without the jump, with {cut}"
+        return reload.restart(ActionKind.FIX_SCHEDULE, how, also=also, **threshold.change)
+    return reload.restart(ActionKind.CLIP_GRADIENTS, f"with {cut}", **threshold.change)
+
+
+def _resumed(case: Case, onset: int) -> int | None:
+    """Return the step of the last resume shortly before an onset, or None."""
+    since = before(case, onset)
+    return max((step for step in case.history.resumes if since <= step <= onset), default=None)
+
+
+def _rising(case: Case, onset: int) -> LrOver | None:
+    """Return how the learning rate rose up to an onset, if by as much as a jump would be."""
+    lr = lr_over(case, onset - case.limits.divergence.window, onset)
+    if lr is None or not lr.rises or lr.end < case.limits.spike.lr_jump * lr.begin:
+        return None
+    return lr
+
+
+def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
+    """Return what to do where the loss came back late: to reload costs all the steps since."""
+    rate = _about_the_rate(case, spike)
+    why = _worth_keeping(case, spike, back)
+    actions: tuple[Action, ...]
+    if why is not None:
+        go_on = f"Keep the run going: the loss recovered by step {back}{why}."
+        actions = (Action(ActionKind.KEEP_GOING, go_on, step=back), *rate, clip_next_time(case))
+        if spike.resumed is not None:
+            see = f"Check that the next resume restores {STATE}."
+            actions = (actions[0], Action(ActionKind.RESTORE_STATE, see), *actions[1:])
+    else:
+        weigh = Action(
+            ActionKind.RELOAD_CHECKPOINT,
+            f"{spike.reload.clause}, only if it evaluates better than the run does now (the loss "
+            f"recovered by step {back}).",
+            also=spike.restart.kinds,
+            step=back,
+            checkpoint=spike.reload.checkpoint,
+        )
+        actions = (weigh, spike.restart, *_skipped(case, spike), *rate)
+    return spike.advice(
+        f"It recovered by step {back}, but not within {time}. {spike.cause}",
+        first=actions[0],
+        then=actions[1:],
+        back=back,
+        title="Loss spike that recovered late",
+    )
+
+
+def _worth_keeping(case: Case, spike: _Spike, back: int) -> str | None:
+    """Return why a run that recovered late is not to be set back, beside that; else None."""
+    if spike.resumed is not None:
+        return ""
+    if spike.last.step == 0:
+        return ", and no checkpoint is older"
+    found, end = focus(case), int(case.loss.steps[-1])
+    last = case.loss.between(back, end).values[-case.points(case.recovery_steps, LEVEL) :]
+    if len(last) >= LEVEL and (now := median(last)) < found.level - found.sigma:
+        return f" and is now {num(now)}, below the {num(found.level)} from before the spike"
+    return None
+
+
+def _skipped(case: Case, spike: _Spike) -> tuple[Action, ...]:
+    """Return what to do about the data; nobody skips the batches of whole epochs."""
+    if spike.by_rate:
+        return ()
+    first = max(min(spike.onset - 5, first_of(case, spike.onset)), 0)
+    last = min(spike.onset + case.recovery_steps, int(case.loss.steps[-1]))
+    skip = Action(
+        ActionKind.SKIP_BATCHES,
+        f"Skip the batches of steps {first} to {last}: the data there may be bad.",
+        step=first,
+    )
+    mix = Action(ActionKind.SHUFFLE_DATA, "Reshuffle or rebalance the data first.")
+    return (mix,) if case.history.counts_epochs else (skip, mix)
+
+
+def _about_the_rate(case: Case, spike: _Spike) -> tuple[Action, ...]:
+    """Return what to ask of the learning rate, unless it was logged and kept to its schedule."""
+    if spike.rising is not None:
+        return (_LOWER_PEAK,)
+    if spike.by_rate:
+        find = (
+            "Find what raised the learning rate: another schedule after a resume, phases that do "
+            "not join, or a manual change."
+        )
+        return (Action(ActionKind.FIX_SCHEDULE, find),)
+    panel = lr_panel(case, before(case, spike.onset), case.at(focus(case).peak))
+    if panel.holds is None:
+        compare = "Compare the learning rate at the onset with the intended schedule."
+        return (Action(ActionKind.FIX_SCHEDULE, compare),)
+    if panel.usual:
+        leave = "If these learning-rate jumps are intended, as in warm restarts, do nothing."
+        return (Action(ActionKind.DO_NOTHING, leave),)
+    return ()

@@ -56,14 +56,13 @@ def test_no_stamps(prefix):
     assert found([prefix + b"iteration 1"] * 20) is None
 
 
-def test_a_run_that_stood_still(tmp_path):
+def test_a_run_that_stood_still(put):
     form = " [%Y-%m-%d %H:%M:%S] iteration {step}/ 200 | lm loss: {loss:.6E} | loss scale: 1.0 |"
     lines = []
     for step in range(1, 201):
         second = BEGIN + 10 * step + 7200 * (step > 150)
         lines.append(stamped(form, second).format(step=step, loss=3 - step / 1000))
-    path = tmp_path / "slurm.out"
-    path.write_text("\n".join([*lines, ""]))
+    path = put("\n".join([*lines, ""]), "slurm.out")
     assert read(path).series["clock"].values[-1] == BEGIN + 10 * 200 + 7200
     stall = next(one for one in diagnose(path).findings if one.slug == "stall")
     assert (stall.step, stall.evidence["seconds"]) == (150, 7210.0)

@@ -63,16 +63,8 @@ TEMPLATES = {
         (0, 2390),
         {"epoch"},
     ),
-    "thousands": (
-        "Step {step:,}/2,390 | loss={loss:.4f} | lr={lr:.2e}\n",
-        (0, 239_000),
-        {"lr"},
-    ),
-    "PyTorch's quick start": (
-        "loss: {loss:>7f}  [{batch:>5d}/  600]\n",
-        (0, 2390),
-        set(),
-    ),
+    "thousands": ("Step {step:,}/2,390 | loss={loss:.4f} | lr={lr:.2e}\n", (0, 239_000), {"lr"}),
+    "PyTorch's quick start": ("loss: {loss:>7f}  [{batch:>5d}/  600]\n", (0, 2390), set()),
     "timm": (
         "Train: {epoch} [{batch:4d}/600 ({percent:3d}%)]  Loss: {loss:#.4g} ({loss:#.3g})  "
         "Time: 0.512s,  850.10/s  (0.512s,  850.10/s)  LR: {lr:.3e}  Data: 0.010 (0.012)\n",
@@ -182,11 +174,7 @@ TEMPLATES = {
         (0, 2390),
         {"clock", "epoch"},
     ),
-    "Flax": (
-        "Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n",
-        (1, 240),
-        {"lr"},
-    ),
+    "Flax": ("Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n", (1, 240), {"lr"}),
     "clu": (
         "I0102 03:04:05.123456 140000 logging_writer.py:48] [{n1}] learning_rate={lr}, "
         "loss={loss}\n",
@@ -231,10 +219,8 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize(("template", "ends", "roles"), TEMPLATES.values(), ids=TEMPLATES)
-def test_the_step_is_found(tmp_path, template, ends, roles):
-    path = tmp_path / "train.log"
-    path.write_text("".join(template.format(**at(n)) for n in range(N)), encoding="utf-8")
-    history = read(path)
+def test_the_step_is_found(put, template, ends, roles):
+    history = read(put("".join(template.format(**at(n)) for n in range(N)), "train.log"))
     loss = history.series["loss"]
     assert (len(loss), int(loss.steps[0]), int(loss.steps[-1])) == (N, *ends)
     assert history.source.attempts == 1
@@ -253,7 +239,7 @@ def test_a_nan_is_one(tmp_path):
     assert np.flatnonzero(np.isnan(values)).tolist() == list(range(50, 100))
 
 
-def test_epochs_above_tell_that_a_bar_begins_again(tmp_path):
+def test_epochs_above_tell_that_a_bar_begins_again(put):
     lines = []
     for epoch in range(1, 41):
         lines.append(f"Epoch {epoch}/40\n")
@@ -261,27 +247,23 @@ def test_epochs_above_tell_that_a_bar_begins_again(tmp_path):
             f"{n}/600 [==>...] - ETA: 1s - loss: {loss_at(epoch):.4f}" for n in range(100, 601, 100)
         )
         lines.append("\r".join(bars) + f" - val_loss: {loss_at(epoch):.4f}\n")
-    path = tmp_path / "train.log"
-    path.write_text("".join(lines))
-    history = read(path)
+    history = read(put("".join(lines), "train.log"))
     assert history.series["loss"].steps.tolist() == list(range(100, 600 * 40 + 1, 100))
     assert len(history.series["eval_loss"]) == 40
     assert history.series["epoch"].values[[0, 5, 6]].tolist() == [1, 1, 2]
 
 
-def test_a_bar_of_another_length_is_not_the_training(tmp_path):
+def test_a_bar_of_another_length_is_not_the_training(put):
     lines = []
     for n in range(N):
         lines.append("Epoch: [{epoch}][{batch:3d}/600] Loss {loss:.4f}\n".format(**at(n)))
         if n % PER_EPOCH == PER_EPOCH - 1:
             lines += [f"Test: [{place:3d}/100] Loss 9.0000\n" for place in range(0, 100, 10)]
-    path = tmp_path / "train.log"
-    path.write_text("".join(lines))
-    loss = read(path).series["loss"]
+    loss = read(put("".join(lines), "train.log")).series["loss"]
     assert (len(loss), loss.values.max() < 9) == (N, True)
 
 
-def test_an_epoch_of_timm_may_have_few_lines(tmp_path):
+def test_an_epoch_of_timm_may_have_few_lines(put):
     lines = []
     for epoch in range(12):
         lines += [
@@ -289,9 +271,7 @@ def test_an_epoch_of_timm_may_have_few_lines(tmp_path):
             for batch in (0, 32, 64)
         ]
         lines.append(f"Test: [   0/3]  Time: 0.031 (0.031)  Loss:   2.{90 - epoch} ( 2.900)\n")
-    path = tmp_path / "train.log"
-    path.write_text("".join(lines))
-    history = read(path)
+    history = read(put("".join(lines), "train.log"))
     steps = [epoch * 96 + batch for epoch in range(12) for batch in (0, 32, 64)]
     assert history.series["loss"].steps.tolist() == steps
     assert history.series["epoch"].values[[0, 3]].tolist() == [0, 1]

@@ -26,10 +26,8 @@ def epochs_with(line: str) -> str:
 
 
 @pytest.mark.parametrize("line", EVALUATIONS.values(), ids=EVALUATIONS)
-def test_an_evaluation_without_the_counter_is_of_the_step_before_it(tmp_path, line):
-    path = tmp_path / "run.log"
-    path.write_text(epochs_with(line), encoding="utf-8")
-    series = stabdiag.read(path).series
+def test_an_evaluation_without_the_counter_is_of_the_step_before_it(put, line):
+    series = stabdiag.read(put(epochs_with(line))).series
     assert series["loss"].values.tolist() == [4 - epoch / 10 for epoch in range(8) for _ in "12345"]
     assert series["eval_loss"].values.tolist() == [5 - epoch / 10 for epoch in range(8)]
     assert series["eval_loss"].steps.tolist() == list(range(50, 450, 50))
@@ -46,9 +44,7 @@ def test_an_evaluation_without_the_counter_is_of_the_step_before_it(tmp_path, li
     ],
     ids=["of batches", "the best so far", "of the training", "none", "a condition"],
 )
-def test_what_is_no_evaluation(tmp_path, line):
-    path = tmp_path / "run.log"
-    path.write_text(epochs_with(line), encoding="utf-8")
-    series = stabdiag.read(path).series
+def test_what_is_no_evaluation(put, line):
+    series = stabdiag.read(put(epochs_with(line))).series
     assert "eval_loss" not in series
     assert len(series["loss"]) == 40

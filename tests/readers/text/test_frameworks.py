@@ -39,7 +39,7 @@ class TestDeepSpeed:
         ]
         assert found["skipped"].count(None) == 8
         assert [s for s, k in zip(found["step"], found["skipped_step"], strict=True) if k] == [
-            *(1, 2, 3, 11),
+            *(1, 2, 3, 11)
         ]
 
     def test_a_log_without_a_loss_still_tells_of_the_scaler(self, tmp_path):
@@ -147,9 +147,8 @@ class TestMegatron:
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-fp16-overflow", 310)
 
     @pytest.mark.parametrize("sign", ["grad norm: nan", "number of nan iterations:  10"])
-    def test_a_loss_that_is_left_out_all_along_was_nan(self, tmp_path, sign):
-        path = tmp_path / "run.log"
-        path.write_text("".join(iteration(n, rest=f"{sign} |") for n in (10, 20, 30)))
+    def test_a_loss_that_is_left_out_all_along_was_nan(self, put, sign):
+        path = put("".join(iteration(n, rest=f"{sign} |") for n in (10, 20, 30)))
         loss = stabdiag.read(path).series["loss"]
         assert (loss.steps.tolist(), np.isnan(loss.values).all()) == ([10, 20, 30], True)
         assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan-")
@@ -214,15 +213,13 @@ class TestTrainer:
         assert found["global_step"] == [10, 20, 30, 40, 43]
         assert found["loss"] == [1.5, 2.5, 3.5, 4.5, None]
 
-    def test_bars_that_are_drawn_too_seldom_do_not_tell_the_step(self, tmp_path):
+    def test_bars_that_are_drawn_too_seldom_do_not_tell_the_step(self, put):
         text = "".join(
             f"{{'loss': {9 - n}.5, 'epoch': {n}.25}}\n"
             + (f" 42%|████      | {n * 90}/900 [10:05<30:24,  4.49s/it]\n" if n % 2 else "")
             for n in range(8)
         )
-        log = tmp_path / "run.log"
-        log.write_text(text)
-        loss = stabdiag.read(log).series["loss"]
+        loss = stabdiag.read(put(text)).series["loss"]
         assert loss.steps.tolist() == list(range(8))
         assert loss.values.tolist() == [9.5 - n for n in range(8)]
 
@@ -267,21 +264,19 @@ class TestTrainer:
         )
         assert found["global_step"] == [10, 600]
 
-    def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, tmp_path):
+    def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, put):
         text = "  Num Epochs = 2\n  Total optimization steps = 400\n"
         for step in range(10, 401, 10):
             text += f"{{'loss': '{9 - step / 400}', 'epoch': '{step / 200}'}}\n"
             text += self.bar(1, 1) + "\n" if step % 100 == 0 else ""  # a checkpoint is written
-        log = tmp_path / "run.log"
-        log.write_text(text, encoding="utf-8")
-        history = stabdiag.read(log)
+        history = stabdiag.read(put(text))
         assert history.series["loss"].steps.tolist() == list(range(10, 401, 10))
         assert not any("too seldom" in event.message for event in history.events)
 
-    def test_no_step_at_all(self, tmp_path):
-        log = tmp_path / "run.log"
-        log.write_text("".join(f"{{'loss': {9 - n}, 'epoch': 0.{n}}}\n" for n in range(1, 9)))
-        loss = stabdiag.read(log).series["loss"]
+    def test_no_step_at_all(self, put):
+        loss = stabdiag.read(
+            put("".join(f"{{'loss': {9 - n}, 'epoch': 0.{n}}}\n" for n in range(1, 9)))
+        ).series["loss"]
         assert loss.steps.tolist() == list(range(8))
 
     @staticmethod
@@ -311,80 +306,66 @@ class TestTrainer:
             ("  Total optimization steps = 200\n", {"evaluated": 99}),
         ],
     )
-    def test_the_bar_of_training_is_that_which_goes_with_the_losses(self, tmp_path, above, how):
+    def test_the_bar_of_training_is_that_which_goes_with_the_losses(self, put, above, how):
         if above == "mapped":
             above = "".join(self.bar(at, 52002) for at in range(0, 52002, 50)) + "\n"
-        log = tmp_path / "run.log"
-        log.write_text(above + self.trained(200, 200, **how), encoding="utf-8")
-        history = stabdiag.read(log)
+        history = stabdiag.read(put(above + self.trained(200, 200, **how)))
         assert history.series["loss"].steps.tolist() == list(range(10, 201, 10))
         assert not any("too seldom" in event.message for event in history.events)
 
     @pytest.mark.parametrize("first", [(300, 5000), (900, 5000)])
-    def test_the_bars_of_runs_that_were_appended_count_to_different_totals(self, tmp_path, first):
-        log = tmp_path / "run.log"
-        log.write_text(self.trained(*first) + self.trained(500, 2000), encoding="utf-8")
-        history = stabdiag.read(log)
+    def test_the_bars_of_runs_that_were_appended_count_to_different_totals(self, put, first):
+        history = stabdiag.read(put(self.trained(*first) + self.trained(500, 2000)))
         assert history.source.attempts == 2
         assert history.series["loss"].steps.tolist() == list(range(10, 501, 10))
 
     @pytest.mark.parametrize("first_step", [True, False])
     @pytest.mark.parametrize("stride", [1, 10, 25])
-    def test_epochs_that_records_share(self, tmp_path, stride, first_step):
+    def test_epochs_that_records_share(self, put, stride, first_step):
         steps = [1] * (first_step and stride > 1) + list(range(stride, 10_001, stride))
         text = "  Num Epochs = 2\n  Total optimization steps = 10,000\n"
         for step in steps:
             text += f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 5000:.2f}}}\n"
             if step % 1000 == 0:
                 text += f"{{'eval_loss': 3.0, 'epoch': {step / 5000:.2f}}}\n"
-        log = tmp_path / "run.log"
-        log.write_text(text, encoding="utf-8")
-        history = stabdiag.read(log)
+        history = stabdiag.read(put(text))
         assert history.series["loss"].steps.tolist() == steps
         assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
         assert any("are reckoned from the epochs" in event.message for event in history.events)
 
-    def test_rounded_epochs_that_no_records_share(self, tmp_path):
+    def test_rounded_epochs_that_no_records_share(self, put):
         steps = list(range(10, 371, 10))
         text = "  Num Epochs = 1\n  Total optimization steps = 370\n"
         for step in steps:
             text += f"{{'loss': {9 - step / 370}, 'epoch': {step / 370:.2f}}}\n"
             if step % 100 == 0:
                 text += f"{{'eval_loss': 3.0, 'epoch': {(step + 5) / 370:.2f}}}\n"
-        log = tmp_path / "run.log"
-        log.write_text(text, encoding="utf-8")
-        history = stabdiag.read(log)
+        history = stabdiag.read(put(text))
         assert history.series["loss"].steps.tolist() == steps
         # Evaluations stand where their own epochs put them, to the digits that these have.
         evaluated = history.series["eval_loss"].steps
         assert np.abs(evaluated - [105, 205, 305]).max() <= 2
 
-    def test_epochs_in_full_tell_their_steps(self, tmp_path):
+    def test_epochs_in_full_tell_their_steps(self, put):
         text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n"
         text += "".join(
             f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000}}}\n"
             for step in range(33, 600, 10)
         )
-        log = tmp_path / "run.log"
-        log.write_text(text, encoding="utf-8")
-        assert stabdiag.read(log).series["loss"].steps.tolist() == list(range(33, 600, 10))
+        assert stabdiag.read(put(text)).series["loss"].steps.tolist() == list(range(33, 600, 10))
 
-    def test_epochs_that_records_share_at_no_stride(self, tmp_path):
+    def test_epochs_that_records_share_at_no_stride(self, put):
         steps = [*range(10, 3000, 10), *range(3000, 10_000, 37)]
         text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n" + "".join(
             f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000:.2f}}}\n" for step in steps
         )
-        log = tmp_path / "run.log"
-        log.write_text(text, encoding="utf-8")
-        found = stabdiag.read(log).series["loss"].steps
+        found = stabdiag.read(put(text)).series["loss"].steps
         assert len(found) == len(steps)
         assert np.abs(found - steps).max() <= 60
 
-    def test_an_epoch_that_is_no_number(self, tmp_path):
+    def test_an_epoch_that_is_no_number(self, put):
         lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
-        log = tmp_path / "run.log"
-        log.write_text("".join(lines), encoding="utf-8")
-        assert stabdiag.read(log).series["loss"].steps.tolist() == list(range(1, 9))
+        assert stabdiag.read(put("".join(lines))).series["loss"].steps.tolist() == list(range(1, 9))
 
     def test_a_nan_that_the_filter_replaced(self, tmp_path):
         log = tmp_path / "run.log"
@@ -433,6 +414,12 @@ class TestFairseq:
 
 
 class TestOthers:
+    @pytest.mark.parametrize("phase", ["", "[warmup] "])
+    def test_a_plain_loss_of_modded_nanogpt(self, values, phase):
+        text = f"step:1/9 {phase}loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n"
+        found = values("modded-nanogpt", text)
+        assert (found["loss"][0], found["val_loss"][1]) == (3.1, 2.9)
+
     def test_a_nan_average_of_modded_nanogpt_is_no_nan_loss(self, values):
         found = values("modded-nanogpt", "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\n")
         assert (found["train_loss"], found["step"]) == ([10.8], [1])
@@ -483,12 +470,7 @@ class TestOthers:
             ':::MLLOG {"key": "eval_accuracy", "value": 0.5, "metadata": {"step": 50}}\n'
             ":::MLLOG {broken\n:::MLLOG []\n",
         )
-        assert found == {
-            "step": [50],
-            "loss": [2.5],
-            "throughput": [10.0],
-            "eval_accuracy": [0.5],
-        }
+        assert found == {"step": [50], "loss": [2.5], "throughput": [10.0], "eval_accuracy": [0.5]}
 
     def test_composer_evaluations(self, values):
         found = values(
@@ -500,14 +482,14 @@ class TestOthers:
         assert found["step"] == [1, 2]
         assert found["Eval metrics/eval/CrossEntropy"] == [3.75, None]
 
-    def test_composer_counts_its_batches_anew_in_each_epoch(self, tmp_path):
-        log = tmp_path / "log.txt"
-        log.write_text(
+    def test_composer_counts_its_batches_anew_in_each_epoch(self, put):
+        log = put(
             "".join(
                 f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
                 for epoch in (1, 2, 3)
                 for batch in range(10, 51, 10)
-            )
+            ),
+            "log.txt",
         )
         loss = stabdiag.read(log).series["loss"]
         assert loss.steps.tolist() == list(range(10, 151, 10))
@@ -543,9 +525,8 @@ class TestYolo:
         cells = "".join(f"{value:10.4g}" for value in losses)
         return f"{epoch:>8}/149     5.05G{cells}        17       640: 50%|█████     | 5/10{end}"
 
-    def test_the_last_state_of_each_epoch_counts(self, tmp_path):
-        path = tmp_path / "run.log"
-        path.write_text(
+    def test_the_last_state_of_each_epoch_counts(self, put):
+        path = put(
             "".join(
                 self.heading("box", "obj", "cls")
                 + self.bar(epoch, 0.5, 0.5, 0.5, end="\r")
@@ -611,9 +592,8 @@ class TestBaselines:
 
 
 class TestAlarms:
-    def test_tensorflow_says_it_twice(self, tmp_path):
-        path = tmp_path / "run.log"
-        path.write_text(
+    def test_tensorflow_says_it_twice(self, put):
+        path = put(
             "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n"
             "ERROR:tensorflow:Model diverged with loss = NaN.\n"
             "E0105 10:00:00.1 14003 session_run_hooks.py:760] Model diverged with loss = NaN.\n"
@@ -705,24 +685,29 @@ class TestAlarms:
         assert loss.steps.tolist() == list(range(1, 9))
         assert np.flatnonzero(np.isnan(loss.values)).tolist() == [7]
 
-    def test_detectron2_names_the_iteration(self, tmp_path):
+    def test_detectron2_names_the_iteration(self, put):
         lines = (
             f"[01/05 10:00:00 d2.utils.events]: eta: 0:45:00  iter: {n}  total_loss: 1.5  "
             "loss_cls: 0.5  lr: 0.02\n"
             for n in (1999, 2019)
         )
         error = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
-        path = tmp_path / "run.log"
-        path.write_text("".join(lines) + error)
+        path = put("".join(lines) + error)
         loss = stabdiag.read(path).series["loss"]
         assert loss.steps.tolist() == [1999, 2019, 2037]
         assert np.isnan(loss.values[-1])
         path.write_text("loading\n" + error.replace("Loss", "Losses"))
         assert stabdiag.read(path).series["loss"].steps.tolist() == [2037]
 
-    def test_a_gradient_of_espnet_that_is_nan_is_a_skipped_step(self, tmp_path):
-        path = tmp_path / "run.log"
-        path.write_text(
+    def test_a_step_that_a_hand_written_loop_skips_is_an_overflow(self, put):
+        skipped = "  Non-finite grad norm, skipping step (consecutive: 1)\n"
+        lines = [f"[step {n}] loss={4 - n / 100} scale=2.0e+03\n" for n in range(0, 100, 10)]
+        history = stabdiag.read(put("".join(lines[:8]) + skipped * 2 + "".join(lines[8:])))
+        assert history.series["skipped"].steps.tolist() == [71, 72]
+        assert np.isinf(history.series["grad_norm"].values).all()
+
+    def test_a_gradient_of_espnet_that_is_nan_is_a_skipped_step(self, put):
+        path = put(
             "(trainer:636) INFO: 1epoch:train:1-50batch: iter_time=0.1, loss_ctc=1.5, loss=65.129\n"
             + "(trainer:581) WARNING: The grad norm is nan. Skipping updating the model.\n" * 3
         )
@@ -774,7 +759,7 @@ class TestMarkdown:
         columns = read("markdown", f"title\n\n{table}")
         assert columns.rows == 3
         assert [(one.line, one.reason) for one in columns.bad_lines] == [
-            (8, "3 cells instead of 2"),
+            (8, "3 cells instead of 2")
         ]
 
     @pytest.mark.parametrize(
@@ -827,7 +812,7 @@ class TestPrintedTable:
             "loss": [2.5, 2.125] * 2,
         }
 
-    def test_spacy(self, tmp_path):
+    def test_spacy(self, put):
         text = (
             "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
             "---  ------  ------------  --------  ------  ------\n"
@@ -836,19 +821,17 @@ class TestPrintedTable:
             "  1     400        100.84   1215.25   20.00    0.20\n"
             "  2     600        190.84    915.25   30.00    0.30\n"
         )
-        path = tmp_path / "run.log"
-        path.write_text(text)
-        loss = stabdiag.read(path).series["loss"]
+        loss = stabdiag.read(put(text)).series["loss"]
         # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
         assert loss.column == "LOSS NER"
         assert loss.steps.tolist() == [200, 400, 600]
         assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
 
-    def test_a_name_with_a_percent_sign(self, tmp_path):
+    def test_a_name_with_a_percent_sign(self, put):
         rows = "".join(f"{n}     {9 - n}.000     0.5     99.000\n" for n in range(5))
-        path = tmp_path / "run.log"
-        path.write_text("Itn.  NER Loss  UAS     Tag %\n" + rows)
-        assert stabdiag.read(path).series["loss"].values.tolist() == [9, 8, 7, 6, 5]
+        assert stabdiag.read(put("Itn.  NER Loss  UAS     Tag %\n" + rows)).series[
+            "loss"
+        ].values.tolist() == [9, 8, 7, 6, 5]
 
     @pytest.mark.parametrize(
         "text",
@@ -893,16 +876,14 @@ def test_the_mean_that_lightning_draws_beside_nemos_loss_is_no_loss(values):
     assert values("nemo", bars(mean="2.5", own="") + " ")["loss"] == [2.5] * 5
 
 
-def test_the_first_releases_of_fairseq_are_read_by_names_and_values(tmp_path):
+def test_the_first_releases_of_fairseq_are_read_by_names_and_values(put):
     lines = "".join(
         f"| epoch 001  {n * 1000} / 8223 loss={4 - n / 10} (4.5), wps=962, gnorm=2.14\n"
         for n in range(1, 9)
     )
-    path = tmp_path / "run.log"
-    path.write_text(
-        f"{lines}| epoch 001 | valid on 'valid' subset | valid loss 1.94\n", encoding="utf-8"
+    history = stabdiag.read(
+        put(f"{lines}| epoch 001 | valid on 'valid' subset | valid loss 1.94\n")
     )
-    history = stabdiag.read(path)
     assert history.source.format == "text"
     assert history.series["loss"].steps.tolist() == list(range(1000, 9000, 1000))
 

@@ -57,14 +57,14 @@ def outcome(one, data: bytes) -> None:
 
 
 @EVERY
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.binary(max_size=2000))
 def test_random_bytes(one, data):
     outcome(one, data)
 
 
 @EVERY
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_damaged_samples(one, data):
     files = sorted((SAMPLES / one.name).iterdir())

@@ -69,18 +69,15 @@ def losses_of(path: Path) -> np.ndarray:
 
 
 @EVERY
-def test_the_losses(path):
-    loss = stabdiag.read(path).series["loss"]
+def test_the_losses_and_the_diagnosis(path):
+    report = stabdiag.diagnose(path)
+    loss = report.history.series["loss"]
     assert loss.steps.tolist() == steps_of(path)
     # Lightning's progress bar rounds to two decimals.
     np.testing.assert_allclose(
         loss.values, losses_of(path), atol=0.0051 if "bar" in path.stem else 0
     )
-
-
-@EVERY
-def test_the_diagnosis(path):
-    slug = stabdiag.diagnose(path).diagnosis.slug
+    slug = report.diagnosis.slug
     assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
 
 
@@ -115,7 +112,7 @@ def test_roles_beside_the_loss():
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
         "fairseq/json.log": {
-            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock"),
+            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
         },
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
@@ -123,7 +120,7 @@ def test_roles_beside_the_loss():
         "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
         "markdown/plain.log": {"eval_loss"},
         "megatron/plain.log": {
-            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock"),
+            *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
         "modded-nanogpt/plain.log": {"eval_loss"},
         "nanogpt/plain.log": {"eval_loss", "step_time", "mfu"},

@@ -1,0 +1,260 @@
+"""The history of one run, built from the raw columns of its log in six steps.
+
+Which column is what, the step of each record, the losses, the NaN that is hidden among them, the
+order of the records, and from these the series of one run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.losses import load, read_losses, with_nan_of_any
+from stabdiag.assemble.naming import name_columns
+from stabdiag.assemble.order import find_order
+from stabdiag.assemble.parquet import converted_history
+from stabdiag.assemble.records import ENOUGH, MANY
+from stabdiag.assemble.steps import read_steps, with_clock
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.history import Event, EventKind, History, Part, Series, Source, unit_of
+from stabdiag.model.roles import contested, hardens, is_part, settings_of, split_of
+from stabdiag.model.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from stabdiag.assemble.losses import Losses
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.limits import Limits
+    from stabdiag.readers.columns import Column, Columns
+
+# What changes in more than this share of the records, and more than a few times, is no setting.
+_OFTEN = 0.1
+
+
+def build_history(
+    columns: Columns,
+    limits: Limits,
+    *,
+    chosen: Mapping[str, str] | None = None,
+    attempt: int | None = None,
+) -> History:
+    """Turn the raw columns of a log into the history of one run.
+
+    Args:
+        columns: what the reader found.
+        limits: thresholds; ``nan.absent_records`` is used here.
+        chosen: columns by role that the user named.
+        attempt: which of several appended runs to take, from 1; the last where it is None.
+
+    Raises:
+        ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
+            exist.
+        LogError: if there is no such attempt.
+        NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
+    """
+    if columns.settled and not chosen and attempt in (None, 1):
+        settled = converted_history(columns, columns.settled)
+        if settled is not None:
+            return settled
+    named = name_columns(columns, chosen)
+    columns = named.columns
+    names, picked = _without_settings(named.names)
+    clock = read_steps(columns, names)
+    events = [*_unreadable(columns), *clock.events]
+    events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
+    data, dropped = load(columns, names)
+    data, names, moved = with_clock(data, names)
+    events += [*dropped, *moved]
+    losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
+    known = losses.records & np.isfinite(losses.values)
+    order = find_order(
+        clock,
+        losses.values if known.all() else np.where(known, losses.values, np.nan),
+        losses.records,
+        columns.load(names["epoch"]).values if names.get("epoch") else None,
+        epoch_length=columns.epoch_length,
+    )
+    losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
+    events += [*losses.events, *order.events]
+    number = order.runs if attempt is None else attempt
+    if not 1 <= number <= order.runs:
+        raise LogError(
+            f"{columns.source}: there is no attempt {number}; the log holds "
+            f"{plural(order.runs, 'attempt')}"
+        )
+    run = order.run(number)
+    if "loss" in names and not (run & losses.records).any():
+        raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
+    if order.runs > 1:
+        lost = order.number[losses.records & ~np.isfinite(losses.values)]
+        events.append(_several(order.runs, number, lost))
+    series = dict(_series(data, names, losses, order.steps, run))
+    taken = set(names.values())
+    series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
+    series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
+    all_events = (*columns.events, *events)
+    return History(
+        series=series,
+        events=all_events,
+        unit=unit_of(all_events),
+        config=columns.config,
+        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+        source=Source(
+            name=columns.source,
+            format=columns.format,
+            runs_beside=columns.runs_beside,
+            records=columns.rows,
+            unreadable=columns.bad_count,
+            attempts=order.runs,
+            attempt=number,
+            files=columns.files,
+            parts=tuple(_parts(columns, order.steps, run)),
+        ),
+    )
+
+
+def _without_settings(names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the columns that are measured, and those of settings that the user named, by role."""
+    picked = {role: name for role, name in names.items() if role.partition("/")[0] == "setting"}
+    return {role: name for role, name in names.items() if role not in picked}, picked
+
+
+def _series(
+    data: Mapping[str, Column], names: Mapping[str, str], losses: Losses, steps: Ints, run: Mask
+) -> Iterator[tuple[str, Series]]:
+    """Yield the series of one run by role, the loss first; a role without a record has none."""
+    mine = steps if run.all() else steps[run]
+    rising = bool(np.all(mine[1:] > mine[:-1]))
+
+    def logged(role: str, values: Floats, records: Mask) -> Series:
+        which = run & records
+        at = steps
+        if not which.all():
+            at, values = steps[which], values[which]
+        at, values = _in_order(at, values, rising=rising)
+        return Series(role=role, column=names[role], steps=at, values=values)
+
+    if "loss" in names:
+        yield "loss", logged("loss", losses.values, losses.records)
+    for role, column in data.items():
+        if role != "loss":
+            one = logged(role, column.values, column.present)
+            if len(one):
+                yield role, one
+
+
+def _in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Floats]:
+    """Return steps and values with the steps rising, the last record of each step.
+
+    What is ``rising`` already is not copied.
+    """
+    if rising or len(steps) < 2:
+        return steps, values
+    order = np.argsort(steps, kind="stable")
+    last = np.append(steps[order][1:] != steps[order][:-1], True)
+    return steps[order][last], values[order][last]
+
+
+def _several(runs: int, number: int, lost: NDArray[np.signedinteger]) -> Event:
+    """Tell that a log holds several runs; ``lost`` are the runs of losses that are not finite."""
+    message = (
+        f"the log holds {runs} runs, one after the other; this is number {number} "
+        "(--attempt N picks another)"
+    )
+    others = [n for n in np.unique(lost).tolist() if n not in (0, number)]
+    if others:
+        message += f"; not all losses of number {_few_of(others)} are finite"
+    return Event(kind=EventKind.ATTEMPT, message=message)
+
+
+def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
+    """Yield the files that the run's records lie in, in the order in which they were written."""
+    for path, rows in columns.parts:
+        mine = steps[rows[run[rows]]]
+        if len(mine):
+            yield Part(path=path, first=int(mine.min()), last=int(mine.max()))
+
+
+def _few_of(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:3]))
+    return f"{shown} and {len(numbers) - 3} more" if len(numbers) > 3 else shown
+
+
+def _unreadable(columns: Columns) -> list[Event]:
+    events = [Event(kind=EventKind.UNREADABLE, message=note) for note in columns.notes]
+    if columns.bad_count:
+        first = columns.bad_lines[0]
+        lines = plural(columns.bad_count, "line was", "lines were")
+        message = f"{lines} not readable (line {first.line}: {first.reason})"
+        events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
+    return events
+
+
+def _settings(
+    columns: Columns, chosen: Mapping[str, str], taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the settings that changed in the course of a run, each by its own role.
+
+    Args:
+        columns: the columns of the log.
+        chosen: columns that the user named, by role.
+        taken: columns that serve another role.
+        steps: the step of each record.
+        run: the records of the run.
+    """
+    found = settings_of(columns.names, {*taken, *chosen.values()})
+    for role, name in {**found, **chosen}.items():
+        column = columns.load(name)
+        # Times are no setting, nor are the words for training and evaluation.
+        if column.is_time or any(split_of(word) is not None for word in column.words):
+            continue
+        series = _changing(role, name, column, steps, run)
+        if series is not None and _is_setting(series, int(run.sum())):
+            yield series
+
+
+def _is_setting(series: Series, records: int) -> bool:
+    """Tell whether a column changes, and not all along unless it may make the loss harder."""
+    before, after = series.values[:-1], series.values[1:]
+    if 0 < np.count_nonzero(after != before) <= max(_OFTEN * records, ENOUGH):
+        return True
+    one_way = (after >= before).all() or (after <= before).all()
+    names = (series.column, series.role.partition("/")[2])
+    return bool(one_way) and any(hardens(name) is not None for name in names)
+
+
+def _parts_switched_on(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the parts of the loss that are 0 at first, and never again, as settings: off, then on.
+
+    YOLOX adds an L1 loss for its last epochs, and a GAN begins after a while.
+    """
+    for name in columns.names:
+        if name in taken or not is_part(name):
+            continue
+        column = columns.load(name)
+        part = None if column.is_text else _changing(f"setting/{name}", name, column, steps, run)
+        if part is None:
+            continue
+        on = part.values != 0
+        if not on[:MANY].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
+            yield replace(part, values=on.astype(np.float64), words=("off", "on"))
+
+
+def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:
+    """Return the finite values of a run as a series, or None if they are all the same."""
+    which = run & column.present & np.isfinite(column.values)
+    if column.is_text:
+        which &= column.values < len(column.words)
+    at, values = steps[which], column.values[which]
+    if len(at) < 2 or not (values != values[0]).any():
+        return None
+    at, values = _in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+    words = column.words if column.is_text else ()
+    return Series(role=role, column=name, steps=at, values=values, words=words)

@@ -1,0 +1,284 @@
+"""The charts of a page: which series and points they show, what they mark, and their data.
+
+The page's script draws them.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.formats.canvas import Scale
+from stabdiag.formats.measured import visible
+from stabdiag.formats.subject import Mark, choose
+from stabdiag.model.history import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike
+
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.findings import Baseline
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
+
+MOST = 8000
+"""A series of more points than this is thinned to about so many: three to a pixel."""
+
+_AROUND = 250
+_MOST_STRETCHES = 500
+
+_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
+_SCALES = {"grad_norm": "log", "loss_scale": "log2"}
+_MOST_GROUPS = 10
+_MOST_EXCEEDANCES = 20_000
+_MOST_PLACES = 8
+_FEWEST = 500
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Panel:
+    """One chart: curves over the same steps, by the names of their columns.
+
+    A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
+    ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the
+    positions of the outliers. ``left_out`` counts the groups, ``thinned`` the points that are not
+    drawn.
+    """
+
+    role: str
+    scale: str
+    steps: Ints
+    lines: tuple[tuple[str, Floats], ...]
+    window: int = 0
+    mean: Floats | None = None
+    deviation: Floats | None = None
+    above: Ints | None = None
+    left_out: int = 0
+    thinned: int = 0
+
+
+def panels(report: Report) -> Iterator[Panel]:
+    """Yield the chart of the loss, and those of the series read with it."""
+    found = [finding.step for finding in report.findings if finding.step is not None]
+    places = found[:_MOST_PLACES]
+    loss = [report.history.get(role) for role in ("loss", "eval_loss")]
+    logged = [series for series in loss if series is not None and len(series)]
+    if logged:
+        yield _loss(logged, report.baseline, places)
+    for role in _BELOW:
+        groups = [series for series in report.history.group(role).values() if len(series)]
+        if groups:
+            yield _groups(role, groups, places)
+
+
+def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) -> Panel:
+    high = np.empty(0, dtype=np.int64)
+    if baseline is not None:
+        high = baseline.steps[baseline.above][-_MOST_EXCEEDANCES:]
+    panel = _panel("loss", logged, np.union1d(_steps(logged, places, MOST), high))
+    if baseline is None:
+        return panel
+    return replace(
+        panel,
+        window=baseline.window,
+        mean=_at(panel.steps, baseline.steps, baseline.mean),
+        deviation=_at(panel.steps, baseline.steps, baseline.deviation),
+        above=np.searchsorted(panel.steps, high),
+    )
+
+
+def _groups(role: str, groups: list[Series], places: list[int]) -> Panel:
+    shown = sorted(groups, key=_movement, reverse=True)[:_MOST_GROUPS]
+    drawn = [series for series in groups if series in shown]
+    most = max(MOST // len(drawn), _FEWEST)
+    panel = _panel(role, drawn, _steps(drawn, places, most))
+    return replace(panel, left_out=len(groups) - len(drawn))
+
+
+def _panel(role: str, drawn: list[Series], steps: Ints) -> Panel:
+    return Panel(
+        role=role,
+        scale=_scale(role, drawn),
+        steps=steps,
+        lines=tuple(_line(series, steps) for series in drawn),
+        thinned=max(max(map(len, drawn)) - len(steps), 0),
+    )
+
+
+def _scale(role: str, drawn: list[Series]) -> str:
+    """Return the scale that a role is read on, if there are values to be read on it."""
+    if role in _SCALES:
+        return _SCALES[role] if any((series.values > 0).any() for series in drawn) else "linear"
+    if role == "lr":
+        return "linear"
+    values = np.concatenate([series.finite().values for series in drawn])
+    return "log" if Scale.of(values).log else "linear"
+
+
+def _movement(series: Series) -> float:
+    """Return how far a series moves, highest to lowest, on a logarithmic scale."""
+    sizes = np.abs(series.finite().values)
+    sizes = sizes[sizes > 0]
+    return float(np.log(sizes.max()) - np.log(sizes.min())) if len(sizes) else 0.0
+
+
+def _steps(drawn: list[Series], places: list[int], most: int) -> Ints:
+    """Return the steps at which any of the series keeps a point, each some ``most``."""
+    parts = [
+        series.steps[kept(series.values, np.searchsorted(series.steps, places).tolist(), most)]
+        for series in drawn
+    ]
+    return np.unique(np.concatenate(parts))
+
+
+def _line(series: Series, steps: Ints) -> tuple[str, Floats]:
+    values = np.where(np.isfinite(series.values), series.values, np.inf)
+    return series.column, _at(steps, series.steps, values)
+
+
+def _at(steps: Ints, logged: Ints, values: Floats) -> Floats:
+    """Return the values at some steps, NaN where there is none."""
+    if not len(logged):
+        return np.full(len(steps), np.nan)
+    at = np.minimum(np.searchsorted(logged, steps), len(logged) - 1)
+    return np.where(logged[at] == steps, values[at], np.nan)
+
+
+def kept(values: Floats, places: Iterable[int], most: int = MOST) -> Ints:
+    """Return the positions of the points to keep, rising.
+
+    A long series keeps the lowest and the highest point of each of ``most / 2`` stretches, which
+    saves single-step spikes; all points around the ``places``; both ends; and the ends of
+    non-finite stretches.
+    """
+    n = len(values)
+    if n <= most:
+        return np.arange(n)
+    # The downsampler itself may pass over the last point, which in a failed run matters most.
+    parts = [np.array([0, n - 1]), _extremes(values, most)]
+    parts += [ends[:_MOST_STRETCHES] for ends in stretches(~np.isfinite(values))]
+    parts += [np.arange(max(at - _AROUND, 0), min(at + _AROUND + 1, n)) for at in places]
+    return np.unique(np.concatenate(parts))
+
+
+def stretches(mask: Mask) -> tuple[Ints, Ints]:
+    """Return the first and the last position of each stretch in which the mask holds."""
+    edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
+    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
+
+
+def _extremes(values: Floats, most: int) -> Ints:
+    finite = np.flatnonzero(np.isfinite(values))
+    if len(finite) <= most:
+        return finite
+    from tsdownsample import MinMaxDownsampler
+
+    extremes = MinMaxDownsampler()  # type: ignore[no-untyped-call]
+    at: Ints = extremes.downsample(values[finite], n_out=most // 2 * 2)  # two of each stretch
+    return finite[at]
+
+
+def marks(report: Report) -> Iterator[Mark]:
+    """Yield every mark, the most important last; the charts add the checkpoints of the cadence."""
+    yield from _bad(report)
+    yield from _recovery(report)
+    yield from _resumes(report)
+    found = report.diagnosis
+    reload = found.evidence.get("checkpoint")
+    if isinstance(reload, int) and reload > 0:
+        yield Mark(kind="reload", step=reload, label="Last checkpoint before it")
+    for one in (*report.also_found, found):
+        if one.step is not None:
+            kind = "event" if one is found else "finding"
+            yield Mark(kind=kind, step=one.step, label=one.title)
+
+
+def _bad(report: Report) -> Iterator[Mark]:
+    loss = report.history.get("loss")
+    if loss is None:
+        return
+    begins, ends = stretches(~np.isfinite(loss.values))
+    firsts, lasts = (loss.steps[at[:_MOST_STRETCHES]].tolist() for at in (begins, ends))
+    for first, last in zip(firsts, lasts, strict=True):
+        yield Mark(kind="bad", step=first, last=last, label="Loss not finite")
+
+
+def _recovery(report: Report) -> Iterator[Mark]:
+    """Yield the steps within which the loss had to come back, and the level to reach."""
+    for answer in report.tree.answers:
+        # On a sparse log the window in the answer is longer than the limit.
+        limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
+        steps = answer.measured.get("recovery_steps", limit)
+        if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
+            first = answer.steps[0]
+            yield Mark(
+                kind="recovery",
+                step=first,
+                last=first + int(steps),
+                label="Recovery window",
+                level=float(level),
+            )
+
+
+def _resumes(report: Report) -> Iterator[Mark]:
+    for event in report.history.events:
+        if event.step is not None and event.kind in (EventKind.REWIND, EventKind.ATTEMPT):
+            yield Mark(kind=event.kind.value, step=event.step, label=event.message)
+    source, first = report.history.source, report.history.first_step
+    if source.attempts > 1 and first is not None:
+        told = f"Attempt {source.attempt} of {source.attempts} begins"
+        yield Mark(kind="attempt", step=first, label=told)
+
+
+def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> dict[str, object]:
+    """Return the data of the charts, as the script reads it."""
+    focus = choose(report)
+    return {
+        "panels": [_packed_panel(panel) for panel in panels],
+        "marks": [
+            {
+                "kind": mark.kind,
+                "first": mark.step,
+                "last": mark.step if mark.last is None else mark.last,
+                "label": visible(mark.label),
+                "level": mark.level,
+            }
+            for mark in marks
+        ],
+        "sigma": report.limits.spike.sigma,
+        "cadence": report.manifest.checkpoint_every,
+        "focus": [focus.first, focus.last] if focus else None,
+        "severity": report.diagnosis.severity.value,
+    }
+
+
+def _packed_panel(panel: Panel) -> dict[str, object]:
+    lines = [{"name": visible(name), "values": _packed(line)} for name, line in panel.lines]
+    return {
+        "role": panel.role,
+        "scale": panel.scale,
+        "steps": _packed(panel.steps),
+        "lines": lines,
+        "window": panel.window,
+        "mean": None if panel.mean is None else _packed(_shown(panel.mean)),
+        "deviation": None if panel.deviation is None else _packed(_shown(panel.deviation)),
+        "above": None if panel.above is None else _packed(panel.above),
+    }
+
+
+def _shown(computed: Floats) -> Floats:
+    """Return computed values to seven digits; the rest differ between machines."""
+    with np.errstate(over="ignore"):
+        short = computed.astype(np.float32).astype(np.float64)
+    # An infinite mean would leave the chart without a scale.
+    return np.where(np.isinf(short), computed, short)
+
+
+def _packed(values: ArrayLike) -> str:
+    """Return numbers as the base64 of little-endian doubles."""
+    return b64encode(np.asarray(values, dtype="<f8").tobytes()).decode("ascii")

@@ -1,0 +1,97 @@
+"""The shell that every page shares: head, policy, styles, scripts, and how a value gets in.
+
+A page opens from disk without a network: it contains its styles, scripts and data, and its policy
+allows nothing else. Log text enters through the templates, which escape it, and through the data,
+which the script writes as text only.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from stabdiag._version import __version__
+from stabdiag.formats.measured import in_words, label, number, visible
+from stabdiag.model.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stabdiag.model.findings import Scalar
+
+
+def page(
+    template: str,
+    *,
+    styles: Sequence[str],
+    scripts: Sequence[str] = (),
+    data: Mapping[str, object] | None = None,
+    **values: object,
+) -> str:
+    """Return a page: a template of this package in the shell.
+
+    ``styles`` are the names of its style sheets, ``scripts`` are texts, and ``data`` is what they
+    read.
+    """
+    style = "".join(map(source, styles))
+    # In a script element nothing but "<" can end it or begin a comment.
+    told = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return filled(
+        template,
+        policy=Markup(_policy(scripts, style)),
+        style=Markup(style),
+        scripts=[Markup(script) for script in scripts],
+        data=Markup(told),
+        version=__version__,
+        **values,
+    )
+
+
+def filled(template: str, **values: object) -> str:
+    """Return a template of this package, filled in."""
+    return _environment().get_template(template).render(values)
+
+
+def source(name: str) -> str:
+    """Return the text of a file of this package."""
+    return files("stabdiag.formats.html").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Sequence[str], style: str) -> str:
+    """Return the content-security policy, which allows only what is in the page itself."""
+    allowed = " ".join(map(_hash, scripts)) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+
+
+def _hash(text: str) -> str:
+    digest = b64encode(sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+def _shown(value: Scalar | Markup) -> str | Markup:
+    """Return what a template writes for a value, before it is escaped."""
+    return value if isinstance(value, Markup) else visible(number(value))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(source),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(plural=plural, label=label, in_words=in_words)
+    return environment

@@ -1,0 +1,120 @@
+"""Findings with their files and lines: as linters write them, and for GitLab's code quality."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.json import Json, dumps
+from stabdiag.formats.measured import changed_limits, visible
+from stabdiag.model.findings import Severity
+
+if TYPE_CHECKING:
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.history import Event, Source
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.report import Report
+
+GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
+
+
+def lines(report: Report, *, limits: bool = True) -> str:
+    """Return two lines for each finding, and a last one on changed ``limits``.
+
+    A healthy run has no findings.
+    """
+    found = (
+        f"{visible(_headline(finding, report))}\n    {visible(finding.first_action)}\n"
+        for finding in report.findings
+        if finding.severity is not Severity.OK
+    )
+    return "".join((*found, limits_line(report.limits) if limits else ""))
+
+
+def limits_line(limits: Limits) -> str:
+    """Return the line on limits that differ from their defaults; empty if none does."""
+    told = "; ".join(changed_limits(limits))
+    return f"limits: {visible(told)}\n" if told else ""
+
+
+def _headline(finding: Finding, report: Report) -> str:
+    line = line_of(finding, report)
+    at = path_of(finding, report) if line is None else f"{path_of(finding, report)}:{line}"
+    return f"{at}: {finding.severity.value}: {finding.headline} [{finding.slug}]"
+
+
+def gitlab(report: Report) -> str:
+    """Return the findings as a code quality report; that of a healthy run is an empty list."""
+    found = zip(report.findings, fingerprints(report), strict=True)
+    return dumps([_issue(one, mark, report) for one, mark in found if one.severity in GITLAB])
+
+
+def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
+    return {
+        "description": visible(f"{finding.headline}: {finding.summary} {finding.first_action}"),
+        "check_name": finding.slug,
+        "fingerprint": fingerprint,
+        "severity": GITLAB[finding.severity],
+        "location": {
+            "path": visible(path_of(finding, report)),
+            "lines": {"begin": line_of(finding, report) or 1},
+        },
+    }
+
+
+def path_of(finding: Finding, report: Report) -> str:
+    """Return the path of a finding's log, or the log's name if it was not read from a file."""
+    source = report.history.source
+    return log_path(source, finding.step) or source.name
+
+
+def log_path(source: Source, step: int | None = None) -> str | None:
+    """Return the path of the log, of several files that of a step, else of the last one.
+
+    None if it was not read from a file. The path is as it was given: relative to the top of the
+    repository if the command ran there.
+    """
+    return _relative(source.path_at(step), source)
+
+
+def event_path(event: Event, source: Source) -> str | None:
+    """Return the path of the file that an event was read from, or None."""
+    return _relative(event.path or source.path_at(event.step), source)
+
+
+def _relative(path: str, source: Source) -> str | None:
+    if source.format == "memory" or path == "standard input":
+        return None
+    return path.replace("\\", "/").removeprefix("./")
+
+
+def line_of(finding: Finding, report: Report) -> int | None:
+    """Return the line of the log that holds a finding's step, or None if it is not known."""
+    if finding.step is None:
+        return None
+    path = report.history.source.path_at(finding.step)
+    known = (
+        event.line
+        for event in report.history.events
+        if event.step == finding.step and event.path in (None, path)
+    )
+    return next((line for line in known if line is not None), None)
+
+
+def fingerprints(report: Report) -> list[str]:
+    """Return an identifier for each finding that stays the same when the run is trained again.
+
+    It depends on the log's name and the outcome alone: steps and numbers change between runs. Of
+    several files the first one counts, because a resumed run adds more.
+    """
+    source = report.history.source
+    path = _relative(source.parts[0].path if source.parts else source.name, source)
+    counts: Counter[str] = Counter()
+    made = []
+    for finding in report.findings:
+        counts[finding.slug] += 1
+        parts = (path or source.name, finding.slug, str(counts[finding.slug]))
+        told = "\0".join(parts).encode("utf-8", "replace")
+        made.append(hashlib.sha256(told).hexdigest()[:32])
+    return made

@@ -1,0 +1,218 @@
+"""The thresholds in force as Markdown, JSON and TOML: the quick reference, and every limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from string import Template
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from stabdiag.formats.json import dumps
+from stabdiag.formats.markdown_text import own_table
+
+if TYPE_CHECKING:
+    from stabdiag.formats.json import Json
+    from stabdiag.model.limits import LimitInfo, Limits
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the quick reference: which symptom, from which threshold on, calls for what.
+
+    ``$spike_sigma`` in a threshold stands for that limit's value; ``node`` is the question that
+    asks for it, ``limits`` name where the threshold comes from.
+    """
+
+    symptom: str
+    threshold: str
+    first_action: str
+    node: str
+    limits: tuple[str, ...] = ()
+
+
+# The tree's own six rows, and below them what else the walk can find.
+ROWS: tuple[Row, ...] = (
+    Row("loss NaN or infinite", "any", "§1: find the layer where it starts", "Q1.1"),
+    Row(
+        "single-step spike",
+        "loss > μ + $spike_sigma σ, beyond chance",
+        "Q2.3: check the gradient-norm panel",
+        "Q2.1",
+        ("spike.sigma", "spike.window", "spike.false_alarm"),
+    ),
+    Row(
+        "persistent elevation",
+        "not back within μ + $spike_recovery_sigma σ in $spike_recovery_steps steps",
+        "Q2.4: reload the checkpoint before it",
+        "Q2.2",
+        ("spike.recovery_sigma", "spike.recovery_steps"),
+    ),
+    Row("gradient norm infinite or NaN in fp16, bf16", "any", "§3: check the loss scaling", "Q3.1"),
+    Row(
+        "loss rising",
+        "over $divergence_window steps, p < $divergence_significance",
+        "§4: check LR, decay, gradient",
+        "Q4.1",
+        ("divergence.window", "divergence.significance", "divergence.material"),
+    ),
+    Row(
+        "weight norm changing",
+        "> $divergence_weight_norm_ratio × in $divergence_window steps",
+        "adjust the weight decay by 2 ×",
+        "Q4.3",
+        ("divergence.weight_norm_ratio", "divergence.window"),
+    ),
+    Row(
+        "loss missing while the rest is logged",
+        "$nan_absent_records records in a row",
+        "treat it as NaN: §1",
+        "Q1.1",
+        ("nan.absent_records",),
+    ),
+    Row(
+        "gradient norm before a NaN",
+        "> $nan_grad_surge × its rolling mean",
+        "lengthen warm-up, lower the LR, clip",
+        "Q1.3",
+        ("nan.grad_surge",),
+    ),
+    Row(
+        "gradient norm at a spike",
+        "> $spike_grad_ratio × its rolling mean",
+        "inspect that step's batch",
+        "Q2.3",
+        ("spike.grad_ratio",),
+    ),
+    Row(
+        "learning rate jumping",
+        "× $spike_lr_jump from one point to the next",
+        "correct the schedule",
+        "Q2.3",
+        ("spike.lr_jump", "spike.lookback"),
+    ),
+    Row(
+        "batch seen again",
+        "within $spike_batch_lookback steps",
+        "correct the data loader",
+        "Q2.3",
+        ("spike.batch_lookback",),
+    ),
+    Row(
+        "loss scale collapsed",
+        "< $precision_scale_floor, or pinned at its floor",
+        "check init and activations",
+        "Q3.2",
+        ("precision.scale_floor",),
+    ),
+    Row(
+        "overflows too frequent",
+        "> $precision_overflow_factor × the scaler's probe rate",
+        "lower the LR by 2 ×, or use bf16",
+        "Q3.2",
+        ("precision.overflow_factor", "precision.growth_interval"),
+    ),
+    Row(
+        "learning rate rising with the loss",
+        "> $divergence_lr_rise × over the window",
+        "correct the schedule",
+        "Q4.2",
+        ("divergence.lr_rise",),
+    ),
+    Row(
+        "gradient norm rising with the loss",
+        "> $divergence_grad_norm_rise × over the window",
+        "lower the LR by 2 ×",
+        "Q4.4",
+        ("divergence.grad_norm_rise",),
+    ),
+)
+
+
+def filled(row: Row, limits: Limits) -> str:
+    """Return a row's threshold with the values in force."""
+    values = {info.name.replace(".", "_"): f"{info.value:g}" for info in limits.items()}
+    return Template(row.threshold).substitute(values)
+
+
+def source(row: Row, limits: Limits) -> str:
+    """Return where a row's threshold comes from."""
+    about = [info.about.source for info in limits.items() if info.name in row.limits]
+    return "; ".join(dict.fromkeys(about)) or f"decision tree {row.node}"
+
+
+def bounds(info: LimitInfo) -> str:
+    """Return a limit's range in words."""
+    if math.isinf(info.about.at_most):
+        return f"at least {info.about.at_least:g}"
+    return f"{info.about.at_least:g} to {info.about.at_most:g}"
+
+
+def markdown(limits: Limits) -> str:
+    """Return two Markdown tables: the quick reference, and every limit."""
+    reference = own_table(
+        ("Symptom", "Threshold", "First action", "Node", "Source"),
+        [(r.symptom, filled(r, limits), r.first_action, r.node, source(r, limits)) for r in ROWS],
+    )
+    declared = own_table(
+        ("Limit", "Value", "Default", "Unit", "Range", "Source", "Why"),
+        [
+            (
+                f"`{i.name}`",
+                f"**{i.value:g}**" if i.overridden else f"{i.value:g}",
+                f"{i.default:g}",
+                i.about.unit,
+                bounds(i),
+                i.about.source,
+                i.about.why,
+            )
+            for i in limits.items()
+        ],
+    )
+    return f"## Quick reference\n\n{reference}\n\n## Limits\n\n{declared}\n"
+
+
+def as_json(limits: Limits) -> str:
+    """Return rows and limits as strict JSON."""
+    rows: list[Json] = [
+        {
+            "symptom": row.symptom,
+            "threshold": filled(row, limits),
+            "first_action": row.first_action,
+            "node": row.node,
+            "limits": list(row.limits),
+            "source": source(row, limits),
+        }
+        for row in ROWS
+    ]
+    declared: dict[str, Json] = {
+        info.name: {
+            "value": info.value,
+            "default": info.default,
+            "unit": info.about.unit,
+            "at_least": info.about.at_least,
+            "at_most": None if math.isinf(info.about.at_most) else info.about.at_most,
+            "source": info.about.source,
+            "why": info.about.why,
+        }
+        for info in limits.items()
+    }
+    return dumps({"schema": 1, "rows": rows, "limits": declared})
+
+
+def toml(limits: Limits) -> str:
+    """Return every limit as TOML that can be edited and read back."""
+    lines = [
+        "# Limits of stabdiag. In pyproject.toml the tables are named",
+        "# [tool.stabdiag.limits.spike] and so on. Delete what you do not change.",
+    ]
+    for section, infos in groupby(limits.items(), key=lambda info: info.name.partition(".")[0]):
+        lines += ["", f"[{section}]"]
+        for info in infos:
+            default = f", default {info.default:g}" if info.overridden else ""
+            facts = f"{info.about.unit}, {bounds(info)}{default}; source: {info.about.source}"
+            lines += [f"# {line}" for text in (info.about.why, facts) for line in wrap(text, 76)]
+            lines += [f"{info.name.partition('.')[2]} = {info.value!r}", ""]
+        lines.pop()
+    return "\n".join(lines) + "\n"

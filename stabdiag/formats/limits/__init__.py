@@ -1,1 +1,0 @@
-"""The thresholds in force as text: the tree's quick reference, and every limit."""

@@ -1,0 +1,175 @@
+"""The tree on one screen: its questions, and who follows whom.
+
+A key of an edge is a question's verdict, or ``verdict:branch`` where there is more than one way to
+say it. A target is a question, a section (its first question), or a slug, which is a leaf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.model.texts import filled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.model.findings import Verdict
+    from stabdiag.model.limits import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """One numbered node of the tree.
+
+    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles, each by
+    itself or by groups, without which the answer is unknown; the walk decides that before it asks.
+    ``limits`` names the limits that the answer is held against.
+    """
+
+    id: str
+    asks: str
+    needs: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+
+    def asked(self, limits: Limits) -> str:
+        """Return the question with the limits in force."""
+        return filled(self.asks, limits)
+
+
+QUESTIONS: Final[tuple[Question, ...]] = (
+    Question(
+        id="Q1.1",
+        asks="Is the loss NaN or infinite at any logged step?",
+        needs=("loss",),
+        limits=("nan.absent_records",),
+    ),
+    Question(id="Q1.2", asks="Which dtype was used?"),
+    Question(id="Q1.3", asks="Where did the NaN start?", limits=("nan.grad_surge",)),
+    Question(id="Q1.4", asks="Which fix fits the evidence?", limits=("nan.grad_surge",)),
+    Question(
+        id="Q2.1",
+        asks="Does the loss spike above μ+{spike.sigma}σ of the previous steps?",
+        needs=("loss",),
+        limits=(
+            "spike.sigma",
+            "spike.window",
+            "spike.min_points",
+            "spike.false_alarm",
+            "spike.min_rise",
+        ),
+    ),
+    Question(
+        id="Q2.2",
+        asks="Did the loss recover within {spike.recovery_steps} steps?",
+        needs=("loss",),
+        limits=("spike.recovery_sigma", "spike.recovery_steps"),
+    ),
+    Question(
+        id="Q2.3",
+        asks="What caused the spike?",
+        limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
+    ),
+    Question(id="Q2.4", asks="Which checkpoint precedes the spike?"),
+    Question(id="Q3.1", asks="Is the gradient norm NaN or infinite at any step?"),
+    Question(
+        id="Q3.2",
+        asks="What does the loss-scale history show?",
+        limits=(
+            "precision.scale_floor",
+            "precision.growth_interval",
+            "precision.overflow_factor",
+        ),
+    ),
+    Question(id="Q3.3", asks="Does the NaN look like an fp16 overflow?"),
+    Question(
+        id="Q4.1",
+        asks="Did the loss rise over the last {divergence.window} steps?",
+        needs=("loss",),
+        limits=(
+            "divergence.window",
+            "divergence.min_points",
+            "divergence.significance",
+            "divergence.material",
+            "divergence.material_if_drowned",
+        ),
+    ),
+    Question(
+        id="Q4.2",
+        asks="Did the learning rate rise over the same window?",
+        needs=("lr",),
+        limits=("divergence.lr_rise",),
+    ),
+    Question(
+        id="Q4.3",
+        asks="Did a weight norm change by more than {divergence.weight_norm_ratio}x in "
+        "{divergence.window} steps?",
+        needs=("weight_norm",),
+        limits=("divergence.weight_norm_ratio", "divergence.window"),
+    ),
+    Question(
+        id="Q4.4",
+        asks="Does the mean gradient norm rise?",
+        limits=("divergence.grad_norm_rise", "divergence.material"),
+    ),
+)
+
+SECTIONS: Final = {"§1": "Q1.1", "§2": "Q2.1", "§3": "Q3.1", "§4": "Q4.1"}
+
+END: Final = "end"
+
+EDGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Q1.1": {"yes": "Q1.2", "no": "§2", "unknown": "§2"},
+    "Q1.2": {"yes:fp16": "Q3.3", "yes": "Q1.3", "unknown": "Q1.3"},
+    "Q1.3": {"yes": "Q1.4", "unknown": "Q1.4"},
+    "Q1.4": {
+        "yes:fp32": "nan-fp32",
+        "yes:fp64": "nan-fp32",
+        "yes:bf16": "nan-bf16",
+        "yes": "nan-dtype-unknown",
+    },
+    "Q2.1": {"yes": "Q2.2", "no": "§3", "unknown": "§3"},
+    "Q2.2": {"yes": "Q2.3", "no": "Q2.4", "unknown": "spike-unresolved"},
+    "Q2.3": {
+        "yes:lr-jump": "spike-lr-jump",
+        "yes:duplicate-batch": "spike-duplicate-batch",
+        "yes:long-tail-batch": "spike-long-tail-batch",
+        "no": "spike-recovered",
+        "unknown": "spike-recovered",
+    },
+    "Q2.4": {"yes": "spike-persistent", "no": "spike-persistent", "unknown": "spike-persistent"},
+    "Q3.1": {"yes": "Q3.2", "no": "§4", "unknown": "§4"},
+    "Q3.2": {
+        "yes:static": "loss-scale-static",
+        "yes:collapsed": "loss-scale-collapsed",
+        "yes:overflow": "gradient-overflow",
+        "no": "§4",
+        "unknown": "§4",
+    },
+    "Q3.3": {
+        "yes": "nan-fp16-overflow",
+        "no": "nan-fp16-overflow",
+        "unknown": "nan-fp16-overflow",
+    },
+    "Q4.1": {"yes:material": "Q4.2", "yes:slight": "Q4.4", "no": END, "unknown": END},
+    "Q4.2": {"yes": "divergence-lr-rising", "no": "Q4.3", "unknown": "Q4.3"},
+    "Q4.3": {
+        "yes:climbing": "divergence-weight-norm-climbing",
+        "yes:collapsing": "divergence-weight-norm-collapsing",
+        "no": "Q4.4",
+        "unknown": "Q4.4",
+    },
+    "Q4.4": {
+        "yes": "divergence-grad-norm-rising",
+        "no:plateau": "plateau",
+        "no:unexplained": "divergence-unexplained",
+        "unknown:plateau": "plateau",
+        "unknown:unexplained": "divergence-unexplained",
+    },
+}
+
+
+def taken(question: str, verdict: Verdict, branch: str | None) -> str:
+    """Return the key of the edge that a reply takes: by its branch if that has one, or verdict."""
+    key = f"{verdict}:{branch}"
+    return key if key in EDGES[question] else str(verdict)

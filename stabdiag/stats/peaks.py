@@ -1,0 +1,283 @@
+"""The peaks of a log above its baseline, and whether one of them is usual for this run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.quantiles import CLEAR, TELLING, medians, typical
+from stabdiag.stats.rolling import Baseline, median_before
+from stabdiag.stats.tails import FAR_OUT
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.stats.shape import Reach, Spike
+
+# Points this many deviations out, with no more than so many between them, are one excursion.
+APART = 2
+
+# An excursion is compared with another if its score reaches this share of the other's, or is clear
+# in itself. Heights alone would not do: they are larger at the start of a run, where noise is.
+_SHARE_OF_SCORE = 0.3
+
+# A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
+# and one in so many points of a long log. Two or three points with nothing between them and the
+# noise are spikes: unless some others come near, it takes three, in a short log two.
+_HALF = 0.5
+_POINTS = 750
+_NEAR = 0.2
+_MANY = 3
+
+# An excursion stands alone if no other reaches this share of it. Only the highest few are checked.
+ALONE = 0.4
+_MOST = 64
+
+# The tail of noise leaves a gap as wide with at most this chance. Its index is estimated from so
+# many of the next scores below the gap; between so many and so many may lie above it together. The
+# prior for the inverse of the index counts as much as five scores, and is a little heavier than the
+# normal distribution is at three deviations.
+BY_CHANCE = 0.05
+_BELOW = (10, 30)
+_TOGETHER = (3, 16)
+_PRIOR = 5
+_PRIOR_MEAN = 0.15
+
+# Noise matches a single point if it reaches as high, and a stretch from this share of its height
+# on: medians of noise vary less than points do. Only so many of the highest points are compared.
+_STRETCH_SHARE = 0.6
+_COMPARED = 4096
+
+# A spike has left its level where it has made this share of its height. Noise that it is compared
+# with has left the median of the three before it.
+_BEFORE = np.arange(1, 4)
+LEFT = 0.25
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Excursions:
+    """The excursions of a log, each run of high scores reduced to its highest point: shape (k,).
+
+    ``places`` are the positions of their first points; ``heights`` how far the farthest lie from
+    the baseline, in units of the loss; ``scores`` the same in deviations; ``rises`` which of them
+    lie above it; ``levels`` the baseline there. ``points`` is the length of the log.
+    Runs declustering (Smith and Weissman 1994, JRSS B 56, 515-528, section 2).
+    """
+
+    places: Ints
+    heights: Floats
+    scores: Floats
+    rises: Mask
+    levels: Floats
+    points: int
+
+    def others(
+        self, height: float, score: float, first: int, last: int, highest: float = np.inf
+    ) -> Floats:
+        """Return how high comparable excursions outside a stretch reach, as shares of this height.
+
+        Rises from a level above ``highest`` do not count: there the run is broken already.
+        """
+        clear = self.scores >= min(_SHARE_OF_SCORE * score, CLEAR)
+        shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
+        return shares
+
+    def _outside(self, first: int, last: int, highest: float) -> Mask:
+        outside = (self.places < first) | (self.places > last)
+        return outside & (~self.rises | (self.levels <= highest))
+
+    def recur(self, others: Floats, *, single: bool) -> bool:
+        """Tell whether an excursion is a recurring outlier of this run, by how high others reach.
+
+        Such are a hard batch every hundred steps, the first batch of each epoch, shards of data.
+
+        Args:
+            others: heights of comparable excursions, as shares of this one's.
+            single: whether it is a single point, and not a stretch.
+        """
+        halves, near = int((others >= _HALF).sum()), int((others >= _NEAR).sum())
+        if halves < max(1 if single else 2, self.points // _POINTS):
+            return False
+        return not single or near > halves or halves >= _MANY - (self.points < _POINTS)
+
+    def alone(self, window: int) -> list[int]:
+        """Return the places of the clear rises that no other excursion comes close to.
+
+        What follows within ``window`` points counts as part of the same.
+        """
+        found = []
+        for i in np.argsort(-self.heights)[:_MOST].tolist():
+            place, score = int(self.places[i]), float(self.scores[i])
+            if self.rises[i] and score >= CLEAR:
+                others = self.others(self.heights[i], score, place - APART, place + window)
+                if not (others >= ALONE).any():
+                    found.append(place)
+        return found
+
+    def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
+        """Tell whether a gap too wide for noise separates this score from most others.
+
+        The score is in deviations. The others are the rises outside the positions from ``first`` to
+        ``last``, from levels up to ``highest``. A few may lie above the gap together, more of them
+        in a long log: two or three spikes are spikes.
+        """
+        rises = self.rises & self._outside(first, last, highest)
+        scores = np.sort(np.append(self.scores[rises], score))[::-1]
+        rank = int((scores >= score).sum())
+        fewest, most = _TOGETHER
+        together = min(max(fewest, self.points // _POINTS), most)
+        return any(
+            _chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(_BELOW)
+            for above in range(rank, together + 1)
+            for depth in _BELOW
+        )
+
+
+def _chance_of_gap(scores: Floats, above: int) -> float:
+    """Return the chance of a gap as wide as that below the highest of some scores.
+
+    Args:
+        scores: shape (n,), above 0, in falling order: those above the gap, and the next below it.
+        above: how many lie above the gap, at least 1.
+
+    If the tail is a power law, r * log(x_r / x_(r+1)) of the ordered scores x_1 > x_2 > ... are
+    independent exponentials whose mean is the inverse of the index (Rényi 1953,
+    doi:10.1007/BF02127580; Hill 1975, doi:10.1214/aos/1176343247); lighter tails leave smaller
+    gaps. With a gamma prior for the index, and k spacings of sum s below the gap, a gap g has the
+    chance (1 + g / (s + s0)) ** -(k + k0).
+    """
+    below = scores[above:]
+    if not len(below):
+        return 0.0
+    gap = above * math.log(scores[above - 1] / below[0])
+    spacings = float(np.log(below / below[-1]).sum()) + _PRIOR * _PRIOR_MEAN
+    return float((1 + gap / spacings) ** -(len(below) - 1 + _PRIOR))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residuals:
+    """Distances from the baseline, shape (n,) each, of the medians of ``width`` points ahead.
+
+    ``heights`` are in units of the loss, ``scores`` in deviations, ``level`` is the baseline.
+    Nothing before the position ``first`` can be a spike, and nothing before ``settled``, where the
+    initial descent ends, is compared with one.
+    """
+
+    level: Floats
+    heights: Floats
+    scores: Floats
+    width: int
+    first: int
+    settled: int
+
+    @cached_property
+    def excursions(self) -> Excursions:
+        """The excursions after the initial descent: rises; of medians, falls as well."""
+        up, heights, scores = self.heights > 0, self.heights, self.scores
+        if self.width > 1:
+            heights, scores = np.abs(heights), np.abs(scores)
+        far = np.flatnonzero(scores[self.settled :] > FAR_OUT) + self.settled
+        starts = np.flatnonzero(np.diff(far, prepend=-np.inf) > APART * self.width)
+        return Excursions(
+            places=far[starts],
+            heights=np.maximum.reduceat(heights[far], starts) if len(far) else np.empty(0),
+            scores=np.maximum.reduceat(scores[far], starts) if len(far) else np.empty(0),
+            rises=up[far[starts]],
+            levels=self.level[far[starts]],
+            points=len(scores),
+        )
+
+    def explain(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
+        """Tell whether what the run does elsewhere makes a spike seen at a position usual for it.
+
+        Either the run has such excursions again and again; or the spike is a single point that came
+        back and may be the farthest of heavy-tailed noise; or noise reaches as high elsewhere,
+        ``limit`` being how far noise goes, in deviations.
+        """
+        single, stayed = self.width == 1, spike.recovered is False
+        around = slice(at, (spike.peak if single else at + self.width) + 1)
+        height, score = float(self.heights[around].max()), float(self.scores[around].max())
+        over = spike.end + (reach.window // 4 if spike.recovered else reach.window)
+        # What rises from more than halfway up the spike does so in a run that is broken already.
+        halfway = float(self.level[at]) + spike.height / 2
+        first, last = spike.onset - 2 * APART, over + APART
+        others = self.excursions.others(height, score, first, last, halfway)
+        if self.excursions.recur(others, single=single and not stayed):
+            return True
+        if single and stayed:
+            return False  # a jump that stayed is more than the single point that it begins with
+        if single and not self.excursions.are_parted(score, first, last, halfway):
+            return True
+        where = self._highest
+        where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
+        where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
+        share = 1.0 if single else _STRETCH_SHARE
+        return bool(self._went_up(where[self.heights[where] > share * height]).any())
+
+    def _went_up(self, where: Ints) -> Mask:
+        """Tell which positions lie well above the points just before them, too.
+
+        Where a steep descent ends, the baseline overshoots downwards: points above it there are no
+        noise.
+        """
+        values = self.level[: len(self.heights)] + self.heights
+        before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
+        return values[where] - medians(values[before]) > LEFT * self.heights[where]
+
+    @cached_property
+    def _highest(self) -> Ints:
+        """The positions of the highest points after the initial descent."""
+        heights = self.heights[self.settled :]
+        if len(heights) <= _COMPARED:
+            return np.arange(self.settled, len(self.heights))
+        return np.argpartition(heights, -_COMPARED)[-_COMPARED:] + self.settled
+
+
+def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
+    """Return how high each point of ``x``, shape (n,) and finite, lies above the baseline.
+
+    Nothing before the position ``first`` can be a spike.
+    """
+    heights = x - base.level
+    return Residuals(
+        level=base.level,
+        heights=heights,
+        scores=heights / base.sigma,
+        width=1,
+        first=first,
+        settled=_settled(base.level, first),
+    )
+
+
+def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -> Residuals | None:
+    """Return how high the median of the ``width`` points from each one on lies above the baseline.
+
+    None for a log too short for such windows.
+    """
+    if len(x) < points.first + 2 * width:
+        return None
+    # The median of the points before, one window later, is the median of the points from here.
+    ahead = median_before(np.append(x, x[-1]), width)[width:]
+    heights = ahead - base.level[: len(ahead)]
+    return Residuals(
+        level=base.level,
+        heights=heights,
+        scores=heights / base.sigma[: len(ahead)],
+        width=width,
+        first=points.first,
+        settled=points.settled,
+    )
+
+
+def _settled(level: Floats, first: int) -> int:
+    """Return where the level has made three quarters of its way to its usual value.
+
+    That may be before ``first``: in a short log the first points are many of those that tell how
+    far its noise goes.
+    """
+    usual = typical(level[first:])
+    begin = min(TELLING, first)
+    return begin + int(np.argmax(level[begin:] <= usual + (level[begin] - usual) / 4))

@@ -1,0 +1,333 @@
+"""The course of the loss: where it begins, how it swings and spikes, where it ends."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import every, num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
+from stabdiag.stats.smooth import count_waves
+from stabdiag.symptoms.losses import (
+    TENTHS,
+    few_trained,
+    from_the_start,
+    is_distance,
+    rhythm,
+    trained,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
+from stabdiag.tree.advice.shared import clip
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Ints
+    from stabdiag.tree.case import Case
+
+# Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
+_LEVELS = 100
+
+# A loss well below its first tenth has fallen: its first value was low by chance.
+_FALLEN = 0.8
+
+# A loss that gains less than a twentieth of its fall in the second half of a run is flat.
+_FLAT = 0.05
+
+# Points this near to one another are one spike.
+_ONE_SPIKE = 3
+
+
+def loss_oscillating(case: Case) -> Evidence | None:
+    """Does the loss swing up and down, in slow waves or far above where it began?"""
+    if not is_distance(case) or len(case.loss) < case.limits.learning.min_points:
+        return None
+    return _waves(case) or (_above_start(case) if from_the_start(case) else None)
+
+
+def _waves(case: Case) -> Evidence | None:
+    limits, smooth = case.limits.learning, levels(case.loss.values, _LEVELS)
+    waves = count_waves(np.log(smooth), math.log(limits.swing))
+    if waves < limits.swings or _is_cyclic(case):
+        return None
+    first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
+    low, high = float(smooth.min()), float(smooth[1:].max())
+    return _oscillating(
+        case,
+        f"The loss rose by {num(limits.swing)} x or more and fell again {waves} times between "
+        f"steps {first} and {last}, from {num(low)} to {num(high)}.",
+        {"waves": waves, "low": low, "high": high},
+    )
+
+
+def _above_start(case: Case) -> Evidence | None:
+    limits, x = case.limits.learning, case.loss.values
+    late = x[len(x) // 2 :]
+    began, level = float(x[0]), typical(late)
+    low, high = quantiles(late, (0.1, 0.9)).tolist()
+    if level < limits.above_start * began or high < limits.swing * low or low <= began:
+        return None
+    has_fallen = level < _FALLEN * typical(x[: len(x) // TENTHS])
+    # A loss that keeps climbing diverges, which the tree reports.
+    climbs = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
+    if has_fallen or climbs:
+        return None
+    step = int(case.loss.steps[len(x) // 2])
+    return _oscillating(
+        case,
+        f"The loss began at {num(began)}; from step {step} on it swings around {num(level)}, "
+        f"mostly between {num(low)} and {num(high)}: worse than untrained.",
+        {"first_loss": began, "level": level, "low": low, "high": high},
+    )
+
+
+def _is_cyclic(case: Case) -> bool:
+    """Tell whether the learning rate itself goes up and down, as with warm restarts."""
+    rises = np.diff(case.history.finite("lr").values) > 0
+    return int((rises[1:] & ~rises[:-1]).sum()) > 1
+
+
+def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Evidence:
+    lr, threshold = case.history.finite("lr"), clip(case)
+    logged = float(lr.values.max()) if len(lr) else case.manifest.peak_lr
+    peak = logged or None
+    now = f" (from {num(peak)} to {num(peak / 5)})" if peak else ""
+    return Evidence(
+        because=because,
+        step=int(case.loss.steps[0]),
+        measured=measured,
+        first=Action(
+            Do.LOWER_LR,
+            f"Divide the peak learning rate by 5{now} and restart with a warm-up.",
+            also=(Do.ADD_WARMUP,),
+            setting="peak_lr",
+            from_=peak,
+            to=peak / 5 if peak else None,
+        ),
+        then=(
+            *LOSS_OSCILLATING.then,
+            Action(
+                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
+            ),
+        ),
+    )
+
+
+LOSS_OSCILLATING = Symptom(
+    slug="loss-oscillating",
+    family="learning",
+    title="The loss oscillates",
+    check=loss_oscillating,
+    needs=("loss",),
+    limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
+    explained_by=("nan",),
+    enough=(at_least("learning.min_points", "loss"),),
+    then=(
+        Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
+        Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
+        Action(Do.TEST_LR, "Run a learning-rate range test: too high bounces."),
+    ),
+)
+
+
+def initial_loss_off(case: Case) -> Evidence | None:
+    """Is the first loss far above the logarithm of the number of classes?"""
+    classes = case.manifest.vocab_size or 0
+    # A loss that is the sum of several parts has no such level.
+    if classes < 2 or "+" in case.loss.column or not is_distance(case) or not from_the_start(case):
+        return None
+    first, chance = float(case.loss.values[0]), math.log(classes)
+    if first <= case.limits.learning.initial_factor * chance:
+        return None
+    return Evidence(
+        because=f"The first loss is {num(first)}, {num(first / chance)} x the {num(chance)} of an "
+        f"untrained model with {classes} classes.",
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": first, "log_k": chance},
+        first=Action(
+            Do.CHANGE_MODEL,
+            f"Scale down the output layer's initialisation until the first loss is near "
+            f"{num(chance)}, and check that the loss is a mean, not a sum.",
+            also=(Do.CHECK_LOSS_FUNCTION,),
+        ),
+    )
+
+
+INITIAL_LOSS_OFF = Symptom(
+    slug="initial-loss-off",
+    family="learning",
+    title="The first loss is far above chance",
+    check=initial_loss_off,
+    needs=("loss", "manifest.vocab_size"),
+    limits=("learning.initial_factor",),
+    then=(
+        Action(Do.CHECK_MODEL, "Check the normalisation of the inputs and before the logits."),
+        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
+        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
+    ),
+)
+
+
+def plateau_early(case: Case) -> Evidence | None:
+    """Did the loss fall and then go flat far above the manifest's target?"""
+    after, target = trained(case), case.manifest.target_loss
+    if after is None or target is None:
+        return None
+    level = levels(after.values, 2 * TENTHS)
+    last = float(level[-1])
+    fallen = float(after.values[0]) - last
+    flat = float(level[TENTHS]) - last <= _FLAT * fallen
+    if not flat or last <= case.limits.learning.above_target * target or fallen <= 0:
+        return None
+    step = int(after.steps[len(after) // 2])
+    return Evidence(
+        because=f"The loss is flat at {num(last)} from step {step} on; the manifest's target is "
+        f"{num(target)}.",
+        step=step,
+        measured={"loss": last, "target_loss": target},
+        first=Action(
+            Do.STOP_EARLY,
+            f"Stop the run and check the learning rate at step {step}: it may have decayed too "
+            "early or be too low.",
+            also=(Do.FIX_SCHEDULE,),
+            step=step,
+        ),
+    )
+
+
+PLATEAU_EARLY = Symptom(
+    slug="plateau-early",
+    family="learning",
+    title="The loss went flat above its target",
+    check=plateau_early,
+    needs=("loss", "manifest.target_loss"),
+    limits=("learning.above_target",),
+    explained_by=("nan", "divergence"),
+    enough=(few_trained,),
+    then=(
+        Action(Do.LOG_MORE, "Log each layer's gradient norm to see whether it vanishes early on."),
+        Action(Do.CHANGE_MODEL, "Train a larger model: if it gets lower, capacity is the limit."),
+    ),
+)
+
+
+def too_good(case: Case) -> Evidence | None:
+    """Has the loss of a language model gone to nearly zero?"""
+    limits, classes = case.limits.learning, case.manifest.vocab_size or 0
+    if classes < limits.least_classes or not is_distance(case) or len(case.loss) < TENTHS:
+        return None
+    x, chance = case.loss.values, math.log(classes)
+    last = float(levels(x, TENTHS)[-1])
+    # A model that began that low was trained before.
+    if last >= limits.too_good * chance or x[0] < chance / 2:
+        return None
+    # One that evaluates badly has memorised its data, which is another symptom.
+    evaluated = case.history.finite("eval_loss").values
+    if len(evaluated) and evaluated[-1] > 10 * last:
+        return None
+    step = int(case.loss.steps[np.argmax(x < limits.too_good * chance)])
+    return Evidence(
+        because=f"The loss fell from {num(float(x[0]))} to {num(last)}, below "
+        f"{limits.too_good:.0%} of the {num(chance)} of chance among {classes} classes, first at "
+        f"step {step}.",
+        step=step,
+        measured={"first_loss": float(x[0]), "loss": last, "log_k": chance},
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Print one batch of step {step} with its labels and look for the label among the "
+            "inputs: unshifted targets, a mask that shows the future, a leaking feature.",
+            step=step,
+        ),
+    )
+
+
+TOO_GOOD = Symptom(
+    slug="too-good",
+    family="learning",
+    title="The loss is too good to be true",
+    check=too_good,
+    needs=("loss", "manifest.vocab_size"),
+    limits=("learning.too_good", "learning.least_classes"),
+    explained_by=("nan",),
+    enough=(at_least(TENTHS, "loss"),),
+    then=(
+        Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
+        Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorised."),
+    ),
+)
+
+
+def frequent_spikes(case: Case) -> Evidence | None:
+    """Does the loss spike again and again, at a rhythm?
+
+    Noisy tasks have points far out at odd times: each is one hard batch, and no news.
+    """
+    loss, limits, width = case.loss, case.limits.data, case.spike_window
+    rows = len(loss) // width
+    if rows < 2:
+        return None
+    left_out = len(loss) - rows * width
+    x = loss.values[left_out:].reshape(rows, width)
+    level = medians(x)[:, np.newaxis]
+    noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
+    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
+    at = _starts(np.flatnonzero((x - level > bar).ravel()))
+    # Spikes close together are one event.
+    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:
+        return None
+    height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
+    gap = rhythm(steps)
+    if gap is None:
+        return None
+    first = int(steps[0])
+    return Evidence(
+        because=f"The loss spiked {len(at)} times, {every(gap)} from step {first} on, typically by "
+        f"{num(height)}.",
+        step=first,
+        measured={"spikes": len(at), "apart": gap, "height": height},
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Find out what happens {every(gap)}: one hard shard or batch, the first batch of an "
+            "epoch, another update.",
+        ),
+    )
+
+
+def _starts(high: Ints) -> Ints:
+    """Return where spikes begin, given the positions of high points; what stays up is none."""
+    if not len(high):
+        return high
+    first = np.append(0, np.flatnonzero(np.diff(high) > _ONE_SPIKE) + 1)
+    short = np.diff(np.append(first, len(high))) <= 2 * _ONE_SPIKE
+    found: Ints = high[first[short]]
+    return found
+
+
+def _few_losses(case: Case) -> str:
+    needed = 2 * case.spike_window
+    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
+
+
+FREQUENT_SPIKES = Symptom(
+    slug="frequent-spikes",
+    severity=Severity.NOTE,
+    family="data",
+    title="The loss keeps spiking",
+    check=frequent_spikes,
+    needs=("loss",),
+    limits=("data.spike_sigma", "data.spike_share", "data.spike_count"),
+    explained_by=("nan", "divergence", "spike-persistent"),
+    enough=(_few_losses,),
+    then=(
+        Action(Do.CLIP_GRADIENTS, "Lower the clip threshold so one batch cannot do much harm."),
+        Action(
+            Do.CHANGE_OPTIMIZER,
+            "Lower Adam's β2 to 0.95, or the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+        Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
+    ),
+)

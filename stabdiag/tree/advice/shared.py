@@ -1,0 +1,307 @@
+"""What the advice on several leaves shares: settings to change, and settings that changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from stabdiag.model.findings import RATE, Action, ActionKind, Change, Severity
+from stabdiag.model.text import listed, num, plural
+from stabdiag.tree.causes import stride_of
+from stabdiag.tree.changes import MOST, changes_near, near_spike, went
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.model.findings import Finding, Scalar
+    from stabdiag.tree.case import Case
+    from stabdiag.tree.changes import Change as Changed
+
+_SERIES = {
+    "grad_norm": "gradient norm",
+    "lr": "learning rate",
+    "batch_id": "batch id",
+    "loss_scale": "loss scale",
+    "weight_norm": "weight norm of each group",
+}
+
+# The log shows another cause of these.
+_EXPLAINED: Final = ("spike-lr-jump", "spike-duplicate-batch", "divergence-lr-rising", "plateau")
+
+CHECK_INITIALISATION = Action(
+    ActionKind.CHECK_MODEL, "Check the initialisation and the scale of the residual stream."
+)
+KEEP_IN_FP32 = Action(ActionKind.SAFE_OPERATIONS, "Keep softmax, layer norm and the loss in fp32.")
+RESTORE_SCHEDULE = Action(
+    ActionKind.FIX_SCHEDULE,
+    "Check that a resume restores the scheduler, and that its phases join without a jump.",
+)
+TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
+
+# What a resume has to bring back.
+STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
+
+# What the tree lowers the clip threshold to (Q2.4).
+_CLIP = 0.5
+
+# A level of the loss is the median of so many; where it changes is known to half of them.
+LEVEL = 21
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """What a leaf says of this run: what happened, what to do first, and what next.
+
+    ``step`` is the onset. ``reload`` is the clause that names the checkpoint to go back to, and
+    ``began`` the step that this checkpoint precedes, where that is not the onset. ``back`` is as in
+    ``Finding``, and ``title`` replaces the leaf's where that is not true of this run.
+    """
+
+    summary: str
+    first: Action
+    then: tuple[Action, ...]
+    step: int | None = None
+    reload: str = ""
+    began: int | None = None
+    back: int | None = None
+    title: str = ""
+
+
+def shown(value: Scalar) -> str:
+    """Return a measured value in words."""
+    return num(value) if isinstance(value, int | float) else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting to change: an imperative clause or a value in words, its name, now and then."""
+
+    words: str
+    name: str
+    now: float | None = None
+    new: float | None = None
+
+    def __str__(self) -> str:
+        """Return the words."""
+        return self.words
+
+    @property
+    def change(self) -> Change:
+        """The fields of an action that changes it."""
+        return Change(setting=self.name, from_=self.now, to=self.new)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decay(Setting):
+    """What to do about the weight decay: an imperative clause, and its kind."""
+
+    kind: ActionKind
+    name: str = "weight_decay"
+
+
+def half_lr(case: Case, step: int, what: str = "halve the learning rate") -> Setting:
+    """Return half of the learning rate in force at a step, or of its peak once it is down to 0."""
+    logged = case.history.finite("lr")
+    rates = logged.until(step)
+    if not len(rates) or (peak := float(rates.values.max())) <= 0:
+        return Setting(words=what, name="lr")
+    rate = float(rates.values[-1])
+    if not rate:
+        told = f"{num(peak)} at its peak, 0 by then"
+        return Setting(words=f"{what} ({told})", name="peak_lr", now=peak, new=peak / 2)
+    # After a NaN the log may go on: what it logs last is not the rate of now.
+    is_now = num(rate) == num(float(logged.values[-1])) and not case.before_nan
+    told = f"now {num(rate)}" if is_now else f"{num(rate)} at step {int(rates.steps[-1])}"
+    return Setting(words=f"{what} ({told})", name="lr", now=rate, new=rate / 2)
+
+
+def clip(case: Case) -> Setting:
+    """Return the clip threshold to restart with, and the present one if it is known."""
+    now = case.manifest.grad_clip
+    if now is None:
+        return Setting(words=num(_CLIP), name="grad_clip", new=_CLIP)
+    # A threshold of 0 or less is how clipping is turned off.
+    if now <= 0:
+        return Setting(words=f"{num(_CLIP)} (now off)", name="grad_clip", new=_CLIP)
+    lower = now / 2 if now <= _CLIP else _CLIP
+    words = f"{num(lower)} (now {num(now)})"
+    return Setting(words=words, name="grad_clip", now=now, new=lower)
+
+
+def clip_next_time(case: Case) -> Action:
+    """Return the action to clip if it happens again."""
+    cut = clip(case)
+    text = f"If it happens again, clip the gradient norm at {cut}."
+    return Action(ActionKind.CLIP_GRADIENTS, text, **cut.change)
+
+
+def more_decay(case: Case, group: str = "") -> Decay:
+    """Return what to do about weights that grow; the decay may not reach those of a ``group``."""
+    decay = case.manifest.weight_decay
+    if decay is not None and decay < 0:
+        words = f"fix the sign of the weight decay ({num(decay)}), which grows the weights"
+        return Decay(kind=ActionKind.FIX_WEIGHT_DECAY, words=words, now=decay)
+    do = "turn on weight decay" if decay == 0 else "double the weight decay"
+    now = "" if decay is None else f" (now {num(decay)})"
+    reaches = f", or check that it applies to {group!r}" if group else ""
+    new = None if not decay else 2 * decay
+    kind = ActionKind.RAISE_WEIGHT_DECAY
+    return Decay(kind=kind, words=f"{do}{now}{reaches}", now=decay, new=new)
+
+
+def less_decay(case: Case) -> Decay:
+    """Return what to do about weights that shrink: less weight decay, if there is any."""
+    decay = case.manifest.weight_decay
+    if decay is not None and decay <= 0:
+        sign = ", and fix the sign of the decay" if decay else ""
+        words = f"find what shrinks the weights (the weight decay is {num(decay)}){sign}"
+        kind = ActionKind.FIX_WEIGHT_DECAY if decay else ActionKind.CHECK_MODEL
+        return Decay(kind=kind, words=words, now=decay)
+    now = "" if decay is None else f" (now {num(decay)})"
+    new = None if decay is None else decay / 2
+    words = f"halve the weight decay{now}"
+    return Decay(kind=ActionKind.LOWER_WEIGHT_DECAY, words=words, now=decay, new=new)
+
+
+def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[Action, ...]:
+    """Return the advice to log those of these roles that are missing, if any are.
+
+    Those wanted ``densely`` are missing, too, where only some steps have them.
+    """
+    lacking = [
+        _SERIES[role]
+        for role in roles
+        if not (logged := case.history.group(role))
+        or (role in densely and any(stride_of(case.history, one) > 1 for one in logged.values()))
+    ]
+    if not lacking:
+        return ()
+    return (Action(ActionKind.LOG_MORE, f"Log the {listed(lacking)} at every step."),)
+
+
+def first_of(case: Case, step: int) -> int:
+    """Return the first step that a logged one stands for: the one after the previous record."""
+    steps = case.history.series["loss"].steps
+    place = int(np.searchsorted(steps, step))
+    return int(steps[place - 1]) + 1 if place else step
+
+
+def logged_at(case: Case, step: int) -> str:
+    """Return the steps that a logged step stands for, in words."""
+    if case.history.counts_epochs:
+        return f"epoch {step}"
+    since = first_of(case, step)
+    return f"step {step}" if since >= step else f"steps {since} to {step}"
+
+
+def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
+    """Return the batches that a logged step stands for, in words, with the two before if asked."""
+    where = logged_at(case, step)
+    if case.history.counts_epochs:
+        return f"what changed at {where}: data, learning rate, settings"
+    if first_of(case, step) < step:
+        return f"the batches of {where}"
+    return f"the batch of {where}" + (" and the two before it" if and_before else "")
+
+
+def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings, with what to do where the checkpoint to go back to was deleted."""
+    every, kept = case.manifest.checkpoint_every, case.manifest.checkpoints_kept
+    if every is None or kept is None:
+        return findings
+    oldest = ((case.history.last_step or 0) // every - kept + 1) * every
+    text = (
+        f"If that checkpoint was deleted (the last {kept} are kept, from step {oldest} on), find a "
+        "copy or restart from the beginning: the ones that are kept hold the damage."
+    )
+    word = Action(ActionKind.RELOAD_CHECKPOINT, text, checkpoint=0)
+    return tuple(
+        replace(one, actions=(*one.actions[:1], word, *one.actions[1:]))
+        if one.actions and 0 < (one.actions[0].checkpoint or 0) < oldest
+        else one
+        for one in findings
+    )
+
+
+def with_changes(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings, each with the settings that changed where it began."""
+    return tuple(_with_changes(case, finding) for finding in findings)
+
+
+def _with_changes(case: Case, finding: Finding) -> Finding:
+    changes, step = _changes_at(case, finding)
+    if not changes:
+        return finding
+    look, first, *rest = (_look_at(changes), *finding.actions)
+    actions = (look, first, *rest)
+    if first.kind is ActionKind.KEEP_GOING and finding.severity is Severity.WARNING:
+        actions = (first, look, *rest)
+    # The log shows another cause, and its remedy is what comes first.
+    seen = RATE.intersection(first.kinds) and finding.section == "§2"
+    return replace(
+        finding,
+        summary=f"{finding.summary} {_told(changes, step)}",
+        actions=finding.actions if seen or finding.slug in _EXPLAINED else actions,
+        evidence={**finding.evidence, **_evidence(changes)},
+    )
+
+
+def with_changes_at(
+    case: Case, step: int | None, because: str, actions: tuple[Action, ...]
+) -> tuple[str, tuple[Action, ...], dict[str, Scalar]]:
+    """Return why something holds from a step on, the actions, and evidence of what changed."""
+    changes = () if step is None else changes_near(case, step, step)
+    if step is None or not changes:
+        return because, actions, {}
+    told = f"{because} {_told(changes, step)}"
+    return told, (_look_at(changes), *actions), _evidence(changes)
+
+
+def near_climb(case: Case, began: int, first: int) -> tuple[Changed, ...]:
+    """Return the settings that changed where a climb began.
+
+    That is somewhere between ``began``, where the loss left its best level or its cause turned, and
+    ``first``, where it stands out.
+    """
+    slack = round(LEVEL // 2 * case.stride)
+    return changes_near(case, min(began, first) - slack, max(began, first) + slack)
+
+
+def _changes_at(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]:
+    """Return the settings that changed where a finding began, and that step.
+
+    A NaN began at the first loss that is one, or with what led up to it.
+    """
+    if finding.step is None or finding.severity is Severity.OK:
+        return (), 0
+    began = finding.step if finding.began is None else finding.began
+    if finding.section == "§4":
+        return near_climb(case, began, finding.step), finding.step
+    if finding.section == "§2":
+        found = (near_spike(case, one) for one in case.spikes if case.at(one.onset) == finding.step)
+        return next(found, ()), finding.step
+    near = changes_near(case, finding.step, finding.step)
+    return (near, finding.step) if near else (changes_near(case, began, began), began)
+
+
+def _told(changes: Sequence[Changed], step: int) -> str:
+    """Return what changed, and how far that is from the step at which something began."""
+    change = changes[0]
+    where = "right at the onset"
+    if change.step < step:
+        where = f"{plural(step - change.step, 'step')} before the onset"
+    elif change.since > step:
+        where = f"{plural(change.since - step, 'step')} after the onset"
+    return f"{went(changes)}, {where}."
+
+
+def _evidence(changes: Sequence[Changed]) -> dict[str, Scalar]:
+    return {"changed": went(changes), "changed_step": changes[0].step}
+
+
+def _look_at(changes: Sequence[Changed]) -> Action:
+    names, step = listed([one.name for one in changes[:MOST]]), changes[0].step
+    text = f"Check first whether the change of {names} at step {step} is to blame."
+    return Action(ActionKind.CHECK_SETTINGS, text, step=step)

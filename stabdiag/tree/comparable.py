@@ -1,0 +1,365 @@
+"""Is the loss comparable here? Where what it is measured on changed, at once or by and by.
+
+A loss on longer sequences, on another stage's data or with a part that weighs more has another
+level: what it was before tells nothing of what it ought to be after. Nobody can tell such a rise
+from a fault by the loss alone. But a loss that is no better than when the run began has lost what
+was learned, one that goes on rising learns nothing of what is new, and where the rate or the
+weights go up too, the log shows another cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.roles import hardens, is_weight
+from stabdiag.model.text import num
+from stabdiag.stats.levels import beginning
+from stabdiag.stats.quantiles import BESIDE, NEARLY, median, usual_gap
+from stabdiag.stats.rise import BLOWN, Rise, net_rise
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.changes import Change, named, near_spike
+from stabdiag.tree.rises import is_clear, rise_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
+    from stabdiag.stats.shape import Spike
+    from stabdiag.tree.run import Run
+
+# What is logged as a mean, or with a delay, shows a change so many points late at most.
+_FOUND_WITHIN = 2
+
+# Fewer losses over a ramp tell nothing of its course.
+_SHORT = 20
+
+# The later losses lie below the level at which the run began, by this share of what was learned:
+# those of a model that is back at chance do not. They go on rising if they do so by this share of
+# the jump, and significantly.
+_KEPT = 0.05
+_RISES = 0.1
+
+# A setting that changes fewer times than this goes by steps: its jumps are shifts.
+_MOVES = 4
+
+# So much of a change goes with the rise. A rise goes with a change if it is nowhere farther off its
+# course, in parts of the rise: one that goes with the square of it is off by 0.25, one that is all
+# made in the second half by 0.5. It is looked at in so many parts.
+_LEAST_CHANGE = 0.5
+_EVEN = 0.25
+_PARTS = 10
+
+# A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
+# plays goes up and down by a tenth all the time. It tells of the whole run if this share of the run
+# is left after its last record.
+_LOST = 0.25
+_SILENT = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shift:
+    """A jump that stayed, to which level, and the changes there of what the loss is measured on."""
+
+    spike: Spike
+    level: float
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ramp:
+    """A setting that made the loss rise: from what to what, and from which level to which.
+
+    ``first`` and ``last`` are the positions of the losses between which it did; from ``until`` on
+    losses are comparable again. ``weighs`` says that it is the weight of a part of the loss.
+    """
+
+    name: str
+    first: int
+    last: int
+    until: int
+    before: str
+    after: str
+    low: float
+    high: float
+    weighs: bool
+
+    def holds(self, spike: Spike) -> bool:
+        """Whether a jump that stayed is a part of the rise."""
+        return not spike.recovered and self.first <= spike.onset < self.last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """How a reward ended: its column, its best level, near which step, and its last level.
+
+    A level is a mean of ``points`` rewards.
+    """
+
+    column: str
+    best: float
+    best_at: int
+    last: float
+    points: int
+
+
+def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
+    """Return the jumps that stayed, or may stay, and began at such a change, by their onset."""
+    if not run.causes.moves:
+        return ()
+    x, n, found = run.loss.values, len(run.loss), []
+    until = n
+    stayed = (spike for spike in spikes if not spike.recovered)
+    for spike in sorted(stayed, key=lambda one: one.onset, reverse=True):
+        near = near_spike(run, spike, within=_FOUND_WITHIN)
+        changes = tuple(change for change in near if change.measured_on)
+        end = max(spike.end, spike.onset + 1)
+        # §4 looks at what comes after the jump has come to rest, if it can.
+        over = min(until, end if n - end >= run.rise_window else n)
+        weighs = any(change.weighs for change in changes)
+        if changes and _keeps_and_rests(run, spike, over, weighs=weighs):
+            shift = Shift(spike=spike, level=median(x[spike.onset : end]), changes=changes)
+            if not _jumps_elsewhere(run, shift):
+                found.append(shift)
+        until = spike.onset
+    return tuple(reversed(found))
+
+
+def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> bool:
+    """Tell whether the later losses keep some of what was learned, and rise no more.
+
+    What is new may be as bad as at the beginning at first, and be learned; a part of the loss that
+    weighs more may lift it by any height. Of a few losses after a jump nothing is known.
+    """
+    if until - spike.onset < BESIDE:
+        return False
+    x, significance = run.loss.values, run.limits.divergence.significance
+    later = x[(spike.onset + until) // 2 : until]
+    begin = beginning(x)
+    if not weighs and median(later) >= begin - _KEPT * (begin - spike.base):
+        return False
+    half = len(later) // 2
+    rise = median(later[half:]) - median(later[:half])
+    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= significance
+
+
+def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
+    """Tell whether the log shows a cause of a jump that is no matter of the data.
+
+    A loss that is so many times larger has gradients that are so many times larger too.
+    """
+    onset, low, high = shift.spike.onset, shift.spike.base, shift.level
+    gradients, weights = run.limits.spike.grad_ratio, run.limits.divergence.weight_norm_ratio
+    gradients *= high / low if 0 < low < high else 1.0
+    norms = run.history.group("weight_norm").values()
+    return (
+        bool(run.suspect[onset])
+        or any(_turns(run, one.finite(), onset, _FOUND_WITHIN, weights) for one in norms)
+        or _turns(run, run.history.finite("grad_norm"), onset, run.reach.recovery, gradients)
+    )
+
+
+def _turns(run: Run, norm: Series, onset: int, after: int, ratio: float) -> bool:
+    """Tell whether a norm is another by a factor so many losses after the jump as just before it.
+
+    Each is the median of the last few: a gradient is noisy, and large at first where data are new.
+    """
+    first = run.at(max(onset - _FOUND_WITHIN, 0))
+    last = run.at(min(onset + after, len(run.loss) - 1))
+    begin, end = np.searchsorted(norm.steps, [first, last])
+    before, later = norm.values[max(begin - BESIDE, 0) : begin], norm.values[begin : end + 1]
+    if not (len(before) and len(later)):
+        return False
+    low, high = sorted(map(abs, (median(before), median(later[len(later) // 2 :]))))
+    return high > ratio * low
+
+
+def ramp_of(run: Run, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> Ramp | None:
+    """Return what the loss is measured on, if it got harder by and by and the loss rose with it.
+
+    Of several the one that went on for longest is taken.
+    """
+    history = run.history
+    settings = (*history.group("setting").values(), history.finite("loss_weight"))
+    ramps = (_ramp(run, one.finite(), spikes, shifts) for one in settings)
+    return max((one for one in ramps if one is not None), key=lambda one: one.until, default=None)
+
+
+def _ramp(
+    run: Run, setting: Series, spikes: Sequence[Spike], shifts: Sequence[Shift]
+) -> Ramp | None:
+    course = _course(run, setting)
+    if course is None or len(course) <= _SHORT:
+        return None
+    n, near = len(course), NEARLY * np.ptp(course)
+    until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
+    if n - until < run.rise_window:
+        until = n
+    begin = max((one.spike.end for one in shifts if one.spike.onset < until), default=0)
+    rise = rise_of(run, slice(min(begin, until), until), spikes)
+    if rise is None or not is_clear(run, rise):
+        return None
+    first = max(rise.best, int(np.argmax(np.abs(course - course[0]) > near)))
+    last = min(until, n - 1)
+    weighs = setting.role == "loss_weight" or any(map(is_weight, _names(setting)))
+    if not weighs and rise.last_level > beginning(run.loss.values):
+        return None  # what gets harder lifts no loss to above where it began; what weighs more may
+    if last - first < _SHORT or not _goes_with(run, course, first, last, weighs=weighs):
+        return None
+    if _rises_elsewhere(run, run.at(first), run.at(last)):
+        return None
+    return Ramp(
+        name=named(setting.column),
+        first=first,
+        last=last,
+        until=until,
+        before=num(float(setting.until(run.at(first)).values[-1])),
+        after=num(float(setting.until(run.at(last)).values[-1])),
+        low=rise.best_level,
+        high=rise.last_level,
+        weighs=weighs,
+    )
+
+
+def _course(run: Run, setting: Series) -> Floats | None:
+    """Return how hard a setting makes each loss, rising; None if it gets no harder, or by a step.
+
+    Between two records of it, what it was at the earlier one holds. A weight may go down again.
+    """
+    way: int | None = 1
+    if setting.role != "loss_weight":
+        told = () if setting.words else map(hardens, _names(setting))
+        way = next((one for one in told if one is not None), None)
+    if way is None or len(setting) <= _MOVES:
+        return None
+    if way == 0:
+        way = 1 if setting.values[-1] > setting.values[0] else -1
+    hard = way * setting.values
+    if (hard[1:] < hard[:-1]).any() and setting.role != "loss_weight":
+        return None
+    if np.count_nonzero(hard[1:] != hard[:-1]) < _MOVES:
+        return None
+    at = np.searchsorted(setting.steps, run.loss.steps, side="right") - 1
+    course: Floats = hard[np.maximum(at, 0)]
+    if not len(course) or course[-1] <= course[0]:
+        return None
+    return course if np.isfinite(np.ptp(course)) else None
+
+
+def _names(setting: Series) -> tuple[str, str]:
+    return setting.column, setting.role.partition("/")[2]
+
+
+def _goes_with(run: Run, course: Floats, first: int, last: int, *, weighs: bool) -> bool:
+    """Tell whether a rise is spread over a change, as the steps go on or as the change does.
+
+    The distance is that of Kolmogorov 1933, but of levels, and at ten places. The least that a sum
+    can be is a concave function of the weights in it: with a weight, a rise may run ahead.
+    """
+    x, went = run.loss.values[first : last + 1], course[first : last + 1]
+    if went[-1] - went[0] < _LEAST_CHANGE * np.ptp(course):
+        return False
+    near = max(len(x) // (4 * _PARTS), 2)
+    gone = np.linspace(0.0, 1.0, _PARTS + 1)
+    courses = [run.loss.steps[first : last + 1].astype(np.float64)]
+    if (np.diff(went) >= 0).all():
+        courses.append(went)
+    for along in courses:
+        length = float(along[-1] - along[0])
+        at = np.minimum(np.searchsorted(along, along[0] + gone * length), len(x) - 1)
+        levels = np.array([median(x[max(one - near, 0) : one + near + 1]) for one in at.tolist()])
+        made = levels - levels[0]
+        if 0 < made[-1] < np.inf and length > 0:
+            ahead = made / made[-1] - gone
+            if -ahead.min() <= _EVEN and (weighs or ahead.max() <= _EVEN):
+                return True
+    return False
+
+
+def _rises_elsewhere(run: Run, begin: int, end: int) -> bool:
+    """Tell whether the log shows another cause of a rise: a learning rate, or a weight norm.
+
+    A learning rate counts that goes beyond what it was when the loss still fell.
+    """
+    lr, limits = run.history.finite("lr"), run.limits.divergence
+    before, since = lr.until(begin).values, lr.between(begin + 1, end).values
+    if len(before) and len(since) and since.max() > limits.lr_rise * before.max():
+        return True
+    norms = (one.finite().between(begin, end) for one in run.history.group("weight_norm").values())
+    return any(
+        len(one) > 1 and one.values.max() > limits.weight_norm_ratio * one.values.min()
+        for one in norms
+    )
+
+
+def rose_with(run: Run, ramp: Ramp) -> str:
+    """Return that the loss rose, and with what."""
+    return (
+        f"from step {run.at(ramp.first)} to {run.at(ramp.last)} the loss rose from "
+        f"{num(ramp.low)} to {num(ramp.high)} as {ramp.name} went from {ramp.before} to "
+        f"{ramp.after}: the two are not comparable"
+    )
+
+
+def to_compare(ramp: Ramp) -> str:
+    """Return what to log, so that losses are comparable."""
+    if ramp.weighs:
+        return "log the parts of the loss unweighted, too"
+    return "an evaluation at one setting of it tells whether the run still learns"
+
+
+def held_reward(run: Run) -> Reward | None:
+    """Return the reward, if the run is trained for one and it has not fallen.
+
+    What such a run minimises follows what it does: the better it plays, the larger the values that
+    it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is,
+    but has to be larger.
+    """
+    reward = run.history.finite("reward")
+    fall = _fall(run, reward)
+    if fall is None or not len(run.loss) or not np.ptp(reward.values):
+        return None
+    if _is_lost(run, fall) or (fall.progress <= fall.bar and _explodes(run.loss.values)):
+        return None
+    begun, ended = int(run.loss.steps[0]), int(run.loss.steps[-1])
+    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), usual_gap(reward.steps)):
+        return None
+    return _ending(reward, fall)
+
+
+def lost_reward(run: Run) -> Reward | None:
+    """Return the reward of a run that is trained for one, if it has clearly fallen."""
+    reward = run.history.finite("reward")
+    fall = _fall(run, reward)
+    return _ending(reward, fall) if fall is not None and _is_lost(run, fall) else None
+
+
+def _fall(run: Run, reward: Series) -> Rise | None:
+    """Return the fall of a reward, as the rise of its negative; None where it is too short."""
+    limits = run.limits.divergence
+    if len(reward) < limits.min_points:
+        return None
+    wanted = max(round(limits.window / usual_gap(reward.steps)), limits.min_points)
+    return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
+
+
+def _ending(reward: Series, fall: Rise) -> Reward:
+    return Reward(
+        column=reward.column,
+        best=-fall.best_level,
+        best_at=int(reward.steps[fall.best]),
+        last=-fall.last_level,
+        points=fall.points,
+    )
+
+
+def _is_lost(run: Run, fall: Rise) -> bool:
+    return is_clear(run, fall) and fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
+
+
+def _explodes(x: Floats) -> bool:
+    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
+    return median(x[-max(len(x) // 10, 1) :]) > BLOWN * median(np.abs(x))

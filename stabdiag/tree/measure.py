@@ -1,0 +1,197 @@
+"""What is measured of a run, in order: noise, comparable segments, spikes, rise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stabdiag.model.roles import OF_OPPONENTS
+from stabdiag.stats.quantiles import IN_A_ROW, medians
+from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.shape import rise_points
+from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes
+from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of
+from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stabdiag.stats.rise import Rise
+    from stabdiag.stats.shape import Spike
+    from stabdiag.stats.spikes import SpikeScan
+    from stabdiag.tree.comparable import Ramp, Reward, Shift
+    from stabdiag.tree.run import Run
+
+# A jump is but the beginning of a climb if its level is so many times as high in the end.
+_TO_COME = 2.0
+
+# A climb that made less than this share of a jump's height does not explain the jump.
+_SHARE_OF_JUMP = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """What was measured of a run.
+
+    ``scan`` has every spike of the loss and how far its noise reaches; ``reward`` is the reward
+    that holds, ``shifts`` and ``ramp`` are where the loss came to be measured on something else, at
+    once or by and by; ``spikes`` are those that §2 answers for; ``settled`` are the positions of
+    the losses in which §4 looks for a climb, and ``rise`` is what it finds there.
+    """
+
+    scan: SpikeScan
+    reward: Reward | None = None
+    shifts: tuple[Shift, ...] = ()
+    ramp: Ramp | None = None
+    spikes: tuple[Spike, ...]
+    settled: slice
+    rise: Rise | None
+
+
+def measure(run: Run) -> Measures:
+    """Measure a run: each step is a function of what stands before it."""
+    limits = run.limits.spike
+    scan = find_spikes(
+        run.loss.values,
+        run.reach,
+        limits.sigma,
+        limits.false_alarm,
+        limits.min_rise,
+        atypical=run.on_repeats,
+        suspect=run.suspect,
+        of_epochs=run.history.counts_epochs,
+    )
+    reward = held_reward(run)
+    shifts = shifts_of(run, scan.spikes)
+    ramp = ramp_of(run, scan.spikes, shifts)
+    spikes = () if reward is not None else _spikes(run, scan.spikes, shifts, ramp)
+    settled = _settled(run, spikes, shifts, ramp)
+    return Measures(
+        scan=scan,
+        reward=reward,
+        shifts=shifts,
+        ramp=ramp,
+        spikes=spikes,
+        settled=settled,
+        rise=rise_of(run, settled, spikes),
+    )
+
+
+def jumps_that_stay(spikes: Sequence[Spike], shifts: Sequence[Shift]) -> list[Spike]:
+    """Return the jumps that stayed up, or may stay, whatever they are owed to."""
+    stayed = [spike for spike in spikes if not spike.recovered]
+    return sorted((*stayed, *(one.spike for one in shifts)), key=lambda one: one.onset)
+
+
+def _spikes(
+    run: Run, found: Sequence[Spike], shifts: Sequence[Shift], ramp: Ramp | None
+) -> tuple[Spike, ...]:
+    """Return the spikes that §2 answers for.
+
+    A loss that rises slowly and stays up is a climb, and §4's, unless a logged cause came just
+    before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
+    The loss of one of two opponents may shift, and so may one that is measured on something else.
+    """
+    caused, shifted = run.suspect, [shift.spike for shift in shifts]
+    longest = run.points(run.limits.spike.recovery_steps / 2, IN_A_ROW)
+
+    def is_ours(spike: Spike) -> bool:
+        if spike.recovered or caused[spike.onset]:
+            return True
+        if spike in shifted or (ramp is not None and ramp.holds(spike)):
+            return False
+        return spike.explodes or run.history.contested != OF_OPPONENTS
+
+    ours = [spike for spike in found if is_ours(spike)]
+    sudden = [
+        spike
+        for spike in ours
+        if spike.recovered
+        or caused[spike.onset]
+        or rise_points(run.loss.values, spike.onset, run.reach) <= longest
+    ]
+    # No climb may be lost between the two sections.
+    if len(sudden) < len(ours) and _ends_higher(run, sudden):
+        ours = sudden
+    stayed = next((spike for spike in ours if not spike.recovered), None)
+    if stayed is not None and (
+        _climbs_before(run, stayed, ours, shifts)
+        or (not caused[stayed.onset] and _climbs_on(run, stayed, ours, shifts))
+    ):
+        ours = [spike for spike in ours if spike.recovered]
+    return tuple(ours)
+
+
+def _settled(
+    run: Run, spikes: Sequence[Spike], shifts: Sequence[Shift], ramp: Ramp | None
+) -> slice:
+    """Return the losses, as positions, in which §4 looks for a climb.
+
+    A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
+    the jump counts if it is long enough, else the part before; of several where the loss came to be
+    measured on something else, the last that is. Nor are losses comparable while what they are
+    measured on gets harder.
+    """
+    begin, end = 0 if ramp is None else ramp.until, len(run.loss)
+    stayed = [spike for spike in jumps_that_stay(spikes, shifts) if spike.onset < end]
+    if not stayed:
+        return slice(begin, end)
+    shifted = [shift.spike for shift in shifts]
+
+    def after(jump: Spike) -> int:
+        # What is measured on something else needs no time to come to rest, and may break meanwhile.
+        return max(jump.onset if jump in shifted else jump.end, begin)
+
+    if end - after(stayed[-1]) >= run.rise_window:
+        return slice(after(stayed[-1]), end)
+    while len(stayed) > 1 and stayed[-2] in shifted:
+        stop = stayed.pop().onset
+        if stop - after(stayed[-1]) >= run.rise_window:
+            return slice(after(stayed[-1]), stop)
+    return slice(begin, max(stayed[0].onset, begin))
+
+
+def _comparable_from(position: int, shifts: Sequence[Shift]) -> int:
+    """Return from which position on losses can be compared with the one at a position."""
+    ends = (shift.spike.end for shift in shifts if shift.spike.onset < position)
+    return min(max(ends, default=0), position)
+
+
+def _ends_higher(run: Run, spikes: Sequence[Spike]) -> bool:
+    """Tell whether the loss has climbed by its end, beyond what it does anyway."""
+    rise = rise_of(run, slice(0, len(run.loss)), spikes)
+    return rise is not None and is_clear(run, rise)
+
+
+def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
+    """Tell whether the loss was already climbing materially before it jumped.
+
+    Where the learning rate rose as long as the loss did, and beyond where it had been, the two have
+    a cause in common: then the climb needs no test, however small it is beside the jump.
+    """
+    part = slice(_comparable_from(jump.onset, shifts), jump.onset)
+    rise = rise_of(run, part, spikes)
+    if rise is None or not is_material(run, rise):
+        return False
+    if has_rising_lr(run, rise):
+        return True
+    return is_clear(run, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
+
+
+def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
+    """Tell whether a jump is only the beginning of a larger climb.
+
+    Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
+    A loss that stands still, or comes down, before it rises again has another trouble then.
+    """
+    span = run.points(2 * run.limits.spike.recovery_steps, FEWEST)
+    after = run.loss.values[jump.onset :]
+    if len(after) < 2 * span:
+        return False
+    levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
+    first = max(levels[0], 0.0)
+    if levels[1] <= TIMES_AS_HIGH * first or levels.max() <= _TO_COME * first:
+        return False
+    part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
+    rise = rise_of(run, part, spikes)
+    return rise is not None and is_clear(run, rise)

@@ -1,0 +1,142 @@
+"""A run: one history with its manifest and limits, and how wide the tree's windows are in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.findings import Baseline
+from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.rolling import trailing_moments
+from stabdiag.stats.shape import Reach
+from stabdiag.tree.causes import Causes
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Mask
+    from stabdiag.model.history import History, Series
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What is measured: nothing here depends on what a measurement has found.
+
+    ``literal`` says that the tree's original fixed rules are used.
+    """
+
+    history: History
+    manifest: Manifest
+    limits: Limits
+    literal: bool = False
+
+    @cached_property
+    def loss(self) -> Series:
+        """The finite losses; none where no loss was logged."""
+        return self.history.finite("loss")
+
+    def at(self, position: int) -> int:
+        """Return the step of the loss at a position."""
+        return int(self.loss.steps[min(position, len(self.loss) - 1)])
+
+    @cached_property
+    def stride(self) -> float:
+        """The usual number of steps between two logged losses."""
+        return usual_gap(self.loss.steps) if len(self.loss) > 1 else 1.0
+
+    def points(self, steps: float, least: int = 1) -> int:
+        """Return how many logged losses a window of this many steps holds, at least ``least``."""
+        return least if self.by_epoch else max(round(steps / self.stride), least)
+
+    @cached_property
+    def by_epoch(self) -> bool:
+        """Whether the windows are counted in epochs: an epoch is more steps than any of them.
+
+        Of so many epochs that the longest window would fit, the batch may be the whole data.
+        """
+        few = len(self.loss) < self.limits.divergence.window
+        return few and self.history.counts_epochs and not self.literal
+
+    @cached_property
+    def spike_window(self) -> int:
+        """The window of §2's rolling mean, in logged points."""
+        return self.points(self.limits.spike.window, self.limits.spike.min_points)
+
+    @cached_property
+    def recovery_steps(self) -> int:
+        """How many steps a spike has to recover; on a sparse log more than the limit."""
+        least = round(FEWEST * self.stride)
+        return least if self.by_epoch else max(self.limits.spike.recovery_steps, least)
+
+    @property
+    def lookback(self) -> float:
+        """How many steps before a spike its cause is looked for."""
+        return self.stride if self.by_epoch else max(self.limits.spike.lookback, self.stride)
+
+    @property
+    def fewest_for_spikes(self) -> int:
+        """The number of losses it takes to test two of them against a baseline."""
+        return self.limits.spike.min_points + 2
+
+    @cached_property
+    def rise_window(self) -> int:
+        """The window of §4 in logged points; on a short log, all of it."""
+        wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
+        fewest = self.limits.divergence.min_points if self.literal else FEWEST
+        return min(wanted, max(len(self.loss), fewest))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """How far §2 looks, in logged points."""
+        limits = self.limits.spike
+        return Reach(
+            window=self.spike_window,
+            least=limits.min_points,
+            recovery=self.points(limits.recovery_steps, FEWEST),
+            recovery_sigma=limits.recovery_sigma,
+        )
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        """The rolling mean and deviation that the original rule of Q2.1 holds each loss against."""
+        window = self.spike_window
+        if not self.literal:
+            # A log shorter than two windows is tested with half of itself.
+            window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
+        mean, sigma = trailing_moments(self.loss.values, window)
+        above = self.loss.values > mean + self.limits.spike.sigma * sigma
+        return Baseline(
+            window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
+        )
+
+    @cached_property
+    def causes(self) -> Causes:
+        """What the log tells of the causes that spikes have."""
+        clip = self.manifest.grad_clip
+        return Causes(history=self.history, limits=self.limits.spike, grad_clip=clip)
+
+    @cached_property
+    def suspect(self) -> Mask:
+        """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
+        steps = self.causes.lr_jumps
+        if self.causes.repeated is not None:
+            steps = np.union1d(steps, self.causes.repeated)
+        if not len(steps):
+            return np.zeros(len(self.loss), dtype=bool)
+        last = steps[np.maximum(np.searchsorted(steps, self.loss.steps, side="right") - 1, 0)]
+        since = self.loss.steps - last
+        return (since >= 0) & (since <= self.lookback)
+
+    @cached_property
+    def on_repeats(self) -> Mask | None:
+        """The losses of batches that had been seen shortly before, as a mask, or None.
+
+        A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps
+        back to is its real level.
+        """
+        repeated = self.causes.repeated
+        return None if repeated is None else np.isin(self.loss.steps, repeated)

@@ -1,0 +1,128 @@
+"""Lists to tick, and the list of readable log formats, in all their formats."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+
+from stabdiag.cli.tables import log_formats
+from stabdiag.errors import LogError
+from stabdiag.formats import render
+from stabdiag.model.checks import Line, Sheet, State, TickList
+from stabdiag.model.findings import Severity
+from stabdiag.readers import read_columns
+from stabdiag.readers.registry import READERS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
+SHEET = Sheet(
+    name="preflight",
+    subject=EVIL,
+    summary="One of three wants a look.",
+    lists=(
+        TickList(
+            title="Configuration",
+            words={State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "unknown"},
+            ticks=(
+                Line(slug="one", title="First").ticked("All is well."),
+                Line(slug="two", title="Second").crossed(
+                    f"The name is {EVIL}.", "Change it.", "Or leave it."
+                ),
+                Line(slug="three", title="Third").crossed("It is wrong.", severity=Severity.ERROR),
+                Line(slug="four", title="Fourth").unknown("Nothing is known.", "Write it down."),
+            ),
+            begin="two",
+        ),
+    ),
+)
+
+
+def test_the_json_of_a_sheet_is_strict_and_has_everything():
+    text = render(SHEET, "json", "sheet")
+    assert "##[" not in text  # which a server that runs the command would obey
+    found = json.loads(text)
+    assert (found["schema"], found["sheet"]) == (1, "preflight")
+    assert found["subject"].startswith("##[error]run")
+    items = found["lists"][0]["items"]
+    assert [(item["state"], item["word"], item["severity"]) for item in items] == [
+        ("ticked", "fine", None),
+        ("crossed", "look", "note"),
+        ("crossed", "look", "error"),
+        ("unknown", "unknown", None),
+    ]
+    assert found["lists"][0]["begin"] == "two"
+    assert items[1]["do"] == ["Change it.", "Or leave it."]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_page_of_a_sheet_fits_and_is_inert(width: int, encoding: str):
+    page = render(SHEET, "terminal", "sheet", width=width, encoding=encoding)
+    assert max(map(cell_len, page.splitlines())) <= min(width, 100)
+    assert "\x1b" not in page
+    assert page.isascii() == (encoding == "ascii")
+    assert ("x Second" if encoding == "ascii" else "✗ Second") in page
+    assert "1 fine, 2 look, 1 unknown" in " ".join(page.split())
+    assert "Third  error" in page
+    assert page.count("start here") == 1
+    assert "\x1b[" in render(SHEET, "terminal", "sheet", color=True)
+
+
+def test_the_markdown_of_a_sheet_takes_no_markup_from_a_name():
+    text = render(SHEET, "markdown", "sheet")
+    assert (text.count("- [x]"), text.count("- [ ]")) == (1, 3)
+    assert "<img" not in text.replace("\\<img", "")
+    assert "[a](b)" not in text
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 3 + 3 + 4 + 3
+
+
+def test_every_log_format_is_listed_in_order():
+    names = [one.name for one in READERS]
+    found = log_formats()
+    assert [one.name for one in found] == names
+    assert all((one.state == "built in") == (one.extra is None) for one in found)
+    rows = json.loads(render(found, "json", "logs"))
+    assert (rows["schema"], [row["name"] for row in rows["formats"]]) == (1, names)
+    markdown = render(found, "markdown", "logs").splitlines()[2:]
+    assert [line.split("`")[1] for line in markdown] == names
+    assert {len(line.replace("\\|", "").split("|")) for line in markdown} == {6}
+    terminal = render(found, "terminal", "logs", width=70).splitlines()
+    assert max(map(len, terminal)) <= 70
+    assert all(any(line.startswith(f"{name} ") for line in terminal) for name in names)
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide all packages that come with an extra."""
+    optional = {package for one in READERS for package in one.packages}
+    monkeypatch.setattr(
+        import_module("stabdiag.readers.reader"),
+        "find_spec",
+        lambda name: None if name in optional else object(),
+    )
+
+
+@pytest.mark.usefixtures("bare")
+def test_what_is_missing_is_named_with_its_command(tmp_path: Path):
+    found = log_formats()
+    command = "pip install 'stabdiag[tensorboard]'"
+    row = next(one for one in found if one.name == "tensorboard")
+    assert (row.state, row.install) == ("missing", command)
+    assert f"missing: `{command}`" in render(found, "markdown", "logs")
+    assert f"tensorboard is missing: {command}" in render(found, "terminal", "logs")
+    (tmp_path / "run.wandb").write_bytes(b":W&B\xbe\xfa\0\0" + bytes(64))
+    with pytest.raises(LogError, match=r"run\.wandb: a run file of W&B; .* pip install 'stabdiag"):
+        read_columns(tmp_path / "run.wandb")
+
+
+def test_a_package_in_a_package_that_is_missing_is_missing():
+    one = replace(READERS[0], packages=("stabdiag.nowhere", "nowhere.at.all", "stabdiag.errors"))
+    assert one.missing == ("stabdiag.nowhere", "nowhere.at.all")

@@ -1,0 +1,68 @@
+"""Where a smooth series turned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stabdiag.stats.smooth import turn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
+
+
+def bent(at: Floats, place: float, slow: float = 0.0, fast: float = 0.005) -> Floats:
+    return slow * at + fast * np.maximum(at - place, 0.0)
+
+
+@PROPERTY
+@given(
+    place=st.floats(300.0, 1200.0),
+    every=st.sampled_from([1, 2, 10, 20]),
+    slow=st.floats(-0.001, 0.002),
+    shift=st.floats(-1e3, 1e3),
+    scale=st.floats(1e-3, 1e3),
+)
+def test_a_bend_is_found_between_its_points(
+    place: float, every: int, slow: float, shift: float, scale: float
+) -> None:
+    at = np.arange(0.0, 1500.0, every)
+    found = turn(at, shift + scale * bent(at, place, slow), 200.0)
+    assert found is not None
+    assert abs(found - place) <= every / 2 + 1e-3
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_noise_moves_it_little(every: int) -> None:
+    rng = np.random.default_rng(0)
+    at = np.arange(0.0, 1500.0, every)
+    for _ in range(50):
+        place = rng.uniform(300, 1200)
+        x = bent(at, place, 0.0003) + 0.002 * rng.standard_normal(len(at))
+        found = turn(at, x, 200.0)
+        assert found is not None
+        assert abs(found - place) <= 20
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.linspace(0.0, 5.0, 100),
+        np.exp(-np.arange(100) / 30),
+        np.zeros(100),
+        np.arange(2.0),
+        np.arange(4.0) ** 2,
+        np.zeros(1),
+    ],
+    ids=["fast all along", "falling", "still", "two points", "four points", "one point"],
+)
+def test_no_turn(x: Floats) -> None:
+    assert turn(10.0 * np.arange(len(x)), x, 200.0) is None

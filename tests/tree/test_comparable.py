@@ -1,0 +1,166 @@
+"""Runs whose loss rises by design: what it is measured on gets harder by and by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.model.findings import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.report import Report
+
+    Log = dict[str, Any]
+    Calm = Callable[..., Log]
+
+HEIGHT = 1.2
+
+
+def course(log: Log, first: int = 150, last: int = 799) -> Floats:
+    """Return how far a change has come by each step, from 0 to 1."""
+    return np.interp(log["step"], [first, last], [0.0, 1.0])
+
+
+def rising(calm: Calm, *, height: float = HEIGHT, power: float = 1.0, **span: int) -> Log:
+    """Return a log whose loss rises with a change."""
+    log = calm()
+    return {**log, "loss": log["loss"] + height * course(log, **span) ** power}
+
+
+def q41(report: Report) -> Any:
+    return next(one for one in report.tree.answers if one.question == "Q4.1")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        ("noise_std", 0.0, 0.5),
+        ("train/label_smoothing", 0.0, 0.1),
+        ("teacher_forcing_ratio", 1.0, 0.2),
+        ("temperature", 1.0, 4.0),
+        ("temperature", 1.0, 0.1),
+        ("curriculum/difficulty", 0, 30),
+        ("epsilon", 0.0, 0.03),
+        ("consistency_weight", 0.0, 20.0),
+        ("details/current_l1_coefficient", 0.0, 5.0),
+    ],
+)
+def test_a_rise_that_goes_with_a_setting(calm: Calm, name: str, begin: float, end: float) -> None:
+    log = rising(calm)
+    assert stabdiag.diagnose(log).diagnosis.section == "§4"
+    setting = begin + (end - begin) * course(log)
+    found = stabdiag.diagnose({**log, name: setting})
+    assert found.diagnosis.slug == "insufficient-data"
+    assert q41(found).verdict is Verdict.UNKNOWN
+    told = f"as {name} went from "
+    assert told in q41(found).because
+    assert told in found.diagnosis.summary
+    assert "the two are not comparable" in found.diagnosis.summary
+    assert found.diagnosis.first_action == (f"Check that {name} was meant to change as it did.")
+
+
+@pytest.mark.parametrize(
+    ("name", "begin", "end"),
+    [
+        ("noise_std", 0.5, 0.0),
+        ("teacher_forcing_ratio", 0.2, 1.0),
+        ("epsilon", 0.03, 0.0),
+        ("batch_size", 16, 640),
+        ("dataset", 0, 30),
+        ("weight_decay", 0.0, 0.1),
+        ("val/noise_std", 0.0, 0.5),
+        ("consumed", 0.0, 0.5),
+    ],
+)
+def test_what_makes_no_loss_harder_excuses_none(
+    calm: Calm, name: str, begin: float, end: float
+) -> None:
+    log = rising(calm)
+    setting = begin + (end - begin) * course(log)
+    assert stabdiag.diagnose({**log, name: setting}).diagnosis.section == "§4"
+
+
+@pytest.mark.parametrize("power", [4.0, 0.2])
+def test_a_rise_that_is_made_in_a_part_of_the_change_is_a_climb(calm: Calm, power: float) -> None:
+    log = rising(calm, power=power)
+    found = stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis
+    assert found.section == "§4"
+
+
+def test_a_climb_that_begins_late_in_the_change_is_one(calm: Calm) -> None:
+    log = rising(calm, first=600)
+    found = stabdiag.diagnose({**log, "noise_std": course(log)})
+    assert found.diagnosis.section == "§4"
+
+
+def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm: Calm) -> None:
+    log = rising(calm, height=4.0)
+    assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
+    # A part of the loss that weighs more may lift it by any height.
+    weighed = stabdiag.diagnose({**log, "aux_loss_weight": course(log)})
+    assert weighed.diagnosis.slug == "insufficient-data"
+
+
+@pytest.mark.parametrize(
+    ("power", "slug"),
+    [(0.4, "insufficient-data"), (1.0, "insufficient-data"), (4.0, "divergence-unexplained")],
+)
+def test_what_weighs_more_runs_ahead_and_never_lags(calm: Calm, power: float, slug: str) -> None:
+    log = rising(calm, height=4.0, power=power)
+    assert stabdiag.diagnose({**log, "kl_weight": course(log)}).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("column", "end", "slug"),
+    [
+        ("lr", 1e-2, "divergence-lr-rising"),
+        ("weight_norm/attn", 30.0, "divergence-unexplained"),
+        ("weight_norm/attn", 3.0, "divergence-unexplained"),
+        ("val_loss", 1.5, "insufficient-data"),
+    ],
+)
+def test_another_cause_goes_first(calm: Calm, column: str, end: float, slug: str) -> None:
+    log = rising(calm)
+    begin = log[column][0] if column in log else 2.0
+    log |= {"noise_std": course(log), column: begin + (end - begin) * course(log)}
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+def test_a_climb_after_the_change_is_found(calm: Calm) -> None:
+    log = rising(calm, last=400)
+    log["noise_std"] = course(log, last=400)
+    found = stabdiag.diagnose(log)
+    assert found.diagnosis.slug == "healthy"
+    assert "its best level since noise_std settled at step 398" in q41(found).because or (
+        "since noise_std settled at step" in q41(found).because
+    )
+    log["loss"] = log["loss"] + np.interp(log["step"], [550, 799], [0.0, 1.0])
+    found = stabdiag.diagnose(log)
+    assert found.diagnosis.section == "§4"
+    assert found.diagnosis.step is not None
+    assert 540 <= found.diagnosis.step <= 640
+
+
+def test_a_log_that_breaks_off_soon_after_the_change(calm: Calm) -> None:
+    """So few losses after it are held against the course of the rise, and hide nothing."""
+    log = rising(calm, last=700)
+    log["noise_std"] = course(log, last=700)
+    assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"
+    log["loss"] = log["loss"] + np.interp(log["step"], [705, 799], [0.0, 2.0])
+    assert stabdiag.diagnose(log).diagnosis.severity.name == "ERROR"
+
+
+def test_a_jump_within_the_rise_is_a_part_of_it(calm: Calm) -> None:
+    log = rising(calm)
+    log["loss"] = log["loss"] + np.where(log["step"] >= 400, 0.35, 0.0)
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
+    found = stabdiag.diagnose({**log, "noise_std": course(log)})
+    assert found.diagnosis.slug == "insufficient-data"
+    spikes = next(one for one in found.tree.answers if one.question == "Q2.1")
+    assert "it belongs to a rise that goes with what the loss is measured on" in spikes.because

@@ -1,0 +1,61 @@
+"""Runs in which nothing is found, or nearly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+
+def hump(height: float, over: int, back: int = 200, sigma: float = 0.05) -> dict[str, np.ndarray]:
+    """A calm run that climbs from step 1500 on, and comes back."""
+    at = np.arange(4000)
+    since = at - 1500
+    up = np.clip(since / over, 0, 1) * np.exp(-np.maximum(since - over, 0) / back)
+    noise = sigma * np.random.default_rng(0).standard_normal(4000)
+    return {"step": at, "loss": 2 + 2 * np.exp(-at / 300) + height * up + noise}
+
+
+def test_of_one_that_is_not_made_good_only_the_climb_is_told() -> None:
+    found = stabdiag.diagnose(hump(3.0, over=400, back=100_000)).diagnosis
+    assert found.slug == "divergence-unexplained"
+
+
+def test_a_faster_one_is_a_spike_although_it_climbs() -> None:
+    """No climb is left for section 4 to find: it may not be lost between the two sections."""
+    found = stabdiag.diagnose(hump(3.0, over=100)).diagnosis
+    assert found.slug == "spike-persistent"
+    assert found.step == pytest.approx(1500, abs=20)
+
+
+def calm(losses: int = 1000) -> dict[str, np.ndarray]:
+    at = np.arange(losses)
+    noise = 0.05 * np.random.default_rng(1).standard_normal(losses)
+    return {"step": at, "loss": 2 + 2 * np.exp(-at / 80) + noise, "lr": np.full(losses, 1e-3)}
+
+
+def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
+    decayed, learned, lower = calm(), calm(), calm()
+    decayed["loss"][600:] /= 8
+    decayed["lr"][600:] /= 10
+    learned["loss"] /= 1 + 7 * np.clip((learned["step"] - 600) / 5, 0, 1)
+    lower["loss"][600:] *= 0.7
+    for log in (decayed, learned, lower, calm()):
+        found = stabdiag.diagnose(log).diagnosis
+        assert found.slug == "healthy"
+        assert found.actions[0].kind == "log-more"
+
+
+def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
+    log = calm()
+    flat = 2 + 0.05 * np.random.default_rng(3).standard_normal(1000)
+    found = stabdiag.diagnose({"step": log["step"], "loss_G": flat, "loss_D": flat[::-1]})
+    assert "not-learning" not in [one.slug for one in found.findings]
+
+
+def test_a_loss_that_ends_high_has_not_come_back() -> None:
+    log = calm(3000)
+    log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
+    found = stabdiag.diagnose(log).diagnosis
+    assert found.slug == "healthy"
