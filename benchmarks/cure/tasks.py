@@ -33,7 +33,10 @@ def make_data(settings: Settings) -> Data:
 
 def make_chars(random: np.random.Generator, count: int) -> tuple[Tensor, Tensor]:
     """Text of 60 invented words, their frequencies as Zipf's; the target is the next character."""
-    words = ["".join(chr(97 + c) for c in random.integers(0, 26, size=n)) for n in random.integers(3, 8, 60)]
+    words = [
+        "".join(chr(97 + c) for c in random.integers(0, 26, size=n))
+        for n in random.integers(3, 8, 60)
+    ]
     chance = 1 / np.arange(1, 61)
     text = " ".join(random.choice(words, p=chance / chance.sum(), size=count * 6))
     codes = np.array([26 if sign == " " else ord(sign) - 97 for sign in text])
@@ -48,7 +51,9 @@ def make_images(random: np.random.Generator, count: int) -> tuple[Tensor, Tensor
     phase, angle = random.uniform(0, 6.28, count), y * np.pi / 4
     across, down = np.meshgrid(np.arange(12), np.arange(12))
     wave = np.sin(
-        across * np.cos(angle)[:, None, None] + down * np.sin(angle)[:, None, None] + phase[:, None, None]
+        across * np.cos(angle)[:, None, None]
+        + down * np.sin(angle)[:, None, None]
+        + phase[:, None, None]
     )
     x = wave + random.normal(0, 1.5, size=(count, 12, 12))
     return torch.tensor(x[:, None], dtype=torch.float32), torch.tensor(y)
@@ -94,7 +99,9 @@ class Attention(nn.Module):
         self.place = nn.Parameter(torch.randn(CONTEXT, width) * 0.1)
         self.norm, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
-        self.hidden = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        self.hidden = nn.Sequential(
+            nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+        )
         self.head = nn.Linear(width, 27)
         self.mask = torch.triu(torch.full((CONTEXT, CONTEXT), float("-inf")), 1) if causal else None
 

@@ -1,4 +1,4 @@
-"""Train the runs of the cure benchmark: python benchmarks/cure/train.py [--seeds 0 1] [--out FOLDER].
+"""Train the runs of the cure benchmark: benchmarks/cure/train.py [--seeds 0 1] [--out FOLDER].
 
 Writes ``logs.parquet``, a row for each step of each run, and ``runs.json``: for each run what was
 done to it, its manifest, and the evaluation loss that it ended with. Needs PyTorch.
@@ -42,13 +42,16 @@ def main() -> None:
         for task in HEALTHY
         for seed in range(first, first + TWINS)
     ]
-    with ProcessPoolExecutor(options.jobs, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with ProcessPoolExecutor(
+        options.jobs, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
         done = list(pool.map(one_run, runs))
     options.out.mkdir(parents=True, exist_ok=True)
     table = pa.concat_tables([table for _, table in done])
     parquet.write_table(table, options.out / "logs.parquet", compression="zstd")
     told = [about for about, _ in done]
-    (options.out / "runs.json").write_text(json.dumps(told, indent=1))
+    lines = ",\n".join(map(json.dumps, told))
+    (options.out / "runs.json").write_text(f"[\n{lines}\n]\n")
     print(f"{len(told)} runs, {table.num_rows} rows")
 
 

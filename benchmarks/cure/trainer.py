@@ -109,10 +109,10 @@ class Trainer:
         loss = self.loss(x, y, step)
         if settings.fault("no-zero-grad") is None:
             self.optimizer.zero_grad()
-        skipped, norm = False, math.nan
+        norm = math.nan
         if loss.requires_grad:
             (loss * self.scale * accumulation(settings)).backward()
-            norm, skipped = self.update()
+            norm = self.update()
         row = {
             "step": step,
             "epoch": step * settings.batch / len(self.data.x),
@@ -129,8 +129,8 @@ class Trainer:
         self.rows.append(row)
         return row["loss"]
 
-    def update(self) -> tuple[float, bool]:
-        """Unscale, clip and apply the gradients; return their norm and whether they were skipped."""
+    def update(self) -> float:
+        """Unscale, clip and apply the gradients; return their norm before clipping."""
         settings = self.settings
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         with torch.no_grad():
@@ -149,30 +149,26 @@ class Trainer:
             elif self.good % 200 == 0:
                 self.scale = used * 2
         if settings.scaler != "none" and not finite:
-            return norm, True
+            return norm
         if settings.clip is not None:
             factor = min(1.0, settings.clip / (norm + 1e-6)) if finite else norm
             with torch.no_grad():
                 for parameter in parameters:
                     parameter.grad.mul_(factor)
         self.optimizer.step()
-        return norm, False
+        return norm
 
     def resume(self, step: int) -> None:
         """Do what a resume with a fault does at its step."""
         settings = self.settings
-        for name in ("resume-no-optimizer", "resume-no-schedule", "resume-replayed"):
+        for name in ("resume-no-optimizer", "resume-no-schedule"):
             fault = settings.fault(name)
             if fault is None or step != int(fault.at * settings.steps):
                 continue
             if name == "resume-no-optimizer":
                 self.optimizer = make_optimizer(self.model, settings)
-                # What is lost besides: the state that keeps a large rate in check.
-                self.optimizer.param_groups[0]["betas"] = (0.9, 0.999)
-            elif name == "resume-no-schedule":
-                self.shift = step - 1
             else:
-                self.order = np.random.default_rng(settings.seed)
+                self.shift = step - 1
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, int]:
         """Return the next batch and its number."""
@@ -224,12 +220,12 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self) -> float:
-        """Return the mean loss of the examples for evaluation; ``fault``s of evaluation included."""
+        """Return the mean loss of the examples for evaluation, faults of evaluation included."""
         settings = self.settings
         x, y = self.data.eval_x, self.data.eval_y
         if fault := settings.fault("eval-other-input"):
             x = x * fault.size if x.is_floating_point() else x.roll(1, dims=1)
-        if not (settings.fault("eval-in-train-mode") or settings.fault("batch-norm-train")):
+        if not settings.fault("eval-in-train-mode"):
             self.model.eval()
         loss = per_example(settings.task, self.forward(x), y).mean().item()
         self.model.train()

@@ -88,7 +88,9 @@ def tensorboard(rows: Sequence[Row], folder: Path, steps: int) -> Path:
     for part in intervals(rows):
         for row in part:
             told = names if row is part[-1] else {"eval_loss": "val/loss"}
-            values = [Summary.Value(tag=t, simple_value=row[n]) for n, t in told.items() if n in row]
+            values = [
+                Summary.Value(tag=t, simple_value=row[n]) for n, t in told.items() if n in row
+            ]
             writer.add_event(Event(step=int(row["step"]), summary=Summary(value=values)))
     writer.close()
     return next(folder.glob("*tfevents*"))
@@ -106,4 +108,8 @@ def intervals(rows: Sequence[Row]) -> list[Sequence[Row]]:
 
 def known(row: Row) -> Row:
     """Return a row without what was not measured."""
-    return {k: v for k, v in row.items() if not (k == "grad_norm" and math.isnan(v) and math.isfinite(row["loss"]))}
+    return {
+        k: v
+        for k, v in row.items()
+        if not (k == "grad_norm" and math.isnan(v) and math.isfinite(row["loss"]))
+    }

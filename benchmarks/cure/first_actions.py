@@ -1,4 +1,4 @@
-"""Score diagnoses and first actions: python benchmarks/cure/score.py [--cure] [--data FOLDER].
+"""Score first actions: python benchmarks/cure/first_actions.py [--cure] [--data FOLDER].
 
 Without ``--cure`` no PyTorch is needed: it counts which runs are flagged, and whether the family of
 their failure is named. With it, each of the first three actions is carried out in the run's
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import logs
 import numpy as np
+import written
 from failures import Case, cases
 from pyarrow import parquet
 from seen import shows
@@ -80,7 +80,9 @@ def main() -> None:
             score |= {"shown": shows(rows[case.key], healthy_rows(rows, case.task))}
             counts[way].append(score)
             if options.runs:
-                print(f"{way:12} {case.key:44} {told.severity:8} {told.slug:32} {score}", flush=True)
+                print(
+                    f"{way:12} {case.key:44} {told.severity:8} {told.slug:32} {score}", flush=True
+                )
         quiet = [
             diagnosed(rows[key], run, way, number).severity
             for number, (key, run) in enumerate(about.items())
@@ -125,9 +127,9 @@ def diagnosed(rows: list[dict[str, float]], about: dict[str, Any], way: str, num
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if way == WAYS[0]:
-            path = logs.wished(rows, folder, about["manifest"])
+            path = written.wished(rows, folder, about["manifest"])
         else:
-            write = logs.AS_PEOPLE_DO[number % len(logs.AS_PEOPLE_DO)]
+            write = written.AS_PEOPLE_DO[number % len(written.AS_PEOPLE_DO)]
             path = write(rows, folder, about["steps"])
         found = stabdiag.diagnose(path).to_dict()["diagnosis"]
     actions = found["actions"][:3]
