@@ -18,7 +18,7 @@ TEST := $(VENV)/.test
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page calibrate docs fixtures coverage clean
+.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -77,6 +77,10 @@ accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs the
 accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)
 	$(INSTALL) --group page
 	$(BIN)/python benchmarks/accuracy/page.py $(ACCURACY)
+
+cure: $(TEST)  ## score what is said of everyday failures; CURE=--cure trains again by the actions (installs torch)
+	$(if $(CURE),$(INSTALL) --group fixtures)
+	$(BIN)/python benchmarks/cure/first_actions.py $(CURE)
 
 calibrate: $(RUNTIME)  ## write docs/calibration.md again: our own limits, halved and doubled (ten minutes)
 	$(BIN)/python benchmarks/accuracy/calibrate.py

@@ -1,0 +1,51 @@
+"""Carry out an action in a run's settings, exactly as it is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from failures import Case
+from settings import Settings
+from trainer import Switch
+
+# Settings that an action can name, by the names of the manifest and of the roles.
+NAMES = {
+    "peak_lr": "lr",
+    "lr": "lr",
+    "grad_clip": "clip",
+    "warmup_steps": "warmup",
+    "weight_decay": "weight_decay",
+    "dtype": "dtype",
+    "batch_size": "batch",
+}
+
+
+def apply(action: dict[str, Any], case: Case) -> tuple[Settings, Switch | None] | None:
+    """Return the settings (and the switch from a checkpoint on) that an action leads to.
+
+    Returns None for an action that changes nothing in this run: one that says to look where the
+    fault is not, or that carries no number.
+    """
+    broken = case.settings
+    changed = changed_by(action, case, broken)
+    if changed is None or changed == broken:
+        return None
+    checkpoint = action.get("checkpoint")
+    if checkpoint:
+        return broken, Switch(step=int(checkpoint), settings=changed)
+    return changed, None
+
+
+def changed_by(action: dict[str, Any], case: Case, broken: Settings) -> Settings | None:
+    """Return the settings that an action leads to, or None if there is nothing to carry out."""
+    kinds = {action["kind"], *action.get("also", ())}
+    if kinds & set(case.failure.mends):
+        return case.twin
+    name, to = NAMES.get(action.get("setting") or ""), action.get("to")
+    if name is None or to is None:
+        return None
+    if name == "dtype":
+        return replace(broken, dtype=str(to), scaler="dynamic" if to == "fp16" else "none")
+    kind = type(getattr(broken, name) or 0.0)
+    return replace(broken, **{name: kind(float(to))})

@@ -1,0 +1,38 @@
+"""Whether a run's own log shows that it is broken; stabdiag has no part in this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+Row = dict[str, float]
+PARTS = 10
+OUTSIDE = 2  # parts of ten in which a series has to leave the twins' spread
+
+
+def shows(rows: Sequence[Row], twins: Sequence[Sequence[Row]]) -> bool:
+    """Tell whether a series leaves the spread of the healthy twins, widened by its own width.
+
+    Each of loss, evaluation loss, gradient norm and rate is taken as its median in each tenth of
+    the steps; a value that is not finite, or a log that breaks off, shows it as well.
+    """
+    if len(rows) < min(map(len, twins)):
+        return True
+    for name in ("loss", "eval_loss", "grad_norm", "lr"):
+        of_twins = np.array([course(twin, name) for twin in twins])
+        own = course(rows, name)
+        low, high = of_twins.min(axis=0), of_twins.max(axis=0)
+        width = np.maximum(high - low, 0.02 * np.abs(high))
+        outside = ~((own >= low - width) & (own <= high + width))
+        if np.count_nonzero(outside) >= OUTSIDE:
+            return True
+    return False
+
+
+def course(rows: Sequence[Row], name: str) -> np.ndarray:
+    """Return the median of a series in each tenth of the log."""
+    parts = np.array_split(np.arange(len(rows)), PARTS)
+    return np.array(
+        [np.median([rows[at][name] for at in part if name in rows[at]] or [0.0]) for part in parts]
+    )

@@ -1,0 +1,84 @@
+"""Train the runs of the cure benchmark: benchmarks/cure/train.py [--seeds 0 1] [--out FOLDER].
+
+Writes ``logs.parquet``, a row for each step of each run, and ``runs.json``: for each run what was
+done to it, its manifest, and the evaluation loss that it ended with. Needs PyTorch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from failures import cases
+from pyarrow import parquet
+from settings import HEALTHY, Settings
+from trainer import train
+
+DATA = Path(__file__).parent / "data"
+TWINS = 6  # healthy runs of each task, whose spread says what a cure has to reach
+COLUMNS = (
+    *("step", "epoch", "loss", "lr", "grad_norm", "weight_norm", "loss_scale", "eval_loss"),
+    "batch_id",
+)
+
+
+def main() -> None:
+    """Train everything and pack it."""
+    parser = argparse.ArgumentParser(description="Train the runs of the cure benchmark.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--out", type=Path, default=DATA)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    runs = [(case.key, case.settings, case.failure.family) for case in cases(tuple(options.seeds))]
+    first = min(options.seeds)
+    runs += [
+        (f"healthy/{task}/{seed}", replace(HEALTHY[task], seed=seed), "")
+        for task in HEALTHY
+        for seed in range(first, first + TWINS)
+    ]
+    with ProcessPoolExecutor(
+        options.jobs, initializer=torch.set_num_threads, initargs=(1,)
+    ) as pool:
+        done = list(pool.map(one_run, runs))
+    options.out.mkdir(parents=True, exist_ok=True)
+    table = pa.concat_tables([table for _, table in done])
+    parquet.write_table(table, options.out / "logs.parquet", compression="zstd")
+    told = [about for about, _ in done]
+    lines = ",\n".join(map(json.dumps, told))
+    (options.out / "runs.json").write_text(f"[\n{lines}\n]\n")
+    print(f"{len(told)} runs, {table.num_rows} rows")
+
+
+def one_run(run: tuple[str, Settings, str]) -> tuple[dict[str, Any], pa.Table]:
+    """Train a run; return what is to be known of it, and its log."""
+    key, settings, family = run
+    result = train(settings)
+    about = {
+        "run": key,
+        "family": family,
+        "task": settings.task,
+        "steps": settings.steps,
+        "eval_loss": result.eval_loss,
+        "manifest": settings.manifest(),
+    }
+    columns = {
+        name: pa.array([rounded(row.get(name)) for row in result.rows], pa.float64())
+        for name in COLUMNS
+    }
+    print(f"{key:50} {result.eval_loss:.4g}", flush=True)
+    return about, pa.table({"run": [key] * len(result.rows), **columns})
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a number with six digits: logs hold no more, and pack better."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+if __name__ == "__main__":
+    main()
