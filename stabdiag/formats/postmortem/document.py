@@ -5,7 +5,6 @@ Whatever a template writes is escaped for Markdown, unless it is Markdown alread
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
