@@ -93,6 +93,7 @@ class Trainer:
         state = self.optimizer.state_dict()["state"]
         self.settings = settings
         self.data = spoiled(make_data(settings), settings)
+        self.permuted = self.order.permutation(len(self.data.x))
         self.optimizer = make_optimizer(self.model, settings)
         fresh = self.optimizer.state_dict()
         self.optimizer.load_state_dict({**fresh, "state": state})
