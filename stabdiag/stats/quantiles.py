@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1.4826
 
-# Of more values than this a sample tells a median or a deviation.
+# A sample of this many values is enough for a median or a deviation.
 ENOUGH = 20_000
 
-# Of fewer values than this neither a level nor its noise is known.
+# Fewer values than this tell neither a level nor its noise.
 TELLING = 8
 
-# So many points beside an event make its level.
+# The level beside an event is taken over this many points.
 BESIDE = 5
 
-# What so many points in a row show is no single odd one.
+# This many points in a row are no single outlier.
 IN_A_ROW = 3
 
-# So many deviations out is clear, whatever the noise.
+# A deviation this large, in σ, stands out from any noise seen here.
 CLEAR = 5.0
 
-# Shares of a value: two that were written with other digits, and the rounding of sums.
+# Values that differ by less than this share may be the same, written with fewer digits.
 NEARLY = 0.01
+
+# A difference below this share of a value is rounding in a sum.
 NOUGHT = 1e-9
 
 
