@@ -50,7 +50,8 @@ class Turn(Enum):
 class Reader:
     """A format.
 
-    ``title`` says what it is, ``recognised`` how it is recognised, ``loses`` what is not read from
+    ``title`` says what it is, ``suffixes`` how files of it are named that may be damaged from their
+    first line on, ``recognised`` how it is recognised, ``loses`` what is not read from
     it, and ``example`` shows a line. ``extra`` is the optional extra that installs the ``packages``
     (by their import names) that read it. A ``binary`` format is tried on bytes that are no text; a
     ``document`` is a text that is written anew each time, and no log that lines are appended to;
@@ -60,8 +61,8 @@ class Reader:
     name: str
     title: str
     module: str
-    suffixes: tuple[str, ...]
     recognised: str
+    suffixes: tuple[str, ...] = ()
     extra: str | None = None
     packages: tuple[str, ...] = ()
     loses: str = ""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
 # A log of these formats may be damaged from its first line on: then its suffix decides.
-_PROMISED: Final = ("jsonl", "csv")
+_PROMISED: Final = tuple(one for one in READERS if one.suffixes)
 
 # How far into a text log lines of a known format are searched for: first a little, then further.
 _LOOKS: Final = (1 << 22, 1 << 24)
@@ -100,7 +100,7 @@ def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
     stem = name.lower()
     for packed in SUFFIXES:
         stem = stem.removesuffix(packed)
-    for one in map(reader, _PROMISED):
+    for one in _PROMISED:
         if stem.endswith(one.suffixes):
             return one
     return reader("jsonl") if head.lstrip().startswith(b'{"') else None

@@ -12,10 +12,10 @@ import pytest
 
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import llmc
+from stabdiag.readers.text.row import TextReader
 
 ROOT = Path(__file__).parents[2]
-READ = llmc.read
+READ = TextReader.read
 
 
 def test_a_run_is_recorded(tmp_path):
@@ -30,16 +30,16 @@ def test_a_run_is_recorded(tmp_path):
         assert one["findings"] == {}
 
 
-def breaks(stream: Stream) -> Columns:
+def breaks(one: TextReader, stream: Stream) -> Columns:
     raise ZeroDivisionError
 
 
-def forgets(stream: Stream) -> Columns:
+def forgets(one: TextReader, stream: Stream) -> Columns:
     """Drop the last whole line with the one that is torn."""
     data = stream.read_all()
     whole = data.rfind(b"\n") + 1
     kept = data if whole == len(data) else data[: data.rfind(b"\n", 0, whole - 1) + 1]
-    return READ(Stream(stream.name, io.BytesIO(kept)))
+    return READ(one, Stream(stream.name, io.BytesIO(kept)))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_fault_is_found(monkeypatch, tmp_path, fault, told):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import fuzz
 
-    monkeypatch.setattr(llmc, "read", fault)
+    monkeypatch.setattr(TextReader, "read", fault)
     outcome = fuzz.fuzz("llmc", minutes=0.02, seed=1, keep=tmp_path)
     assert any(place.startswith(told) for place in outcome.findings)
     assert len(list(tmp_path.iterdir())) == len(outcome.findings)

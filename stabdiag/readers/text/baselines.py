@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.blocks import Block, blocks
+from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
-from stabdiag.readers.text.log import TextLog, functions_of
+from stabdiag.readers.text.log import TextLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -79,15 +80,17 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
             yield place, table
 
 
-GRAMMAR: Final = Grammar(name="baselines", step="step", kinds=(_Tables(),), joined=True)
+GRAMMAR: Final = Grammar(step="step", kinds=(_Tables(),), joined=True)
 
-# It is not read as it grows, since its blocks have to be cut between tables.
-recognises = functions_of(GRAMMAR)[0]
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether there is a line that only this framework writes."""
+    return GRAMMAR.recognises(cleaned(head))
 
 
 def read(stream: Stream) -> Columns:
-    """Read the tables, each as one record."""
-    log = TextLog(GRAMMAR)
+    """Read the tables, each as one record; blocks have to be cut between them."""
+    log = TextLog("baselines", GRAMMAR)
     for block in _whole(blocks(stream, size=_SIZE)):
         log.add(block)
     return log.columns(stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -57,6 +58,12 @@ class Text:
         """Return the number of the line, from 1, that a place in ``data`` lies on."""
         ends = self.data.count(b"\n", 1, max(place, 1))
         return self._first + ends - int(np.searchsorted(self._breaks, place - 1))
+
+
+@lru_cache(maxsize=1)
+def cleaned(head: bytes) -> bytes:
+    """Return a head, cleaned: once for all formats that are held against it one after the other."""
+    return Text(head).data
 
 
 def places_of(data: bytes, text: bytes) -> Iterator[int]:

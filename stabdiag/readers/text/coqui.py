@@ -10,11 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
-from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.log import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from stabdiag.readers.columns import Columns
+    from stabdiag.readers.source import Stream
 
 _STEP: Final = "global_step"
 
@@ -69,7 +73,6 @@ def _below(data: bytes, place: int) -> Iterator[tuple[str, bytes]]:
 
 
 GRAMMAR = Grammar(
-    name="coqui",
     step=_STEP,
     kinds=(
         #    --> TIME: 2024-01-05 10:00:00 -- STEP: 25/377 -- GLOBAL_STEP: 25
@@ -78,4 +81,12 @@ GRAMMAR = Grammar(
     ),
 )
 
-recognises, read, _ = functions_of(GRAMMAR, size=_BLOCK)
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether there is a line that only this framework writes."""
+    return GRAMMAR.recognises(cleaned(head))
+
+
+def read(stream: Stream) -> Columns:
+    """Read the records."""
+    return read_log(stream, "coqui", GRAMMAR, size=_BLOCK)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.model.roles import is_evaluation
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import counters_of, is_word
-from stabdiag.readers.text.grammar import Kind, Part, parts_of
+from stabdiag.readers.text.grammar import Kind, Part, is_a_loss, parts_of
 from stabdiag.readers.text.measured import spans_of
-from stabdiag.readers.text.names import LOSS, VALIDATED, is_a_loss
+from stabdiag.readers.text.names import LOSS, VALIDATED
 from stabdiag.readers.text.ranks import LONGEST_LABEL
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.readers.text.alarms import OVERFLOWS, alarms
+from stabdiag.readers.text.asides import OVERFLOWS, alarms
 from stabdiag.readers.text.counters import EPOCH, NTH, STEP, count_of
 from stabdiag.readers.text.evaluations import Evaluation
 from stabdiag.readers.text.grammar import Grammar
@@ -50,7 +50,7 @@ class Evidence:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
-        return Grammar(name="text", step=STEP, kinds=kinds, joined=self.above)
+        return Grammar(step=STEP, kinds=kinds, joined=self.above)
 
     @property
     def epoch_length(self) -> int | None:

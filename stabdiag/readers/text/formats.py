@@ -1,186 +1,43 @@
-"""The formats of text logs that can be read: one row each."""
+"""The formats of text logs that can be read: one row each.
+
+A row holds the grammar of its lines, or names the module that has the code for what no row says.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from stabdiag.readers.reader import Reader, Turn
+from stabdiag.readers.reader import Turn
+from stabdiag.readers.text.asides import ALONE
+from stabdiag.readers.text.language import LANGUAGE
+from stabdiag.readers.text.row import TextReader
+from stabdiag.readers.text.vision import VISION
 
 _PACKAGE: Final = "stabdiag.readers.text"
 
-
-@dataclass(frozen=True, kw_only=True)
-class TextReader(Reader):
-    """A format of text logs."""
-
-    turn: Turn = Turn.TEXT
-
-
 TEXT_READERS: Final = (
-    TextReader(
-        name="megatron",
-        title="a log of Megatron-LM or Megatron-DeepSpeed",
-        module=f"{_PACKAGE}.megatron",
-        suffixes=(".out", ".log"),
-        recognised="a line with iteration N/ M and fields that end on bars",
-        loses="timers and memory reports",
-        example=" iteration      100/    8000 | lm loss: 7.072597E-01 | loss scale: 65536.0 | …",
-    ),
+    *LANGUAGE,
+    *VISION,
     TextReader(
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",
         module=f"{_PACKAGE}.trainer",
-        suffixes=(".out", ".log", ".txt"),
         recognised="a Python dict on a line, with a loss and an epoch or step",
         loses="the summary at the end",
         example="{'loss': 2.05, 'grad_norm': 0.5, 'learning_rate': 1.9e-04, 'epoch': 0.28}",
     ),
     TextReader(
-        name="fairseq",
-        title="a log of fairseq",
-        module=f"{_PACKAGE}.fairseq",
-        suffixes=(".log",),
-        recognised="lines of train_inner, train or valid, as JSON or as text with num_updates",
-        loses="words",
-        example="… | train_inner | epoch 001:   50 / 3400 loss=15.3, num_updates=50, lr=1e-05, …",
-    ),
-    TextReader(
-        name="torchtitan",
-        title="a log of torchtitan",
-        module=f"{_PACKAGE}.torchtitan",
-        suffixes=(".log", ".txt"),
-        recognised="a line with - step: N, two blanks and loss:",
-        loses="units and percentages",
-        example="[titan] … - root - INFO - step: 10  loss:  8.12345  grad_norm:  1.2345  …",
-    ),
-    TextReader(
-        name="nemo",
-        title="a log of NeMo",
-        module=f"{_PACKAGE}.nemo",
-        suffixes=(".log", ".txt"),
-        recognised="a line of Training epoch, or a progress bar with global_step=",
-        loses="the progress of validations",
-        example="Training epoch 0, iteration 9/99 | global_step: 9 | reduced_train_loss: 10.5 | …",
-    ),
-    TextReader(
-        name="composer",
-        title="a log of Composer",
-        module=f"{_PACKAGE}.composer",
-        suffixes=(".log", ".txt"),
-        recognised="indented lines of Train or Eval with a name and a number",
-        loses="tables and words",
-        example="[batch=10/1000]:  over lines such as  Train loss/train/total: 3.2100",
-    ),
-    TextReader(
         name="coqui",
         title="a log of Coqui's Trainer, of TTS",
         module=f"{_PACKAGE}.coqui",
-        suffixes=(".txt", ".log"),
         recognised="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
         loses="means of an epoch so far, single steps of an evaluation",
         example="--> STEP: 25/377 -- GLOBAL_STEP: 25  over lines such as  | > loss: 2.5  (2.6)",
     ),
     TextReader(
-        name="olmo-core",
-        title="a log of OLMo-core",
-        module=f"{_PACKAGE}.olmo",
-        suffixes=(".log", ".txt"),
-        recognised="a line of [step=N/M,epoch=…]",
-        loses="metrics that the console logger leaves out",
-        example="[step=10/1000,epoch=1,eta=…]  over lines such as  train/CE loss=3.210",
-    ),
-    TextReader(
-        name="nanogpt",
-        title="what nanoGPT printed",
-        module=f"{_PACKAGE}.nanogpt",
-        suffixes=(".log", ".txt", ".out"),
-        recognised="a line of iter N: loss, or of step N: train loss, val loss",
-        example="iter 100: loss 3.2100, time 120.50ms, mfu 30.10%",
-    ),
-    TextReader(
-        name="modded-nanogpt",
-        title="a log of modded-nanogpt",
-        module=f"{_PACKAGE}.modded",
-        suffixes=(".txt", ".log"),
-        recognised="a line of step:N/M with train_loss:, val_loss: or train_time:",
-        loses="the source code at its head",
-        example="step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms",
-    ),
-    TextReader(
-        name="tacotron2",
-        title="what NVIDIA's Tacotron 2, or what was made of it, printed",
-        module=f"{_PACKAGE}.tacotron2",
-        suffixes=(".log", ".txt"),
-        recognised="a line of Train loss N, a loss and Grad Norm, or of Validation loss N: a loss",
-        example="Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it",
-    ),
-    TextReader(
-        name="llmc",
-        title="a log of llm.c",
-        module=f"{_PACKAGE}.llmc",
-        suffixes=(".log",),
-        recognised="a line of s:N with trl:, tel: or eval:, or of step N/M | loss … | norm … | lr",
-        example="s:1 trl:10.9598 lr:0.000002 norm:15.24",
-    ),
-    TextReader(
-        name="maskrcnn",
-        title="a log of maskrcnn-benchmark or detectron2",
-        module=f"{_PACKAGE}.maskrcnn",
-        suffixes=(".log", ".txt"),
-        recognised="a line with eta:, iter: and values, two blanks between them",
-        loses="the second of two numbers, the mean of all steps so far",
-        example="… INFO: eta: 0:45:00  iter: 50  loss: 1.5025 (2.2399)  lr: 0.120000  …",
-    ),
-    TextReader(
-        name="caffe",
-        title="a log of Caffe",
-        module=f"{_PACKAGE}.caffe",
-        suffixes=(".log",),
-        recognised="a line of solver.cpp with Iteration N, loss = or lr =",
-        loses="the outputs of the training net",
-        example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
-    ),
-    TextReader(
-        name="darknet",
-        title="what Darknet printed",
-        module=f"{_PACKAGE}.darknet",
-        suffixes=(".log",),
-        recognised="a line with a number, a loss, its avg, a rate and seconds",
-        loses="the Region lines",
-        example="1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images",
-    ),
-    TextReader(
-        name="pix2pix",
-        title="a log of pix2pix or CycleGAN",
-        module=f"{_PACKAGE}.pix2pix",
-        suffixes=(".txt", ".log"),
-        recognised="a line with (epoch: N, iters: N, time: …) and losses",
-        example="(epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …",
-    ),
-    TextReader(
-        name="basicsr",
-        title="a log of BasicSR, as of Real-ESRGAN",
-        module=f"{_PACKAGE}.basicsr",
-        suffixes=(".log", ".txt"),
-        recognised="a line with [epoch: N, iter: N, lr:(N,)] and losses such as l_pix:",
-        loses="validations, all learning rates but the first",
-        example="[train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02",
-    ),
-    TextReader(
-        name="marian",
-        title="a log of Marian",
-        module=f"{_PACKAGE}.marian",
-        suffixes=(".log",),
-        recognised="a line of Ep. N : Up. N : Sen. N and a cost",
-        loses="validations, whose scale may be another",
-        example="[…] Ep. 1 : Up. 1000 : Sen. 260,147 : Cost 9.71 : Time 50.1s : …",
-    ),
-    TextReader(
         name="yolo",
         title="what YOLOv5, YOLOv7 or Ultralytics printed",
         module=f"{_PACKAGE}.yolo",
-        suffixes=(".log", ".txt", ".out"),
         recognised="a heading of Epoch, GPU_mem, losses, instances and size",
         loses="all states of a bar but the last of each epoch, validations",
         example="22/55  9.02G  0.1157  5.355  2.998  17  640: 100%|█████| 954/954 […]",
@@ -189,27 +46,15 @@ TEXT_READERS: Final = (
         name="baselines",
         title="tables of Stable-Baselines or OpenAI's baselines",
         module=f"{_PACKAGE}.baselines",
-        suffixes=(".log", ".txt", ".out"),
         recognised="rows of a name and a value between lines of dashes, a loss or reward in them",
         loses="what stands between the tables",
         example="|    ep_rew_mean      | 21.3     |",
         turn=Turn.PATIENT,
     ),
     TextReader(
-        name="deepspeed",
-        title="a log of DeepSpeed",
-        module=f"{_PACKAGE}.deepspeed",
-        suffixes=(".log", ".out", ".txt"),
-        recognised="a line of step=N, skipped=N, lr=[…], where no framework above it is found",
-        loses="timers and memory reports",
-        example="[Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]",
-        turn=Turn.PATIENT,
-    ),
-    TextReader(
         name="mllog",
         title="a result of MLPerf",
         module=f"{_PACKAGE}.mllog",
-        suffixes=(".txt", ".log"),
         recognised="a line with :::MLLOG, where no framework's own lines are found",
         loses="events without a place in the training, other than the settings",
         example=':::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}',
@@ -219,7 +64,6 @@ TEXT_READERS: Final = (
         name="text",
         title="a text log with names and values",
         module=f"{_PACKAGE}.general",
-        suffixes=(".log", ".txt", ".out"),
         recognised="a loss on many lines, a counter that rises beside or above it (or 20 without)",
         loses="lines without a loss",
         example="Step 100 | loss: 2.31 | lr: 0.0003",
@@ -229,7 +73,6 @@ TEXT_READERS: Final = (
         name="markdown",
         title="a table in a page of Markdown",
         module=f"{_PACKAGE}.markdown",
-        suffixes=(".md", ".txt"),
         recognised="a heading with a loss, a line of bars and dashes below it, and rows as long",
         loses="all tables but the largest, and the prose around them",
         example="| Epoch | Train Loss | Val Loss |",
@@ -239,7 +82,6 @@ TEXT_READERS: Final = (
         name="printed-table",
         title="a table printed row by row, as skorch, fastai, scikit-learn or Rich print it",
         module=f"{_PACKAGE}.printed",
-        suffixes=(".log", ".txt", ".out"),
         recognised="a heading with a loss, over rows of cells as it has names, a count the first",
         loses="all tables but the largest, and what stands between the rows",
         example="  epoch    train_loss    valid_loss     dur",
@@ -248,11 +90,12 @@ TEXT_READERS: Final = (
     TextReader(
         name="alarms",
         title="a log that tells only of overflows, or that a loss is not finite",
-        module=f"{_PACKAGE}.alarms",
-        suffixes=(".log", ".txt", ".out"),
         recognised="a line of DeepSpeed, Apex, detectron2, DETR, Keras, … that says so",
         loses="all other lines",
         example="OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
         turn=Turn.LAST,
+        grammar=ALONE,
+        # Once losses follow, it is of another format.
+        grows=False,
     ),
 )

@@ -16,8 +16,9 @@ from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.counters import EPOCH
+from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.names import ELBO, LOSS, is_a_loss
+from stabdiag.readers.text.names import ELBO, LOSS
 from stabdiag.readers.text.search import evidence
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
-    columns = read_log(stream, found.grammar)
+    columns = read_log(stream, "text", found.grammar)
     columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")
     told = Event(
         kind=EventKind.COLUMN,

@@ -26,6 +26,25 @@ NUMBER: Final = (
 # A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
+# How frameworks part names from values: | lm loss: 7.07E-01 |, "lr": "1e-4", and loss=2.31 or
+# loss: 2.31. A field between bars needs the one behind it: another rank may have cut it short.
+BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER
+QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER
+SIGNS: Final = (
+    rb"([A-Za-z][\w.]{0,80})(?:=|: {0,12})(\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|%b)"
+    rb"(?:ms|s|GiB|%%)?(?=[\s,(]|$)" % NUMBER
+)
+
+
+def is_a_loss(name: str) -> bool:
+    """Tell whether a name is that of a loss, of whatever part or data."""
+    return "loss" in name.lower()
+
+
+def trains(name: str) -> bool:
+    """Tell whether a name has a word for training, whatever the line is about otherwise."""
+    return re.search(r"(?<![a-z])train(?:ing)?(?![a-z])", name, re.IGNORECASE) is not None
+
 
 class Step(Enum):
     """The step of a line that names none.
@@ -92,8 +111,9 @@ class Kind(ABC):
 class Line(Kind):
     """A line that a regular expression finds.
 
-    The ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has
-    an upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
+    The patterns are compiled when they are first used, as a log is of one framework. The
+    ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has an
+    upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
     ``names``. With ``pairs``, one more group holds names and values, which the two groups of
     ``pairs`` take apart; with ``one_pair``, the two groups are a name and its value. ``named``
     turns such a name into that of a column, or into None to leave it out. ``fixed`` are cells that
@@ -101,13 +121,13 @@ class Line(Kind):
     match lines of others.
     """
 
-    pattern: re.Pattern[bytes]
+    pattern: bytes
     names: tuple[str, ...] = ()
-    pairs: re.Pattern[bytes] | None = None
+    pairs: bytes | None = None
     one_pair: bool = False
     named: Callable[[str], str | None] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
-    told_by: re.Pattern[bytes] | None = None
+    told_by: bytes | None = None
 
     @cached_property
     def _whole(self) -> re.Pattern[bytes]:
@@ -115,7 +135,7 @@ class Line(Kind):
 
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
-        return (self.told_by or self.pattern).search(data) is not None
+        return re.search(self.told_by or self.pattern, data) is not None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
@@ -125,7 +145,7 @@ class Line(Kind):
         if self.one_pair:
             return self._by_name(starts, columns)
         if self.pairs is not None:
-            return self._apart(self.pairs, starts, columns)
+            return self._apart(re.compile(self.pairs), starts, columns)
         return [self._part(self.names, starts, columns)]
 
     def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
@@ -182,18 +202,17 @@ class Aside(Line):
 
 @dataclass(frozen=True, kw_only=True)
 class Grammar:
-    """The log of a framework: the kinds of its lines, and the name of the column of steps.
+    """The lines of a framework's log, and the name of the column of steps.
 
     With ``joined``, consecutive lines of one step make one record. ``config`` finds the names and
     values of arguments that are printed before the first record; the one called ``total`` is how
     many steps the run has.
     """
 
-    name: str
     step: str
     kinds: tuple[Kind, ...]
     joined: bool = False
-    config: re.Pattern[bytes] | None = None
+    config: bytes | None = None
     total: str = ""
 
     def recognises(self, data: bytes) -> bool:

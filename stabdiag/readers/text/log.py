@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,7 @@ from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.table import Table
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from stabdiag.readers.blocks import Block
     from stabdiag.readers.source import Stream
@@ -30,26 +30,9 @@ BLOCK: Final = 1 << 16
 _CONFIG_WITHIN: Final = 1 << 24
 
 
-def functions_of(
-    grammar: Grammar, *, size: int = BLOCK
-) -> tuple[Callable[..., bool], Callable[[Stream], Columns], Callable[[], TextLog]]:
-    """Return what the module of a format exports: ``recognises``, ``read`` and ``growing``.
-
-    It is read in blocks of ``size`` bytes.
-    """
-
-    def recognises(head: bytes, *, whole: bool) -> bool:
-        return grammar.recognises(Text(head).data)
-
-    def read(stream: Stream) -> Columns:
-        return read_log(stream, grammar, size=size)
-
-    return recognises, read, lambda: TextLog(grammar)
-
-
-def read_log(stream: Stream, grammar: Grammar, *, size: int = BLOCK) -> Columns:
-    """Read a stream by a grammar."""
-    log = TextLog(grammar)
+def read_log(stream: Stream, name: str, grammar: Grammar, *, size: int = BLOCK) -> Columns:
+    """Read a stream of the format of a name by its grammar, in blocks of ``size`` bytes."""
+    log = TextLog(name, grammar)
     for block in blocks(stream, size=size):
         log.add(block)
     return log.columns(stream)
@@ -58,8 +41,9 @@ def read_log(stream: Stream, grammar: Grammar, *, size: int = BLOCK) -> Columns:
 class TextLog:
     """A text log as far as it was read; ``add`` reads what is appended to it."""
 
-    def __init__(self, grammar: Grammar) -> None:
-        """Read by ``grammar``."""
+    def __init__(self, name: str, grammar: Grammar) -> None:
+        """Read the format of this name by its grammar."""
+        self._name = name
         self._grammar = grammar
         self._table = Table(grammar)
         self._messages = Messages()
@@ -96,8 +80,7 @@ class TextLog:
         """Return the columns of all blocks, under the name of their stream."""
         if not self._table:
             raise NoUsableRecord(
-                f"{stream.name}: no record could be read; no line looks as"
-                f" {self._grammar.name} writes it"
+                f"{stream.name}: no record could be read; no line looks as {self._name} writes it"
             )
         done = self._table.finished(told_in(self._config, self._grammar.total))
         if done.ranks > 1:
@@ -107,7 +90,7 @@ class TextLog:
             )
         return Columns(
             source=stream.name,
-            format=self._grammar.name,
+            format=self._name,
             names=tuple(done.rows.names),
             rows=done.rows.rows,
             load=lambda name: join([done.rows], name),
@@ -119,10 +102,10 @@ class TextLog:
         )
 
 
-def _arguments(pattern: re.Pattern[bytes], data: bytes) -> Mapping[str, object]:
+def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:
     """Return the arguments that the log prints, with their values."""
     found: dict[str, object] = {}
-    for name, value in pattern.findall(data):
+    for name, value in re.findall(pattern, data):
         spelt = _value(value.decode("utf-8", "replace"))
         found.setdefault(name.decode("utf-8", "replace").strip(), spelt)
     return found

@@ -14,7 +14,7 @@ from stabdiag.readers.text.counters import (
     is_word,
     word_of,
 )
-from stabdiag.readers.text.grammar import Kind, Part, parts_of
+from stabdiag.readers.text.grammar import Kind, Part, is_a_loss, parts_of, trains
 from stabdiag.readers.text.names import (
     LOSS,
     PAIR,
@@ -23,11 +23,9 @@ from stabdiag.readers.text.names import (
     Spans,
     evaluated,
     in_turn,
-    is_a_loss,
     listed,
     renamed,
     told_at,
-    trains,
 )
 from stabdiag.readers.text.ranks import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line

@@ -104,12 +104,6 @@ _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
     re.IGNORECASE,
 )
-_TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])", re.IGNORECASE)
-
-
-def is_a_loss(name: str) -> bool:
-    """Tell whether a name is that of a loss, of whatever part or data."""
-    return "loss" in name.lower()
 
 
 def listed(line: bytes) -> Spans:
@@ -155,11 +149,6 @@ def told_at(line: bytes) -> Iterator[tuple[str, int, tuple[int, int]]]:
 def evaluated(line: bytes, first: int) -> bool:
     """Tell whether a word before the first name of a line shows that it is of an evaluation."""
     return _EVALUATION.search(line, 0, first) is not None
-
-
-def trains(name: str) -> bool:
-    """Tell whether a name has a word for training, whatever the line is about otherwise."""
-    return _TRAINING.search(name) is not None
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:

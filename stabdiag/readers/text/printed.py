@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.text.cells import columns_of
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.names import is_a_loss
+from stabdiag.readers.text.grammar import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

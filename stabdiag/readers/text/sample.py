@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.counters import EPOCH, count_of, counters_of, headings_of
+from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.measured import lines_with_a_loss, spans_of
-from stabdiag.readers.text.names import is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.text.alarms import alarms
+from stabdiag.readers.text.asides import alarms
 from stabdiag.readers.text.candidates import above, beside, excerpt, first, rising, uncounted
 from stabdiag.readers.text.counters import EPOCH, STEP, headings_of
 from stabdiag.readers.text.names import LOSS, OTHER_LOSSES, SUMMED, VALIDATED

@@ -35,9 +35,9 @@ _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 _VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
 
 
-def whole(pattern: re.Pattern[bytes]) -> re.Pattern[bytes]:
+def whole(pattern: bytes) -> re.Pattern[bytes]:
     """Return a pattern with one more group around it, the first, as ``found_by`` needs it."""
-    return re.compile(b"(%b)" % pattern.pattern, pattern.flags)
+    return re.compile(b"(%b)" % pattern)
 
 
 def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Columns]:

@@ -7,7 +7,6 @@ records of training are counted.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +14,11 @@ import numpy as np
 
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.text.asides import SCALE
 from stabdiag.readers.text.bars import TOTAL, told_in
-from stabdiag.readers.text.deepspeed import SCALE
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line, Step
-from stabdiag.readers.text.log import functions_of
+from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
+from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.reckoned import are_rounded, are_shared, steps_of
 
 if TYPE_CHECKING:
@@ -45,14 +45,13 @@ _COUNTABLE = 3
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
 
 GRAMMAR = Grammar(
-    name="hf-trainer-stdout",
     step="global_step",
     kinds=(
         Line(
-            pattern=re.compile(rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS),
-            pairs=re.compile(rb"'([^'\n]{1,80})': '?(%b)(?:/\d{1,12})?'?[,}]" % NUMBER),
+            pattern=rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS,
+            pairs=QUOTED,
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
-            told_by=re.compile(
+            told_by=(
                 rb"\{(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
                 % (_LOSS, _CLOCK)
             ),
@@ -60,7 +59,7 @@ GRAMMAR = Grammar(
         ),
         #  10%|█         | 500/5000 [01:00<08:59, 8.34it/s]
         Line(
-            pattern=re.compile(rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \["),
+            pattern=rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \[",
             names=("global_step", TOTAL),
             is_record=False,
             tells=False,
@@ -68,15 +67,18 @@ GRAMMAR = Grammar(
         *SCALE,
     ),
     total=_STEPS,
-    config=re.compile(rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD),
+    config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD,
 )
 
-recognises, _read, _ = functions_of(GRAMMAR)
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether there is a line that only this framework writes."""
+    return GRAMMAR.recognises(cleaned(head))
 
 
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
-    columns = _read(stream)
+    columns = read_log(stream, "hf-trainer-stdout", GRAMMAR)
     if _is_of_others(columns):
         # Several overflows may come between two losses, and their scales one after the other.
         return replace(columns, names=tuple(n for n in columns.names if n != GRAMMAR.step))

@@ -47,15 +47,8 @@ def read(stream: Stream) -> Columns:
         )
     # Bars of as many losses cannot be told apart: the first heading counts.
     by_length = {len(names): names for names in map(_losses, reversed(headings))}
-    return read_log(
-        stream,
-        Grammar(
-            name="yolo",
-            step="epoch",
-            kinds=tuple(_bar(names) for names in by_length.values()),
-            joined=True,
-        ),
-    )
+    kinds = tuple(_bar(names) for names in by_length.values())
+    return read_log(stream, "yolo", Grammar(step="epoch", kinds=kinds, joined=True))
 
 
 def _losses(heading: bytes) -> tuple[str, ...]:
@@ -67,9 +60,7 @@ def _losses(heading: bytes) -> tuple[str, ...]:
 def _bar(names: tuple[str, ...]) -> Line:
     value = rb"(%b) {1,20}" % NUMBER
     return Line(
-        pattern=re.compile(
-            rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}%b\d{1,9} {1,20}\d{1,6}:"
-            % (value * len(names))
-        ),
+        pattern=rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}%b"
+        rb"\d{1,9} {1,20}\d{1,6}:" % (value * len(names)),
         names=("epoch", *names),
     )

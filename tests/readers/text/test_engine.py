@@ -19,13 +19,13 @@ from stabdiag.readers.text.shapes import usual_shape
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
-A = Line(pattern=re.compile(rb"a(\d{1,9}):(%b)" % NUMBER), names=("step", "a"))
-B = Line(pattern=re.compile(rb"b:(%b)" % NUMBER), names=("b",))
+A = Line(pattern=rb"a(\d{1,9}):(%b)" % NUMBER, names=("step", "a"))
+B = Line(pattern=rb"b:(%b)" % NUMBER, names=("b",))
 
 
 def table(text: str, *kinds: Line, size: int = 1 << 17, joined: bool = False):
-    grammar = Grammar(name="megatron", step="step", kinds=kinds, joined=joined)
-    columns = read_log(Stream("run.log", io.BytesIO(text.encode())), grammar, size=size)
+    grammar = Grammar(step="step", kinds=kinds, joined=joined)
+    columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar, size=size)
     return {
         name: [
             value if there else None
@@ -88,7 +88,7 @@ class TestRecords:
 
     def test_a_joined_record_keeps_what_a_later_line_lacks(self):
         both = Line(
-            pattern=re.compile(rb"c(\d{1,9})(?: x(%b))?(?: y(%b))?" % (VALUE, VALUE)),
+            pattern=rb"c(\d{1,9})(?: x(%b))?(?: y(%b))?" % (VALUE, VALUE),
             names=("step", "x", "y"),
         )
         assert table("c1 x2\nc1 y3\nc2 y4\n", both, joined=True) == {
@@ -98,7 +98,7 @@ class TestRecords:
         }
 
     def test_words_and_thousands_among_the_numbers(self):
-        line = Line(pattern=re.compile(rb"v:([^\n]{1,20})"), names=("v",))
+        line = Line(pattern=rb"v:([^\n]{1,20})", names=("v",))
         found = table("v:1\nv:1,234\nv:none\nv:1e3\nv:nan\nv:word\nv:-inf\n", line)["v"]
         np.testing.assert_array_equal(
             np.array(found, dtype=float), [1, 1234, np.nan, 1000, np.nan, np.nan, -np.inf]
@@ -108,8 +108,8 @@ class TestRecords:
 
     def test_names_and_values_of_changing_lines(self):
         line = Line(
-            pattern=re.compile(rb"r:([^\n]{1,80})"),
-            pairs=re.compile(rb"(\w{1,9})=(%b)" % NUMBER),
+            pattern=rb"r:([^\n]{1,80})",
+            pairs=rb"(\w{1,9})=(%b)" % NUMBER,
             named=lambda name: None if name == "skip" else name,
         )
         assert table("r:x=1 y=2\nr:\nr: \nr:y=3 skip=9 x=4 x=5\n", line) == {
@@ -197,9 +197,9 @@ class TestFastPaths:
     def test_of_two_lines_of_a_record_the_later_counts(self):
         # The blank at the end of a line is not of the shape: that line takes the slow way.
         line = Line(
-            pattern=re.compile(rb"n(\d{1,9}) ([^\n]{1,99})"),
+            pattern=rb"n(\d{1,9}) ([^\n]{1,99})",
             names=("step",),
-            pairs=re.compile(rb"(\w+): (%b)" % NUMBER),
+            pairs=rb"(\w+): (%b)" % NUMBER,
         )
         lines = [f"n{n} a: {n}.5 b: {n}\nn{n} a: {n}.25 b: 7\n" for n in range(40)]
         text = "".join(lines).replace("n9 a: 9.5 b: 9\n", "n9 a: 9.5 b: 9 \n")

@@ -19,7 +19,7 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text import counters, messages, names, ranks
 from stabdiag.readers.text.formats import TEXT_READERS
-from stabdiag.readers.text.grammar import Line
+from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -95,14 +95,17 @@ def test_a_cut_anywhere(one):
 
 def patterns() -> dict[str, re.Pattern[bytes]]:
     found: dict[str, re.Pattern[bytes]] = {}
-    modules = [import_module(one.module) for one in TEXT_READERS]
-    for grammar in [module.GRAMMAR for module in modules if hasattr(module, "GRAMMAR")]:
+    for one in TEXT_READERS:
+        grammar = one.grammar or getattr(
+            import_module(one.module), "GRAMMAR", Grammar(step="", kinds=())
+        )
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
             own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.told_by}
-            found |= {f"{grammar.name} {number} {k}": p for k, p in own.items() if p is not None}
+            every = {f"{one.name} {number} {k}": p for k, p in own.items() if p is not None}
+            found |= {name: re.compile(pattern) for name, pattern in every.items()}
         if grammar.config is not None:
-            found[f"{grammar.name} config"] = grammar.config
+            found[f"{one.name} config"] = re.compile(grammar.config)
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
     for module in (counters, messages, names, ranks):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}

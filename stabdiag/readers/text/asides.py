@@ -6,46 +6,78 @@ such lines.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.text.deepspeed import SCALE, SKIPPED
-from stabdiag.readers.text.grammar import NUMBER, Aside, Grammar, Line
-from stabdiag.readers.text.log import functions_of
-from stabdiag.readers.text.names import is_a_loss, trains
+from stabdiag.readers.text.grammar import (
+    NUMBER,
+    Aside,
+    Grammar,
+    Line,
+    Step,
+    is_a_loss,
+    trains,
+)
 
 if TYPE_CHECKING:
     from stabdiag.readers.text.grammar import Kind
 
+_SCALE: Final = "Attempted loss scale"
+SKIPPED: Final = {"skipped_step": b"1"}
 
-def detectron2(loss: str, step: str) -> Line:
+# DeepSpeed names no step with an overflow: it belongs to the next one. The scales before and after
+# make two records, so that a fall is seen even if nothing was printed when the scale had grown.
+#
+# … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
+# … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
+SCALE: Final = (
+    Line(
+        pattern=rb"Attempted loss scale: (%b)," % NUMBER,
+        names=(_SCALE,),
+        step=Step.LAST,
+        tells=False,
+    ),
+    Aside(
+        pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER,
+        names=(_SCALE,),
+        fixed=SKIPPED,
+    ),
+    Aside(pattern=rb", but hysteresis is \d", fixed=SKIPPED),
+    # Counted from 0, and printed by every rank.
+    Line(
+        pattern=rb"Grad overflow on iteration (\d{1,12})",
+        names=("step",),
+        is_record=False,
+        tells=False,
+    ),
+)
+
+
+def found_by_detectron2(loss: str, step: str) -> Line:
     """Return the line that says at which iteration the loss was not finite."""
     # FloatingPointError: Loss became infinite or NaN at iteration=2137!
     return Line(
-        pattern=re.compile(
-            rb"FloatingPointError: Loss(?:es)? became infinite or NaN at iteration=(\d{1,12})"
-        ),
+        pattern=rb"FloatingPointError: Loss(?:es)? became infinite or NaN at iteration=(\d{1,12})",
         names=(step,),
         fixed={loss: b"nan"},
         tells=False,
     )
 
 
-def megatron(loss: str) -> Line:
+def found_by_megatron(loss: str) -> Line:
     """Return the line in which a rank of Megatron says that its loss was not finite."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
-    pattern = re.compile(rb"found (NaN|Inf) in local forward loss calculation")
+    pattern = rb"found (NaN|Inf) in local forward loss calculation"
     return Aside(pattern=pattern, names=(loss,))
 
 
 def alarms(loss: str, step: str) -> tuple[Line, ...]:
     """Return all these lines, for a log with these names of its loss and its step."""
     return (
-        detectron2(loss, step),
+        found_by_detectron2(loss, step),
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
         Aside(
-            pattern=re.compile(
+            pattern=(
                 rb"(?:ERROR:tensorflow:|RuntimeError: |\] ?)Model diverged with loss = NaN\.?"
                 rb"[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Model diverged)"
@@ -55,7 +87,7 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say
         # in place of the record. Each rank may say it.
         Aside(
-            pattern=re.compile(
+            pattern=(
                 rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)"
             ),
@@ -63,19 +95,18 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         ),
         # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo says of each such step.
         Aside(
-            pattern=re.compile(
-                rb"WARNING: Loss is NaN or inf\b(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)"
-            ),
+            pattern=rb"WARNING: Loss is NaN or inf\b"
+            rb"(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)",
             fixed={loss: b"nan"},
         ),
         # ValueError: The loss returned in `training_step` is nan.
         Aside(
-            pattern=re.compile(rb"ValueError: The loss returned in `training_step` is (nan|inf)\b"),
+            pattern=rb"ValueError: The loss returned in `training_step` is (nan|inf)\b",
             names=(loss,),
         ),
         # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
         Aside(
-            pattern=re.compile(
+            pattern=(
                 rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
                 rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)"
             ),
@@ -83,22 +114,18 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         ),
         # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
         Aside(
-            pattern=re.compile(
-                rb"Monitored metric ([\w/.-]{1,80}) = ([-+]?(?:nan|inf)) is not finite\. Prev"
-            ),
+            pattern=rb"Monitored metric ([\w/.-]{1,80}) = ([-+]?(?:nan|inf)) is not finite\. Prev",
             one_pair=True,
             named=lambda name: loss if is_a_loss(name) and trains(name) else None,
         ),
         # Batch 3: Invalid loss, terminating training – counted from 0, where the bar begins with 1.
         Aside(
-            pattern=re.compile(
-                rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)"
-            ),
+            pattern=rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)",
             fixed={loss: b"nan"},
         ),
         # Non-finite grad norm, skipping step – in the words of many hand-written loops.
         Aside(
-            pattern=re.compile(
+            pattern=(
                 rb"on-?finite grad(?:ient)?s?(?: norm)?[^\n\"]{0,40}?[Ss]kipp(?:ing|ed)"
                 rb"[ \w.!]{0,30}(?:\([^)\n]{0,40}\))?[ \t]{0,8}(?=\n|$)"
             ),
@@ -106,7 +133,7 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         ),
         # The grad norm is nan. Skipping updating the model.
         Aside(
-            pattern=re.compile(rb"grad norm is (nan|inf)\. (?:Skipping|Do not) updat"),
+            pattern=rb"grad norm is (nan|inf)\. (?:Skipping|Do not) updat",
             names=("grad_norm",),
             fixed=SKIPPED,
         ),
@@ -116,7 +143,7 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
 # every rank: two overflows in a row never end at the same scale.
 _APEX = Aside(
-    pattern=re.compile(
+    pattern=(
         rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
         rb"(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S))" % NUMBER
     ),
@@ -125,14 +152,12 @@ _APEX = Aside(
 )
 
 # What any program may print of its loss scale beside its own lines.
-OVERFLOWS = (*SCALE, _APEX)
+OVERFLOWS: Final = (*SCALE, _APEX)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 _OVERFLOW = Line(
-    pattern=re.compile(
-        rb"OVERFLOW! Rank \d{1,6} Skipping step\.(?: Attempted loss scale: (%b),)?" % NUMBER
-    ),
-    names=("Attempted loss scale",),
+    pattern=rb"OVERFLOW! Rank \d{1,6} Skipping step\.(?: Attempted loss scale: (%b),)?" % NUMBER,
+    names=(_SCALE,),
     fixed=SKIPPED,
 )
 
@@ -141,7 +166,5 @@ _ALONE: tuple[Kind, ...] = (
     _OVERFLOW,
 )
 
-GRAMMAR = Grammar(name="alarms", step="step", kinds=_ALONE)
-
-# It is not read as it grows: once losses follow, it is of another format.
-recognises, read, _ = functions_of(GRAMMAR)
+# The lines that are all there is in some logs.
+ALONE: Final = Grammar(step="step", kinds=_ALONE)

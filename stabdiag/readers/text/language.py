@@ -1,0 +1,385 @@
+"""The frameworks that train language models: one row each, with the grammar of its lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from stabdiag.readers.reader import Turn
+from stabdiag.readers.text.asides import SCALE, SKIPPED, found_by_megatron
+from stabdiag.readers.text.grammar import (
+    BARS,
+    NUMBER,
+    QUOTED,
+    SIGNS,
+    VALUE,
+    Aside,
+    Grammar,
+    Line,
+    Part,
+)
+from stabdiag.readers.text.row import TextReader
+
+_LM_LOSS: Final = "lm loss"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Iterations(Line):
+    """Megatron's lines of the training, with the losses that were NaN and thus not printed.
+
+    Neither is the loss of steps that were all skipped. Where none was skipped, and the gradient
+    norm or a count says NaN, the loss was NaN. What else the fields say about it is considered
+    where the history is assembled.
+    """
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        return [_with_nan(part) for part in super().find(data)]
+
+
+def _with_nan(part: Part) -> Part:
+    """Add losses of NaN to lines without a loss, where their other fields say so."""
+    cells = dict(zip(part.names, part.cells, strict=True))
+    skipped = cells.get("number of skipped iterations")
+    if skipped is None or any(name.endswith("loss") for name in part.names):
+        return part
+    none = [None] * len(part.starts)
+    norms = cells.get("grad norm", none)
+    counts = cells.get("number of nan iterations", none)
+    losses = [
+        b"nan"
+        if many == b"0" and (norm in (b"nan", b"-nan") or count not in (b"0", None))
+        else None
+        for many, norm, count in zip(skipped, norms, counts, strict=True)
+    ]
+    if not any(losses):
+        return part
+    return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
+
+
+def _of_epoch(name: str) -> str:
+    """Name a value of an epoch of fairseq: its mean loss is not that of a step."""
+    bare = name.removeprefix("train_")
+    return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
+
+
+def _of_validation(name: str) -> str:
+    bare = name.removeprefix("valid_")
+    return bare if bare in ("num_updates", "epoch") else f"valid_{bare}"
+
+
+def _bar(with_loss: bytes, mean: str | None) -> Line:
+    """Return Lightning's progress bars with NeMo's own loss (a lookahead of ``?=``), or without.
+
+    Lightning's own mean is NaN where NeMo steps the optimizer itself: it is named ``mean``.
+    """
+    # Epoch 0: 1%|… | 10/1000 [00:10<…, v_num=1, reduced_train_loss=10.90, global_step=9.000, …]
+    return Line(
+        pattern=rb"Epoch (\d{1,9}): (?=[^\n]{0,2000}global_step=)"
+        rb"(%b[^\n]{0,2000}reduced_train_loss=)[^\n\[]{0,400}\[([^\n]{1,2000})" % with_loss,
+        names=("epoch",),
+        pairs=rb", ([\w][\w /.-]{0,80})=(%b)(?=[,\]])" % NUMBER,
+        named=lambda name: mean if name == "loss" else name,
+    )
+
+
+LANGUAGE: Final = (
+    TextReader(
+        name="megatron",
+        title="a log of Megatron-LM or Megatron-DeepSpeed",
+        recognised="a line with iteration N/ M and fields that end on bars",
+        loses="timers and memory reports",
+        example=" iteration      100/    8000 | lm loss: 7.072597E-01 | loss scale: 65536.0 | …",
+        grammar=Grammar(
+            step="iteration",
+            kinds=(
+                _Iterations(
+                    pattern=rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} "
+                    rb"\|([^\n]{1,4000})",
+                    names=("iteration",),
+                    pairs=BARS,
+                ),
+                #  validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.1 |
+                Line(
+                    pattern=rb"validation loss at (?:iteration (\d{1,12})|the end of training)"
+                    rb"(?: (?:on|for) val[^|\n]{0,80})? \|([^\n]{1,4000})",
+                    names=("iteration",),
+                    pairs=BARS,
+                ),
+                found_by_megatron(_LM_LOSS),
+                *SCALE,
+            ),
+            joined=True,
+            config=rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})",
+        ),
+    ),
+    TextReader(
+        name="fairseq",
+        title="a log of fairseq",
+        recognised="lines of train_inner, train or valid, as JSON or as text with num_updates",
+        loses="words",
+        example="… | train_inner | epoch 001:   50 / 3400 loss=15.3, num_updates=50, lr=1e-05, …",
+        grammar=Grammar(
+            step="num_updates",
+            kinds=(
+                # … | train_inner | {"epoch": 1, "update": 0.5, "loss": "4.2", "num_updates": "100"}
+                Line(pattern=rb"train_inner \| \{([^\n]{1,4000})", pairs=QUOTED),
+                # … | train_inner | epoch 001:     50 / 3400 loss=15.3, ppl=40000, num_updates=50, …
+                Line(
+                    pattern=rb"epoch (\d{1,6}): {1,12}\d{1,12} / \d{1,12} "
+                    rb"(?=[^\n]{0,2000}num_updates=)([^\n]{1,4000})",
+                    names=("epoch",),
+                    pairs=SIGNS,
+                ),
+                Line(pattern=rb"\| train \| \{([^\n]{1,4000})", pairs=QUOTED, named=_of_epoch),
+                Line(
+                    pattern=rb"\| train \| epoch \d{1,6} \|([^\n]{1,4000}\n)",
+                    pairs=BARS,
+                    named=_of_epoch,
+                ),
+                # | epoch 028 | loss 3.976 | nll_loss 2.204 | … | num_updates 9165 | lr 0.00033 | …
+                Line(
+                    pattern=rb"\| epoch(?<!train \| epoch) \d{1,6} "
+                    rb"\|( loss (?=[^\n]{0,2000}num_updates)[^\n]{1,4000}\n)",
+                    pairs=BARS,
+                    named=_of_epoch,
+                ),
+                Line(pattern=rb"\| valid \| \{([^\n]{1,4000})", pairs=QUOTED, named=_of_validation),
+                Line(
+                    pattern=rb"\| epoch \d{1,6} \| valid on ['\w][^\n|]{0,100}\|([^\n]{1,4000}\n)",
+                    pairs=BARS,
+                    named=_of_validation,
+                    # The first releases wrote it beside lines of the training that have no step.
+                    tells=False,
+                ),
+                # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
+                Aside(
+                    pattern=rb"setting loss scale to: (%b)" % VALUE,
+                    names=("loss_scale",),
+                    fixed=SKIPPED,
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="torchtitan",
+        title="a log of torchtitan",
+        recognised="a line with - step: N, two blanks and loss:",
+        loses="units and percentages",
+        example="[titan] … - root - INFO - step: 10  loss:  8.12345  grad_norm:  1.2345  …",
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                Line(
+                    pattern=rb" - step: {1,12}(\d{1,12})  (loss: {1,12}[^\n]{1,2000})",
+                    names=("step",),
+                    pairs=SIGNS,
+                ),
+                Line(
+                    pattern=rb" - validate step: {1,12}(\d{1,12})  (loss: {1,12}[^\n]{1,2000})",
+                    names=("step",),
+                    pairs=SIGNS,
+                    named=lambda name: f"validation {name}",
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="nemo",
+        title="a log of NeMo",
+        recognised="a line of Training epoch, or a progress bar with global_step=",
+        loses="the progress of validations",
+        example="Training epoch 0, iteration 9/99 | global_step: 9 | reduced_train_loss: 10.5 | …",
+        grammar=Grammar(
+            step="global_step",
+            kinds=(
+                Line(
+                    pattern=rb"Training epoch (\d{1,9}), iteration \d{1,12}/\d{1,12} "
+                    rb"\|([^\n]{1,4000}\n)",
+                    names=("epoch",),
+                    pairs=BARS,
+                ),
+                _bar(b"?=", None),
+                _bar(b"?!", "loss"),
+            ),
+            joined=True,
+        ),
+    ),
+    TextReader(
+        name="composer",
+        title="a log of Composer",
+        recognised="indented lines of Train or Eval with a name and a number",
+        loses="tables and words",
+        example="[batch=10/1000]:  over lines such as  Train loss/train/total: 3.2100",
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                # A training that lasts for epochs counts its batches anew in each.
+                Line(
+                    pattern=rb"\[(?:epoch=(\d{1,9})(?:/\d{1,9})?\]\[)?batch=(\d{1,12})"
+                    rb"(?:/\d{1,12})?\]:?",
+                    names=("epoch", "step"),
+                    begins=True,
+                    tells=False,
+                ),
+                Line(pattern=rb"\t Train ([^\n:]{1,300}): (%b)(?=\s)" % NUMBER, one_pair=True),
+                Line(pattern=rb"\t (Eval [^\n:]{1,300}): (%b)(?=\s)" % NUMBER, one_pair=True),
+            ),
+            joined=True,
+        ),
+    ),
+    TextReader(
+        name="olmo-core",
+        title="a log of OLMo-core",
+        recognised="a line of [step=N/M,epoch=…]",
+        loses="metrics that the console logger leaves out",
+        example="[step=10/1000,epoch=1,eta=…]  over lines such as  train/CE loss=3.210",
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                Line(
+                    pattern=rb"\[step=(\d{1,12})/(?:\d{1,12}|\?\?\?)(?:,epoch=\d{1,9})?[,\]]",
+                    names=("step",),
+                    begins=True,
+                ),
+                Line(
+                    pattern=rb"    ((?:train|optim|throughput|system|gpu_memory|checkpoint|eval"
+                    rb"|batch)[^\n=]{1,200})=(\d{1,3}(?:,\d{3}){1,6}|%b)(?=\s)" % NUMBER,
+                    one_pair=True,
+                    tells=False,
+                ),
+            ),
+            joined=True,
+        ),
+    ),
+    TextReader(
+        name="nanogpt",
+        title="what nanoGPT printed",
+        recognised="a line of iter N: loss, or of step N: train loss, val loss",
+        example="iter 100: loss 3.2100, time 120.50ms, mfu 30.10%",
+        grammar=Grammar(
+            step="iter",
+            kinds=(
+                Line(
+                    pattern=rb"iter (\d{1,12}): loss (%b), time (%b)ms(?:, mfu (%b)%%)?"
+                    % (NUMBER, NUMBER, NUMBER),
+                    names=("iter", "loss", "time", "mfu_percent"),
+                ),
+                Line(
+                    pattern=rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, VALUE),
+                    names=("iter", "train loss", "val loss"),
+                ),
+            ),
+            config=rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})",
+        ),
+    ),
+    TextReader(
+        name="modded-nanogpt",
+        title="a log of modded-nanogpt",
+        recognised="a line of step:N/M with train_loss:, val_loss: or train_time:",
+        loses="the source code at its head",
+        example="step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms",
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                # Its descendants call the training loss just so, and may name a phase in brackets.
+                Line(
+                    pattern=rb"step:(\d{1,12})/\d{1,12} (?:\[[^\]\n]{1,40}\] )?"
+                    rb"((?:train_loss|val_loss|train_time|loss):[^\n]{1,1000})",
+                    names=("step",),
+                    pairs=SIGNS,
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="llmc",
+        title="a log of llm.c",
+        recognised="a line of s:N with trl:, tel: or eval:, or of step N/M | loss … | norm … | lr",
+        example="s:1 trl:10.9598 lr:0.000002 norm:15.24",
+        grammar=Grammar(
+            step="s",
+            kinds=(
+                # s:1 trl:10.9598 lr:0.000002 norm:15.24
+                Line(
+                    pattern=rb"s:(\d{1,12}) trl:(%b)(?: lr:(%b))?(?: norm:(%b))?"
+                    % (VALUE, VALUE, VALUE),
+                    names=("s", "trl", "lr", "norm"),
+                ),
+                # s:250 tel:6.5012
+                Line(
+                    pattern=rb"s:(\d{1,12}) (?:tel:(%b)|eval:(%b))" % (VALUE, VALUE),
+                    names=("s", "tel", "eval"),
+                ),
+                # step    1/19560 | loss 11.0091 (+nanz)| norm 15.3713 (+nanz)| lr 8.57e-07 | …
+                Line(
+                    pattern=rb"step {1,12}(\d{1,12})/\d{1,12} \| (?:train )?loss {1,8}(%b) ?"
+                    rb"(?:\([^)\n]{0,20}\) ?)?\| norm {1,8}(%b) ?(?:\([^)\n]{0,20}\) ?)?"
+                    rb"\| lr {1,8}(%b)(?!\S)" % (NUMBER, NUMBER, NUMBER),
+                    names=("s", "loss", "norm", "lr"),
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="marian",
+        title="a log of Marian",
+        recognised="a line of Ep. N : Up. N : Sen. N and a cost",
+        loses="validations, whose scale may be another",
+        example="[…] Ep. 1 : Up. 1000 : Sen. 260,147 : Cost 9.71 : Time 50.1s : …",
+        grammar=Grammar(
+            step="update",
+            kinds=(
+                # Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234,567 @ 3,412 after 12 : …
+                Line(
+                    pattern=rb"Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) "
+                    rb": (Sen\. [^\n]{1,1000})",
+                    names=("epoch", "update"),
+                    pairs=rb": (Cost|gNorm|L\.r\.) (%b)(?=\s|$)" % NUMBER,
+                    named={"Cost": "loss", "gNorm": "grad_norm", "L.r.": "lr"}.get,
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="deepspeed",
+        title="a log of DeepSpeed",
+        recognised="a line of step=N, skipped=N, lr=[…], where no framework above it is found",
+        loses="timers and memory reports",
+        example="[Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]",
+        turn=Turn.PATIENT,
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                # [Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]
+                Line(
+                    pattern=rb"step=(\d{1,12}), skipped=(\d{1,12}), lr=\[(%b)[,\]]" % NUMBER,
+                    names=("step", "skipped", "lr"),
+                ),
+                # steps: 10 loss: 4.2313 iter time (s): 0.512 samples/sec: 62.500
+                Line(
+                    pattern=rb"steps: (\d{1,12}) loss: (%b) iter time \(s\): (%b) "
+                    rb"samples/sec: (%b)" % (VALUE, VALUE, VALUE),
+                    names=("step", "loss", "iter time (s)", "samples/sec"),
+                ),
+                # Epoch 1/16 with loss 0.5754789632299672
+                Line(
+                    pattern=rb"Epoch \d{1,6}/\d{1,6} with loss (%b)" % VALUE,
+                    names=("loss",),
+                    tells=False,
+                ),
+                # Epoch: 0, Step: 10, Rank: 0, loss = 5.968
+                Line(
+                    pattern=rb"Epoch: (\d{1,6}), Step: (\d{1,12}), Rank: 0, loss = (%b)" % VALUE,
+                    names=("epoch", "step", "loss"),
+                    tells=False,
+                ),
+                # [Rank 0] Loss: 10.8719
+                Line(pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE, names=("loss",), tells=False),
+                Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), tells=False),
+                *SCALE,
+            ),
+            config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
+        ),
+    ),
+)

@@ -1,0 +1,148 @@
+"""The frameworks of vision, speech and games: one row each, with the grammar of its lines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.readers.text.asides import OVERFLOWS, found_by_detectron2
+from stabdiag.readers.text.grammar import NUMBER, SIGNS, Grammar, Line
+from stabdiag.readers.text.row import TextReader
+
+
+def _of_basicsr(name: str) -> str:
+    """Name a loss of BasicSR: each name after the brackets that begins with ``l_`` is one."""
+    return f"loss_{name.removeprefix('l_')}" if name.startswith("l_") else name
+
+
+VISION: Final = (
+    TextReader(
+        name="tacotron2",
+        title="what NVIDIA's Tacotron 2, or what was made of it, printed",
+        recognised="a line of Train loss N, a loss and Grad Norm, or of Validation loss N: a loss",
+        example="Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it",
+        grammar=Grammar(
+            step="iteration",
+            kinds=(
+                Line(
+                    pattern=rb"Train loss (\d{1,12}) (%b) Grad Norm (%b) (%b)s/it"
+                    % (NUMBER, NUMBER, NUMBER),
+                    names=("iteration", "train loss", "grad norm", "seconds_per_step"),
+                ),
+                # Validation loss 1000:  0.312500
+                Line(
+                    pattern=rb"Validation loss (\d{1,12}): {1,8}(%b)(?!\S)" % NUMBER,
+                    names=("iteration", "validation loss"),
+                ),
+                *OVERFLOWS,
+            ),
+            joined=True,
+        ),
+    ),
+    TextReader(
+        name="maskrcnn",
+        title="a log of maskrcnn-benchmark or detectron2",
+        recognised="a line with eta:, iter: and values, two blanks between them",
+        loses="the second of two numbers, the mean of all steps so far",
+        example="… INFO: eta: 0:45:00  iter: 50  loss: 1.5025 (2.2399)  lr: 0.120000  …",
+        grammar=Grammar(
+            step="iter",
+            kinds=(
+                Line(
+                    pattern=rb"eta: [^\n]{1,40}?  iter: (\d{1,12})  ([^\n]{1,4000})",
+                    names=("iter",),
+                    pairs=SIGNS,
+                ),
+                found_by_detectron2("total_loss", "iter"),
+            ),
+        ),
+    ),
+    TextReader(
+        name="caffe",
+        title="a log of Caffe",
+        recognised="a line of solver.cpp with Iteration N, loss = or lr =",
+        loses="the outputs of the training net",
+        example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
+        grammar=Grammar(
+            step="Iteration",
+            kinds=(
+                # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
+                Line(
+                    pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
+                    rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)" % (NUMBER, NUMBER),
+                    names=("Iteration", "loss", "lr"),
+                    told_by=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
+                    rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
+                ),
+                Line(
+                    pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80}) = (%b)(?!\S)" % NUMBER,
+                    one_pair=True,
+                    named=lambda name: f"test {name}",
+                    tells=False,
+                ),
+            ),
+            joined=True,
+            config=rb"\n(base_lr|max_iter|lr_policy|weight_decay|clip_gradients|snapshot"
+            rb"|random_seed): ([^\n]{1,80})",
+        ),
+    ),
+    TextReader(
+        name="darknet",
+        title="what Darknet printed",
+        recognised="a line with a number, a loss, its avg, a rate and seconds",
+        loses="the Region lines, whose -nan says that no object was there at that scale",
+        example="1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images",
+        grammar=Grammar(
+            step="iteration",
+            kinds=(
+                Line(
+                    pattern=rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: (%b), (%b) avg"
+                    rb"(?: loss)?, (%b) rate, (%b) seconds" % (NUMBER, NUMBER, NUMBER, NUMBER),
+                    names=("iteration", "loss", "avg", "learning_rate", "seconds"),
+                ),
+            ),
+            config=rb"(Learning Rate|Momentum|Decay): (%b)" % NUMBER,
+        ),
+    ),
+    TextReader(
+        name="pix2pix",
+        title="a log of pix2pix or CycleGAN",
+        recognised="a line with (epoch: N, iters: N, time: …) and losses",
+        example="(epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …",
+        grammar=Grammar(
+            step="iter",
+            kinds=(
+                Line(
+                    pattern=rb"\(epoch: (\d{1,9}), iters: (\d{1,12}), time: (%b)(?:, data: (%b))?"
+                    rb"\) ([^\n]{1,4000})" % (NUMBER, NUMBER),
+                    names=("epoch", "iter", "time", "data"),
+                    pairs=SIGNS,
+                    named=lambda name: f"loss_{name}",
+                ),
+            ),
+        ),
+    ),
+    TextReader(
+        name="basicsr",
+        title="a log of BasicSR, as of Real-ESRGAN",
+        recognised="a line with [epoch: N, iter: N, lr:(N,)] and losses such as l_pix:",
+        loses="validations, all learning rates but the first",
+        example="[train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02",
+        grammar=Grammar(
+            step="iter",
+            kinds=(
+                # [train..][epoch:  0, iter:   1,000, lr:(2.000e-04,)] [eta: 1 day, 3:12:12, time
+                # (data): 0.512 (0.003)] l_pix: 2.3456e-02
+                Line(
+                    pattern=rb"\[epoch: {0,8}(\d{1,9}), iter: {0,12}([\d,]{1,15}), "
+                    rb"lr:\((%b),[^)\n]{0,200}\)\](?: \[eta: [^\]\n]{1,60}"
+                    rb"time \(data\): (%b) \(%b\)\])? ([^\n]{1,4000})" % (NUMBER, NUMBER, NUMBER),
+                    names=("epoch", "iter", "lr", "time"),
+                    pairs=SIGNS,
+                    named=_of_basicsr,
+                    told_by=rb"\[epoch: {0,8}\d{1,9}, iter: [ \d,]{1,20}, "
+                    rb"lr:\([^\n]{0,400} l_\w",
+                ),
+            ),
+        ),
+    ),
+)
