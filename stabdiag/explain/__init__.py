@@ -159,7 +159,7 @@ def _limit(info: LimitInfo) -> str:
         [
             f"# {info.name}",
             "",
-            about.why,
+            info.why,
             "",
             f"- In force: {_value(info)}",
             f"- Range: {bounds(info)}",

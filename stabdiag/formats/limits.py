@@ -165,7 +165,7 @@ def markdown(limits: Limits) -> str:
                 i.about.unit,
                 bounds(i),
                 i.about.source,
-                i.about.why,
+                i.why,
             )
             for i in limits.items()
         ],
@@ -194,7 +194,7 @@ def as_json(limits: Limits) -> str:
             "at_least": info.about.at_least,
             "at_most": None if math.isinf(info.about.at_most) else info.about.at_most,
             "source": info.about.source,
-            "why": info.about.why,
+            "why": info.why,
         }
         for info in limits.items()
     }
@@ -212,7 +212,7 @@ def toml(limits: Limits) -> str:
         for info in infos:
             default = f", default {info.default:g}" if info.overridden else ""
             facts = f"{info.about.unit}, {bounds(info)}{default}; source: {info.about.source}"
-            lines += [f"# {line}" for text in (info.about.why, facts) for line in wrap(text, 76)]
+            lines += [f"# {line}" for text in (info.why, facts) for line in wrap(text, 76)]
             lines += [f"{info.name.partition('.')[2]} = {info.value!r}", ""]
         lines.pop()
     return "\n".join(lines) + "\n"

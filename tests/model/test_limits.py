@@ -18,7 +18,7 @@ def test_every_limit_says_what_it_is(info) -> None:
     assert not info.overridden
     assert info.about.unit
     assert info.about.source
-    assert info.about.why.endswith(".")
+    assert info.why.endswith(".")
     assert info.about.at_least <= info.default <= info.about.at_most
 
 

@@ -62,5 +62,5 @@ def _limit(info: LimitInfo, page: Page) -> Iterator[Text]:
     yield from page.wrap(
         page.line(f"{info.name} = ", value, f" {info.about.unit}{changed}"), "  ", "    "
     )
-    facts = f"{info.about.why} [{bounds(info)}; {info.about.source}]"
+    facts = f"{info.why} [{bounds(info)}; {info.about.source}]"
     yield from page.wrap(page.text(facts, "dim"), "      ")

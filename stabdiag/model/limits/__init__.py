@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Real
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
+from stabdiag.model.limits.declare import reasons
 from stabdiag.model.limits.symptoms import (
     DataLimits,
     GeneralisationLimits,
@@ -120,6 +121,19 @@ class LimitInfo:
     def overridden(self) -> bool:
         """Whether the value in force differs from the default."""
         return self.value != self.default
+
+    @property
+    def why(self) -> str:
+        """Why the default is what it is."""
+        section, _, entry = self.name.partition(".")
+        return _reasons()[f"{type(getattr(Limits(), section)).__name__}.{entry}"]
+
+
+@cache
+def _reasons() -> dict[str, str]:
+    from stabdiag.model.limits import checks, symptoms, tree
+
+    return {name: why for module in (checks, symptoms, tree) for name, why in reasons(module)}
 
 
 def _checked(info: LimitInfo, value: object) -> float:

@@ -15,160 +15,63 @@ _LION = "Chen et al. 2023: 3 to 10 times below Adam's"
 class PreflightLimits:
     """What a configuration is checked against before a run exists."""
 
-    warmup_low: float = limit(
-        0.001,
-        unit="of the run",
-        at_most=1.0,
-        source="convention",
-        why="A warm-up shorter than this share of the run has no effect. Published recipes for "
-        "large runs start near it.",
-    )
-    warmup_high: float = limit(
-        0.2,
-        unit="of the run",
-        at_most=1.0,
-        source="convention",
-        why="A warm-up longer than this share of the run is usually given in another unit.",
-    )
-    adam_lr_low: float = limit(
-        1e-6,
-        unit="learning rate",
-        source=_ADAM,
-        why="Below this peak Adam and its variants crawl at any model size.",
-    )
-    adam_lr_high: float = limit(
-        1e-2,
-        unit="learning rate",
-        source=_ADAM,
-        why="Above this peak Adam and its variants seldom train. Large transformers need a tenth "
-        "of it or less.",
-    )
-    sgd_lr_low: float = limit(
-        1e-4,
-        unit="learning rate",
-        source=_SGD,
-        why="Below this peak SGD crawls.",
-    )
-    sgd_lr_high: float = limit(
-        1.0,
-        unit="learning rate",
-        source=_SGD,
-        why="Above this peak SGD needs a very large batch.",
-    )
-    lion_lr_low: float = limit(
-        1e-7,
-        unit="learning rate",
-        source=_LION,
-        why="Below this peak Lion crawls.",
-    )
-    lion_lr_high: float = limit(
-        1e-3,
-        unit="learning rate",
-        source=_LION,
-        why="Above this peak Lion seldom trains: each of its updates is as large as the rate.",
-    )
-    clip_low: float = limit(
-        0.1,
-        unit="gradient norm",
-        source="convention",
-        why="A clip threshold below this clips nearly every step. Transformers start at 1.0, and "
-        "get 0.5 after a spike.",
-    )
-    clip_high: float = limit(
-        10.0,
-        unit="gradient norm",
-        source="convention",
-        why="A clip threshold above this seldom clips anything.",
-    )
-    decay_high: float = limit(
-        0.5,
-        unit="weight decay",
-        source="convention",
-        why="Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing.",
-    )
-    checkpoint_share: float = limit(
-        0.1,
-        unit="of the run",
-        at_most=1.0,
-        source="convention",
-        why="With checkpoints farther apart than this, one failure loses more than a tenth of the "
-        "run.",
-    )
-    schedule_slack: float = limit(
-        0.05,
-        unit="of the run",
-        at_most=1.0,
-        source="convention",
-        why="A schedule whose length differs from the run's by more than this share was built for "
-        "another run.",
-    )
+    warmup_low: float = limit(0.001, unit="of the run", at_most=1.0, source="convention")
+    """A warm-up shorter than this share of the run has no effect. Published recipes for large runs
+    start near it."""
+    warmup_high: float = limit(0.2, unit="of the run", at_most=1.0, source="convention")
+    """A warm-up longer than this share of the run is usually given in another unit."""
+    adam_lr_low: float = limit(1e-6, unit="learning rate", source=_ADAM)
+    """Below this peak Adam and its variants crawl at any model size."""
+    adam_lr_high: float = limit(1e-2, unit="learning rate", source=_ADAM)
+    """Above this peak Adam and its variants seldom train. Large transformers need a tenth of it or
+    less."""
+    sgd_lr_low: float = limit(1e-4, unit="learning rate", source=_SGD)
+    """Below this peak SGD crawls."""
+    sgd_lr_high: float = limit(1.0, unit="learning rate", source=_SGD)
+    """Above this peak SGD needs a very large batch."""
+    lion_lr_low: float = limit(1e-7, unit="learning rate", source=_LION)
+    """Below this peak Lion crawls."""
+    lion_lr_high: float = limit(1e-3, unit="learning rate", source=_LION)
+    """Above this peak Lion seldom trains: each of its updates is as large as the rate."""
+    clip_low: float = limit(0.1, unit="gradient norm", source="convention")
+    """A clip threshold below this clips nearly every step. Transformers start at 1.0, and get 0.5
+    after a spike."""
+    clip_high: float = limit(10.0, unit="gradient norm", source="convention")
+    """A clip threshold above this seldom clips anything."""
+    decay_high: float = limit(0.5, unit="weight decay", source="convention")
+    """Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing."""
+    checkpoint_share: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
+    """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
+    schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
+    """A schedule whose length differs from the run's by more than this share was built for another
+    run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareLimits:
     """How far apart runs that should be the same may lie."""
 
-    min_points: int = limit(
-        20,
-        unit="logged points",
-        at_least=4,
-        why="Runs with fewer common losses than this are not compared: agreement would mean "
-        "little.",
-    )
-    rounding: float = limit(
-        2e-5,
-        unit="of the value",
-        at_most=0.1,
-        why="Values that differ by at most this are one value, rounded twice. Reordered fp32 sums "
-        "differ by about 1e-6, six-digit logs by 1e-5, sums of two such columns by twice that.",
-    )
-    noise_sigma: float = limit(
-        1.0,
-        unit="deviations of the loss's noise",
-        at_least=0.1,
-        why="Two runs have diverged where most of their losses differ by more than this: other "
-        "batches would differ as much.",
-    )
-    lasting: int = limit(
-        10,
-        unit="logged points",
-        at_least=3,
-        why="A difference counts from where at least half of the next points, this many, show it.",
-    )
-    final_share: float = limit(
-        0.1,
-        unit="of the common steps",
-        at_least=0.01,
-        at_most=0.5,
-        why="A run's final loss is its mean over this last part of the steps all runs have.",
-    )
-    seed_significance: float = limit(
-        0.001,
-        unit="probability",
-        at_least=1e-12,
-        at_most=0.2,
-        why="Seeds differ if the noise within a run explains the spread of their final losses "
-        "with at most this probability.",
-    )
-    seed_share: float = limit(
-        0.15,
-        unit="of the loss's descent",
-        at_least=0.001,
-        at_most=1.0,
-        why="A seed stands out if its final loss is this far from the others'. With enough points "
-        "any two seeds differ beyond their noise.",
-    )
-    rank_gap: float = limit(
-        5.0,
-        unit="x usual distance of logged steps",
-        at_least=1.0,
-        why="A rank whose log ends this much before the others' stopped early. Buffered logs end "
-        "a few lines apart.",
-    )
-    rank_sigma: float = limit(
-        3.0,
-        unit="deviations of the loss's noise",
-        at_least=1.0,
-        why="The smoothed losses of ranks with different batches may lie this far apart. Data "
-        "split by file is not equally hard.",
-    )
+    min_points: int = limit(20, unit="logged points", at_least=4)
+    """Runs with fewer common losses than this are not compared: agreement would mean little."""
+    rounding: float = limit(2e-5, unit="of the value", at_most=0.1)
+    """Values that differ by at most this are one value, rounded twice. Reordered fp32 sums differ
+    by about 1e-6, six-digit logs by 1e-5, sums of two such columns by twice that."""
+    noise_sigma: float = limit(1.0, unit="deviations of the loss's noise", at_least=0.1)
+    """Two runs have diverged where most of their losses differ by more than this: other batches
+    would differ as much."""
+    lasting: int = limit(10, unit="logged points", at_least=3)
+    """A difference counts from where at least half of the next points, this many, show it."""
+    final_share: float = limit(0.1, unit="of the common steps", at_least=0.01, at_most=0.5)
+    """A run's final loss is its mean over this last part of the steps all runs have."""
+    seed_significance: float = limit(0.001, unit="probability", at_least=1e-12, at_most=0.2)
+    """Seeds differ if the noise within a run explains the spread of their final losses with at most
+    this probability."""
+    seed_share: float = limit(0.15, unit="of the loss's descent", at_least=0.001, at_most=1.0)
+    """A seed stands out if its final loss is this far from the others'. With enough points any two
+    seeds differ beyond their noise."""
+    rank_gap: float = limit(5.0, unit="x usual distance of logged steps", at_least=1.0)
+    """A rank whose log ends this much before the others' stopped early. Buffered logs end a few
+    lines apart."""
+    rank_sigma: float = limit(3.0, unit="deviations of the loss's noise", at_least=1.0)
+    """The smoothed losses of ranks with different batches may lie this far apart. Data split by
+    file is not equally hard."""

@@ -1,10 +1,17 @@
-"""How a limit is declared."""
+"""How a limit is declared: one field of a section, and below it the reason for its default."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
 
 TREE = "decision tree"
 OURS = "own calibration"
@@ -12,13 +19,12 @@ OURS = "own calibration"
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a limit is: its unit, its bounds (inclusive), where its default comes from, and why."""
+    """What a limit is: its unit, its bounds (inclusive), and where its default comes from."""
 
     unit: str
     at_least: float
     at_most: float
     source: str
-    why: str
 
 
 def limit(
@@ -28,11 +34,23 @@ def limit(
     at_least: float = 0.0,
     at_most: float = math.inf,
     source: str = OURS,
-    why: str,
 ) -> Any:
     """Declare one limit as a dataclass field.
 
     Where it names no ``source``, its default is our own calibration.
     """
-    about = About(unit=unit, at_least=at_least, at_most=at_most, source=source, why=why)
+    about = About(unit=unit, at_least=at_least, at_most=at_most, source=source)
     return field(default=default, metadata={"about": about})
+
+
+def reasons(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """Yield the string below each field of the classes of a module, by ``Class.field``.
+
+    Python drops these strings, so they are read from the source, as Sphinx reads them.
+    """
+    written = ast.parse(inspect.getsource(module)).body
+    for section in (one for one in written if isinstance(one, ast.ClassDef)):
+        for pair in pairwise(section.body):
+            match pair:
+                case (ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text)))):
+                    yield f"{section.name}.{name}", " ".join(text.split())

@@ -11,426 +11,188 @@ from stabdiag.model.limits.declare import limit
 class LearningLimits:
     """A loss that does not fall, stops early, oscillates, or falls too well."""
 
-    constant_points: int = limit(
-        20,
-        unit="logged points",
-        at_least=5,
-        why="A loss with the same digits at this many final points is not being trained.",
-    )
-    min_points: int = limit(
-        30,
-        unit="logged points",
-        at_least=10,
-        why="Fewer losses than this after the warm-up do not show whether a run learns.",
-    )
-    min_steps: int = limit(
-        500,
-        unit="steps",
-        at_least=1,
-        why="A run may stand still for this long after its warm-up before it counts as stuck. In "
-        "a log of epochs, min_points serves.",
-    )
-    min_steps_ended: int = limit(
-        100,
-        unit="steps",
-        at_least=1,
-        why="The same for a run that has ended: its learning rate has decayed to a tenth of its "
-        "peak, or it has trained all the manifest's steps.",
-    )
-    hardly: float = limit(
-        0.9,
-        unit="of log K",
-        at_least=0.5,
-        at_most=1.0,
-        why="A run whose evaluations are all at chance, and whose loss ends above this share of "
-        "it, has only memorised.",
-    )
-    chance_band: float = limit(
-        0.01,
-        unit="of log K",
-        at_most=0.2,
-        why="A loss within this share of the logarithm of the number of classes is at chance.",
-    )
-    least_fall: float = limit(
-        0.01,
-        unit="of the loss",
-        at_most=0.5,
-        why="A loss that falls by less than this share over the whole run has not learned.",
-    )
-    initial_factor: float = limit(
-        1.5,
-        unit="x log K",
-        at_least=1.05,
-        why="An untrained classifier starts near log K. One this factor above it is confidently "
-        "wrong; one below may be pretrained.",
-    )
-    swing: float = limit(
-        2.0,
-        unit="x",
-        at_least=1.1,
-        why="The loss swings if it rises by this factor and falls again.",
-    )
-    swings: int = limit(
-        2,
-        unit="swings",
-        at_least=1,
-        why="This many swings are an oscillation. One is a spike or a climb: the tree judges it.",
-    )
-    above_start: float = limit(
-        1.5,
-        unit="x the first loss",
-        at_least=1.05,
-        why="A loss that swings around a level this factor above its start is worse than no "
-        "training.",
-    )
-    above_target: float = limit(
-        1.1,
-        unit="x the target",
-        at_least=1.0,
-        why="A loss that goes flat this factor above the manifest's target stopped early.",
-    )
-    too_good: float = limit(
-        0.01,
-        unit="of log K",
-        at_most=0.5,
-        why="A loss below this share of chance means nearly every answer is known. Text is not "
-        "that predictable.",
-    )
-    least_classes: int = limit(
-        128,
-        unit="classes",
-        at_least=2,
-        why="A loss near zero is normal with fewer classes than this. This many are a vocabulary.",
-    )
+    constant_points: int = limit(20, unit="logged points", at_least=5)
+    """A loss with the same digits at this many final points is not being trained."""
+    min_points: int = limit(30, unit="logged points", at_least=10)
+    """Fewer losses than this after the warm-up do not show whether a run learns."""
+    min_steps: int = limit(500, unit="steps", at_least=1)
+    """A run may stand still for this long after its warm-up before it counts as stuck. In a log of
+    epochs, min_points serves."""
+    min_steps_ended: int = limit(100, unit="steps", at_least=1)
+    """The same for a run that has ended: its learning rate has decayed to a tenth of its peak, or
+    it has trained all the manifest's steps."""
+    hardly: float = limit(0.9, unit="of log K", at_least=0.5, at_most=1.0)
+    """A run whose evaluations are all at chance, and whose loss ends above this share of it, has
+    only memorised."""
+    chance_band: float = limit(0.01, unit="of log K", at_most=0.2)
+    """A loss within this share of the logarithm of the number of classes is at chance."""
+    least_fall: float = limit(0.01, unit="of the loss", at_most=0.5)
+    """A loss that falls by less than this share over the whole run has not learned."""
+    initial_factor: float = limit(1.5, unit="x log K", at_least=1.05)
+    """An untrained classifier starts near log K. One this factor above it is confidently wrong; one
+    below may be pretrained."""
+    swing: float = limit(2.0, unit="x", at_least=1.1)
+    """The loss swings if it rises by this factor and falls again."""
+    swings: int = limit(2, unit="swings", at_least=1)
+    """This many swings are an oscillation. One is a spike or a climb: the tree judges it."""
+    above_start: float = limit(1.5, unit="x the first loss", at_least=1.05)
+    """A loss that swings around a level this factor above its start is worse than no training."""
+    above_target: float = limit(1.1, unit="x the target", at_least=1.0)
+    """A loss that goes flat this factor above the manifest's target stopped early."""
+    too_good: float = limit(0.01, unit="of log K", at_most=0.5)
+    """A loss below this share of chance means nearly every answer is known. Text is not that
+    predictable."""
+    least_classes: int = limit(128, unit="classes", at_least=2)
+    """A loss near zero is normal with fewer classes than this. This many are a vocabulary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneralisationLimits:
     """An evaluation loss that does not follow the training loss."""
 
-    min_evaluations: int = limit(
-        5,
-        unit="evaluations",
-        at_least=3,
-        why="Fewer evaluations than this show no trend.",
-    )
-    eval_rise: float = limit(
-        0.1,
-        unit="of its best",
-        why="An evaluation loss that ends this share above its best has turned.",
-    )
-    train_fall: float = limit(
-        0.05,
-        unit="of the loss",
-        at_most=1.0,
-        why="The training loss still falls if it fell by this share since the best evaluation.",
-    )
-    gap: float = limit(
-        1.5,
-        unit="x",
-        at_least=1.1,
-        why="An evaluation loss this factor above the training loss from the first evaluation on "
-        "is measured differently.",
-    )
-    early: float = limit(
-        0.1,
-        unit="of the run",
-        at_most=0.5,
-        why="The gap must be there by the end of this first part of the run, before a model can "
-        "have memorised much, and stay.",
-    )
-    underfit: float = limit(
-        0.7,
-        unit="of log K",
-        at_least=0.1,
-        at_most=1.0,
-        why="A training loss that ends above this share of chance has learned little.",
-    )
+    min_evaluations: int = limit(5, unit="evaluations", at_least=3)
+    """Fewer evaluations than this show no trend."""
+    eval_rise: float = limit(0.1, unit="of its best")
+    """An evaluation loss that ends this share above its best has turned."""
+    train_fall: float = limit(0.05, unit="of the loss", at_most=1.0)
+    """The training loss still falls if it fell by this share since the best evaluation."""
+    gap: float = limit(1.5, unit="x", at_least=1.1)
+    """An evaluation loss this factor above the training loss from the first evaluation on is
+    measured differently."""
+    early: float = limit(0.1, unit="of the run", at_most=0.5)
+    """The gap must be there by the end of this first part of the run, before a model can have
+    memorised much, and stay."""
+    underfit: float = limit(0.7, unit="of log K", at_least=0.1, at_most=1.0)
+    """A training loss that ends above this share of chance has learned little."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataLimits:
     """What the order of the batches does to the loss."""
 
-    epoch_jump_sigma: float = limit(
-        4.0,
-        unit="deviations of the loss's other steps",
-        at_least=1.0,
-        why="The loss jumps at epoch boundaries if its usual jump there is this many times its "
-        "changes elsewhere.",
-    )
-    epoch_jump_share: float = limit(
-        0.02,
-        unit="of the loss's level",
-        at_most=1.0,
-        why="A jump at epoch boundaries smaller than this share of the loss does not matter.",
-    )
-    repeated_batches: int = limit(
-        5,
-        unit="batches",
-        at_least=1,
-        why="Fewer repeated batches than this may be retried steps.",
-    )
-    spike_sigma: float = limit(
-        10.0,
-        unit="robust deviations",
-        at_least=4.0,
-        why="A point this far above the level around it counts as one of many spikes.",
-    )
-    spike_share: float = limit(
-        0.3,
-        unit="of the loss's level",
-        at_most=10.0,
-        why="Spikes lower than this share of the level they rise from are noise.",
-    )
-    spike_count: int = limit(
-        5,
-        unit="spikes",
-        at_least=2,
-        why="Fewer spikes than this are single events, which the tree judges.",
-    )
+    epoch_jump_sigma: float = limit(4.0, unit="deviations of the loss's other steps", at_least=1.0)
+    """The loss jumps at epoch boundaries if its usual jump there is this many times its changes
+    elsewhere."""
+    epoch_jump_share: float = limit(0.02, unit="of the loss's level", at_most=1.0)
+    """A jump at epoch boundaries smaller than this share of the loss does not matter."""
+    repeated_batches: int = limit(5, unit="batches", at_least=1)
+    """Fewer repeated batches than this may be retried steps."""
+    spike_sigma: float = limit(10.0, unit="robust deviations", at_least=4.0)
+    """A point this far above the level around it counts as one of many spikes."""
+    spike_share: float = limit(0.3, unit="of the loss's level", at_most=10.0)
+    """Spikes lower than this share of the level they rise from are noise."""
+    spike_count: int = limit(5, unit="spikes", at_least=2)
+    """Fewer spikes than this are single events, which the tree judges."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientLimits:
     """Gradient norms beside the tree."""
 
-    explode_ratio: float = limit(
-        100.0,
-        unit="x lowest level",
-        at_least=2.0,
-        why="A gradient norm that ends this far above its lowest level, while the loss worsens or "
-        "stalls, is exploding. Healthy norms rise up to tenfold late in training.",
-    )
-    vanish_ratio: float = limit(
-        0.001,
-        unit="x early level",
-        at_most=0.5,
-        why="A gradient norm that falls below this share of its early level while most of the "
-        "loss is left has vanished.",
-    )
-    clip_share: float = limit(
-        0.95,
-        unit="of the points",
-        at_least=0.5,
-        at_most=1.0,
-        why="A gradient clipped at this share of the logged points is in effect normalised: the "
-        "threshold sets the step size.",
-    )
-    clip_depth: float = limit(
-        10.0,
-        unit="x the clip threshold",
-        at_least=1.0,
-        why="A gradient usually this many times the threshold is cut to a tenth or less. Pascanu "
-        "et al. 2013 use thresholds of half to ten times the average norm.",
-    )
-    layer_ratio: float = limit(
-        100.0,
-        unit="x median of the groups",
-        at_least=2.0,
-        why="A group whose gradient norm is this far from the median of all groups, and far "
-        "outside their spread, is an outlier. Layers normally differ by about ten.",
-    )
+    explode_ratio: float = limit(100.0, unit="x lowest level", at_least=2.0)
+    """A gradient norm that ends this far above its lowest level, while the loss worsens or stalls,
+    is exploding. Healthy norms rise up to tenfold late in training."""
+    vanish_ratio: float = limit(0.001, unit="x early level", at_most=0.5)
+    """A gradient norm that falls below this share of its early level while most of the loss is left
+    has vanished."""
+    clip_share: float = limit(0.95, unit="of the points", at_least=0.5, at_most=1.0)
+    """A gradient clipped at this share of the logged points is in effect normalised: the threshold
+    sets the step size."""
+    clip_depth: float = limit(10.0, unit="x the clip threshold", at_least=1.0)
+    """A gradient usually this many times the threshold is cut to a tenth or less. Pascanu et al.
+    2013 use thresholds of half to ten times the average norm."""
+    layer_ratio: float = limit(100.0, unit="x median of the groups", at_least=2.0)
+    """A group whose gradient norm is this far from the median of all groups, and far outside their
+    spread, is an outlier. Layers normally differ by about ten."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightLimits:
     """Weight norms, updates and activations over a whole run."""
 
-    norm_growth: float = limit(
-        10.0,
-        unit="x",
-        at_least=1.1,
-        why="A weight norm that grows by this factor after the first tenth of the run, and keeps "
-        "growing, runs away. Healthy ones settle, most below twice.",
-    )
-    norm_loss: float = limit(
-        0.1,
-        unit="x",
-        at_most=0.9,
-        why="A weight norm that shrinks to this share after the first tenth of the run, and keeps "
-        "shrinking, is collapsing to zero.",
-    )
-    update_high: float = limit(
-        0.1,
-        unit="of the weights",
-        source="convention",
-        why="Updates are normally about a thousandth of the weights. At this size, a few steps "
-        "replace them.",
-    )
-    update_low: float = limit(
-        1e-6,
-        unit="of the weights",
-        source="convention",
-        why="Updates this small change nothing within a run.",
-    )
-    dead_share: float = limit(
-        0.5,
-        unit="of the neurons",
-        at_least=0.01,
-        at_most=1.0,
-        why="A layer with this share of its neurons always at zero has lost its capacity.",
-    )
-    saturated_share: float = limit(
-        0.5,
-        unit="of the activations",
-        at_least=0.01,
-        at_most=1.0,
-        why="Activations at their bound pass no gradient. A layer with this share stops learning.",
-    )
-    entropy_share: float = limit(
-        0.1,
-        unit="x early level",
-        at_most=0.9,
-        why="Attention whose entropy falls to this share of its early level looks at one token.",
-    )
+    norm_growth: float = limit(10.0, unit="x", at_least=1.1)
+    """A weight norm that grows by this factor after the first tenth of the run, and keeps growing,
+    runs away. Healthy ones settle, most below twice."""
+    norm_loss: float = limit(0.1, unit="x", at_most=0.9)
+    """A weight norm that shrinks to this share after the first tenth of the run, and keeps
+    shrinking, is collapsing to zero."""
+    update_high: float = limit(0.1, unit="of the weights", source="convention")
+    """Updates are normally about a thousandth of the weights. At this size, a few steps replace
+    them."""
+    update_low: float = limit(1e-6, unit="of the weights", source="convention")
+    """Updates this small change nothing within a run."""
+    dead_share: float = limit(0.5, unit="of the neurons", at_least=0.01, at_most=1.0)
+    """A layer with this share of its neurons always at zero has lost its capacity."""
+    saturated_share: float = limit(0.5, unit="of the activations", at_least=0.01, at_most=1.0)
+    """Activations at their bound pass no gradient. A layer with this share stops learning."""
+    entropy_share: float = limit(0.1, unit="x early level", at_most=0.9)
+    """Attention whose entropy falls to this share of its early level looks at one token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleLimits:
     """A learning rate that does not do what was meant."""
 
-    at_peak: float = limit(
-        0.95,
-        unit="of the peak",
-        at_least=0.1,
-        at_most=1.0,
-        why="A learning rate of this share of its peak counts as at the peak.",
-    )
-    early: float = limit(
-        0.05,
-        unit="of the run",
-        at_least=0.001,
-        at_most=0.5,
-        why="A missing warm-up shows in the loss during this first part of the run.",
-    )
-    early_rise: float = limit(
-        1.2,
-        unit="x the first loss",
-        at_least=1.0,
-        why="Without a warm-up it needs, the loss rises this far above its start, for more than "
-        "one step.",
-    )
-    warmup_tolerance: float = limit(
-        2.0,
-        unit="x",
-        at_least=1.01,
-        why="The logged warm-up contradicts the manifest if its length differs by more than this "
-        "factor.",
-    )
-    floor: float = limit(
-        0.01,
-        unit="of the peak",
-        at_most=0.5,
-        why="A learning rate at or below this share of its peak no longer trains.",
-    )
-    at_floor: float = limit(
-        0.15,
-        unit="of the run",
-        at_least=0.01,
-        at_most=1.0,
-        why="This share of a run at the floor is wasted compute.",
-    )
-    jump: float = limit(
-        1.5,
-        unit="x the peak before",
-        at_least=1.01,
-        why="A learning rate that jumps this factor above its highest value so far is no restart "
-        "of its schedule.",
-    )
+    at_peak: float = limit(0.95, unit="of the peak", at_least=0.1, at_most=1.0)
+    """A learning rate of this share of its peak counts as at the peak."""
+    early: float = limit(0.05, unit="of the run", at_least=0.001, at_most=0.5)
+    """A missing warm-up shows in the loss during this first part of the run."""
+    early_rise: float = limit(1.2, unit="x the first loss", at_least=1.0)
+    """Without a warm-up it needs, the loss rises this far above its start, for more than one
+    step."""
+    warmup_tolerance: float = limit(2.0, unit="x", at_least=1.01)
+    """The logged warm-up contradicts the manifest if its length differs by more than this
+    factor."""
+    floor: float = limit(0.01, unit="of the peak", at_most=0.5)
+    """A learning rate at or below this share of its peak no longer trains."""
+    at_floor: float = limit(0.15, unit="of the run", at_least=0.01, at_most=1.0)
+    """This share of a run at the floor is wasted compute."""
+    jump: float = limit(1.5, unit="x the peak before", at_least=1.01)
+    """A learning rate that jumps this factor above its highest value so far is no restart of its
+    schedule."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverflowLimits:
     """Skipped steps, and numbers too small for the dtype."""
 
-    skipped_share: float = limit(
-        0.05,
-        unit="of the steps",
-        at_most=1.0,
-        why="A working scaler skips at most one step in a hundred. More is lost compute.",
-    )
-    least_epsilon: float = limit(
-        1e-7,
-        unit="epsilon",
-        source="smallest fp16 number, 6e-8",
-        why="An epsilon below this is zero in fp16, and so is a small second moment: the update "
-        "divides by zero.",
-    )
+    skipped_share: float = limit(0.05, unit="of the steps", at_most=1.0)
+    """A working scaler skips at most one step in a hundred. More is lost compute."""
+    least_epsilon: float = limit(1e-7, unit="epsilon", source="smallest fp16 number, 6e-8")
+    """An epsilon below this is zero in fp16, and so is a small second moment: the update divides by
+    zero."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeLimits:
     """What a resume may change."""
 
-    points: int = limit(
-        10,
-        unit="logged points",
-        at_least=3,
-        why="The loss is compared over this many points before and after a resume.",
-    )
-    jump_sigma: float = limit(
-        6.0,
-        unit="deviations of the loss's other steps",
-        at_least=1.0,
-        why="The loss jumps at a resume if it rises by this many times its changes elsewhere.",
-    )
-    lr_ratio: float = limit(
-        1.5,
-        unit="x",
-        at_least=1.01,
-        why="A learning rate that differs by this factor across a resume does not continue its "
-        "schedule.",
-    )
-    gap_ratio: float = limit(
-        10.0,
-        unit="x usual distance",
-        at_least=2.0,
-        why="Logged steps this much farther apart than their neighbours have a gap between them.",
-    )
+    points: int = limit(10, unit="logged points", at_least=3)
+    """The loss is compared over this many points before and after a resume."""
+    jump_sigma: float = limit(6.0, unit="deviations of the loss's other steps", at_least=1.0)
+    """The loss jumps at a resume if it rises by this many times its changes elsewhere."""
+    lr_ratio: float = limit(1.5, unit="x", at_least=1.01)
+    """A learning rate that differs by this factor across a resume does not continue its
+    schedule."""
+    gap_ratio: float = limit(10.0, unit="x usual distance", at_least=2.0)
+    """Logged steps this much farther apart than their neighbours have a gap between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputLimits:
     """Speed, stalls and memory."""
 
-    drop_ratio: float = limit(
-        0.7,
-        unit="x earlier level",
-        at_most=1.0,
-        why="A throughput that ends below this share of its earlier sustained level has dropped.",
-    )
-    lost_share: float = limit(
-        0.2,
-        unit="of the time",
-        at_least=0.01,
-        at_most=1.0,
-        why="Slow steps that cost this share of the time are worth a look. Evaluation and "
-        "checkpoints cost a few per cent.",
-    )
-    least_mfu: float = limit(
-        0.2,
-        unit="of the peak FLOP/s",
-        at_most=1.0,
-        source="convention",
-        why="Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak.",
-    )
-    stall_ratio: float = limit(
-        20.0,
-        unit="x usual interval",
-        at_least=2.0,
-        why="A pause this many times the usual interval between two records is a stall.",
-    )
-    stall_seconds: float = limit(
-        600.0,
-        unit="seconds",
-        at_least=1.0,
-        why="Shorter pauses are evaluation, checkpoints or compilation.",
-    )
-    memory_growth: float = limit(
-        0.2,
-        unit="of the early level",
-        at_least=0.01,
-        why="Memory that has grown by this share since the first tenth of the run, and keeps "
-        "growing, ends in an out-of-memory error.",
-    )
+    drop_ratio: float = limit(0.7, unit="x earlier level", at_most=1.0)
+    """A throughput that ends below this share of its earlier sustained level has dropped."""
+    lost_share: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
+    """Slow steps that cost this share of the time are worth a look. Evaluation and checkpoints cost
+    a few per cent."""
+    least_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
+    """Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak."""
+    stall_ratio: float = limit(20.0, unit="x usual interval", at_least=2.0)
+    """A pause this many times the usual interval between two records is a stall."""
+    stall_seconds: float = limit(600.0, unit="seconds", at_least=1.0)
+    """Shorter pauses are evaluation, checkpoints or compilation."""
+    memory_growth: float = limit(0.2, unit="of the early level", at_least=0.01)
+    """Memory that has grown by this share since the first tenth of the run, and keeps growing, ends
+    in an out-of-memory error."""
