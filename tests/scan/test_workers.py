@@ -46,7 +46,8 @@ def test_a_log_that_hangs_is_a_row(sweep):
 # The thread that is told to end leaves the pipe to be closed by whoever cleans up.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_thread_that_hangs_is_given_up(sweep, tmp_path):
+def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.scan.run._GRACE", 0)
     os.mkfifo(tmp_path / "waits.jsonl")
     with ThreadPoolExecutor(2) as threads:
         overview = scan([sweep, tmp_path / "waits.jsonl"], executor=threads, jobs=2, timeout=3)
