@@ -189,11 +189,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     else:
         found, (baseline, symptoms) = walk(case), beside()
     of_the_tree, answers = with_changes(case, found.findings), found.answers
-    beside_it = symptoms.findings(of_the_tree)
-    if history.unit == "epoch":
-        of_the_tree = tuple(finding.in_epochs() for finding in of_the_tree)
-        beside_it = tuple(finding.in_epochs() for finding in beside_it)
-        answers = tuple(answer.in_epochs() for answer in answers)
+    beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])
     return Report(
         findings=worst_first((outcome, *of_the_tree[1:]), beside_it),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
-
-from stabdiag.model.text import in_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -154,10 +152,6 @@ class Action:
         """All that the sentence says to do, first things first."""
         return (self.kind, *self.also)
 
-    def in_epochs(self) -> Action:
-        """Return the action as told of a log whose steps are epochs."""
-        return replace(self, text=in_epochs(self.text))
-
 
 # Kinds that see to the learning rate.
 RATE: Final = frozenset(
@@ -201,10 +195,6 @@ class Answer:
     def word(self) -> str:
         """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
         return in_a_word(self.asks, self.verdict)
-
-    def in_epochs(self) -> Answer:
-        """Return the answer as told of a log whose steps are epochs."""
-        return replace(self, because=in_epochs(self.because))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,17 +255,6 @@ class Finding:
     def headline(self) -> str:
         """The title, and the step where there is one."""
         return self.title if self.step is None else f"{self.title}, {self.unit} {self.step}"
-
-    def in_epochs(self) -> Finding:
-        """Return the finding as told of a log whose steps are epochs."""
-        return replace(
-            self,
-            title=in_epochs(self.title),
-            summary=in_epochs(self.summary),
-            actions=tuple(action.in_epochs() for action in self.actions),
-            reload=in_epochs(self.reload),
-            unit="epoch",
-        )
 
 
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:

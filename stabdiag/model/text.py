@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,21 +26,10 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
-def every(steps: float | str) -> str:
+def every(count: float | str, unit: str = "step") -> str:
     """Return ``every step`` or ``every 50 steps``; the number may be written already."""
-    told = steps if isinstance(steps, str) else num(steps)
-    return "every step" if told == "1" else f"every {told} steps"
-
-
-# A step or several, by number, and so many of them; a scaler counts the optimizer's steps.
-_NUMBERED = re.compile(r"\b([Ss])tep(?=s? \d)")
-_COUNTED = re.compile(r"(?<!probe every )(\b\d+ |\bwritten every )step(?=s?\b)")
-
-
-def in_epochs(text: str) -> str:
-    """Return a text about a log whose steps are epochs: ``epoch 7`` instead of ``step 7``."""
-    named = _NUMBERED.sub(lambda found: "Epoch" if found[1] == "S" else "epoch", text)
-    return _COUNTED.sub(r"\1epoch", named)
+    told = count if isinstance(count, str) else num(count)
+    return f"every {unit}" if told == "1" else f"every {told} {unit}s"
 
 
 def num(value: float) -> str:

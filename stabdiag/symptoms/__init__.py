@@ -88,10 +88,10 @@ class Checked:
     not_checked: tuple[NotChecked, ...] = ()
     held_not: tuple[Symptom, ...] = ()
 
-    def findings(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    def findings(self, found: tuple[Finding, ...], unit: str) -> tuple[Finding, ...]:
         """Return the symptoms as findings, except those that the tree's findings explain."""
         return tuple(
-            symptom.finding(evidence)
+            symptom.finding(evidence, unit)
             for symptom, evidence in self.held
             if not _explained(symptom, found)
         )

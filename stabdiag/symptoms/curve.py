@@ -58,7 +58,7 @@ def _waves(case: Case) -> Evidence | None:
     return _oscillating(
         case,
         f"The loss rose by {num(limits.swing)} x or more and fell again {waves} times between "
-        f"steps {first} and {last}, from {num(low)} to {num(high)}.",
+        f"{case.unit}s {first} and {last}, from {num(low)} to {num(high)}.",
         {"waves": waves, "low": low, "high": high},
     )
 
@@ -78,8 +78,8 @@ def _above_start(case: Case) -> Evidence | None:
     step = int(case.loss.steps[len(x) // 2])
     return _oscillating(
         case,
-        f"The loss began at {num(began)}; from step {step} on it swings around {num(level)}, "
-        f"mostly between {num(low)} and {num(high)}: worse than untrained.",
+        f"The loss began at {num(began)}; from {case.unit} {step} on it swings around "
+        f"{num(level)}, mostly between {num(low)} and {num(high)}: worse than untrained.",
         {"first_loss": began, "level": level, "low": low, "high": high},
     )
 
@@ -184,14 +184,14 @@ def plateau_early(case: Case) -> Evidence | None:
         return None
     step = int(after.steps[len(after) // 2])
     return Evidence(
-        because=f"The loss is flat at {num(last)} from step {step} on; the manifest's target is "
-        f"{num(target)}.",
+        because=f"The loss is flat at {num(last)} from {case.unit} {step} on; the manifest's "
+        f"target is {num(target)}.",
         step=step,
         measured={"loss": last, "target_loss": target},
         first=Action(
             Do.STOP_EARLY,
-            f"Stop the run and check the learning rate at step {step}: it may have decayed too "
-            "early or be too low.",
+            f"Stop the run and check the learning rate at {case.unit} {step}: it may have decayed "
+            "too early or be too low.",
             also=(Do.FIX_SCHEDULE,),
             step=step,
         ),
@@ -232,13 +232,13 @@ def too_good(case: Case) -> Evidence | None:
     return Evidence(
         because=f"The loss fell from {num(float(x[0]))} to {num(last)}, below "
         f"{limits.too_good:.0%} of the {num(chance)} of chance among {classes} classes, first at "
-        f"step {step}.",
+        f"{case.unit} {step}.",
         step=step,
         measured={"first_loss": float(x[0]), "loss": last, "log_k": chance},
         first=Action(
             Do.INSPECT_DATA,
-            f"Print one batch of step {step} with its labels and look for the label among the "
-            "inputs: unshifted targets, a mask that shows the future, a leaking feature.",
+            f"Print one batch of {case.unit} {step} with its labels and look for the label among "
+            "the inputs: unshifted targets, a mask that shows the future, a leaking feature.",
             step=step,
         ),
     )
@@ -284,14 +284,14 @@ def frequent_spikes(case: Case) -> Evidence | None:
         return None
     first = int(steps[0])
     return Evidence(
-        because=f"The loss spiked {len(at)} times, {every(gap)} from step {first} on, typically by "
-        f"{num(height)}.",
+        because=f"The loss spiked {len(at)} times, {every(gap, case.unit)} from {case.unit} "
+        f"{first} on, typically by {num(height)}.",
         step=first,
         measured={"spikes": len(at), "apart": gap, "height": height},
         first=Action(
             Do.INSPECT_DATA,
-            f"Find out what happens {every(gap)}: one hard shard or batch, the first batch of an "
-            "epoch, another update.",
+            f"Find out what happens {every(gap, case.unit)}: one hard shard or batch, the first "
+            "batch of an epoch, another update.",
         ),
     )
 

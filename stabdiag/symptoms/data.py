@@ -48,7 +48,7 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     length = int(usual_gap(steps))
     return Evidence(
         because=f"The loss jumps up by {num(usual)} at the beginning of {len(at)} epochs of "
-        f"{length} steps each; elsewhere it changes by {num(noise)} over as many points.",
+        f"{length} {case.unit}s each; elsewhere it changes by {num(noise)} over as many points.",
         step=int(steps[0]),
         measured={"jump": usual, "noise": noise, "boundaries": len(at), "epoch_steps": length},
         first=Action(
@@ -122,14 +122,14 @@ def batch_repeats(case: Case) -> Evidence | None:
     step = int(batches.steps[at])
     return Evidence(
         because=f"{plural(which, 'batch', 'batches')} came again within "
-        f"{case.limits.spike.batch_lookback} steps, at {count} of {len(ids)} records; the first is "
-        f"batch {whole(float(ids[at]))} at step {step}.",
+        f"{case.limits.spike.batch_lookback} {case.unit}s, at {count} of {len(ids)} records; the "
+        f"first is batch {whole(float(ids[at]))} at {case.unit} {step}.",
         step=step,
         measured={"repeats": count, "batches": which},
         first=Action(
             Do.FIX_LOADER,
-            f"Check the loader and the sampler around step {step}: log the sample indices and find "
-            "out where they come from twice.",
+            f"Check the loader and the sampler around {case.unit} {step}: log the sample indices "
+            "and find out where they come from twice.",
             step=step,
         ),
     )

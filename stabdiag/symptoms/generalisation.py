@@ -59,8 +59,8 @@ def overfitting(case: Case) -> Evidence | None:
         measured=turn.measured,
         first=Action(
             Do.STOP_EARLY,
-            f"Keep the checkpoint nearest to step {turn.step}, where the evaluation loss was "
-            f"{num(turn.best)}, and stop there.",
+            f"Keep the checkpoint nearest to {case.unit} {turn.step}, where the evaluation loss "
+            f"was {num(turn.best)}, and stop there.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turn.step,
         ),
@@ -78,8 +78,8 @@ def eval_rising(case: Case) -> Evidence | None:
         measured=turn.measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Keep the checkpoint nearest to step {turn.step} and evaluate it again on the same "
-            "data in evaluation mode: another number means that the evaluation is at fault.",
+            f"Keep the checkpoint nearest to {case.unit} {turn.step} and evaluate it again on the "
+            "same data in evaluation mode: another number means that the evaluation is at fault.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turn.step,
         ),
@@ -104,7 +104,7 @@ def _turn(case: Case) -> Turn | None:
     return Turn(
         step=step,
         best=best,
-        words=f"The evaluation loss was lowest, {num(best)}, at step {step}, and is now "
+        words=f"The evaluation loss was lowest, {num(best)}, at {case.unit} {step}, and is now "
         f"{num(float(x[-1]))}; the training loss went from {num(then)} to {num(now)}.",
         measured={
             "best_eval_loss": best,
@@ -204,15 +204,16 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         return None
     first = int(since.steps[0])
     return Evidence(
-        because=f"At step {first}, {(first - begin) / max(end - begin, 1):.0%} into the run, the "
-        f"evaluation loss is {num(float(since.values[0]))} and the training loss "
+        because=f"At {case.unit} {first}, {(first - begin) / max(end - begin, 1):.0%} into the "
+        f"run, the evaluation loss is {num(float(since.values[0]))} and the training loss "
         f"{num(float(beside[0]))}; it stays at least {num(least)} x the training loss.",
         step=first,
         measured={"first_ratio": float(since.values[0] / beside[0]), "least_ratio": least},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to step {first} on training batches in training and "
-            "in evaluation mode: if they differ, batch norm or dropout is at fault, else the data.",
+            f"Evaluate the checkpoint nearest to {case.unit} {first} on training batches in "
+            "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
+            "else the data.",
             step=first,
         ),
     )
@@ -249,13 +250,13 @@ def underfitting(case: Case) -> Evidence | None:
         return None
     end = int(after.steps[-1])
     return Evidence(
-        because=f"After {end} steps the training loss is {num(last)} and the evaluation loss "
-        f"{num(held)}; guessing among {classes} classes costs {num(chance)}.",
+        because=f"After {end} {case.unit}s the training loss is {num(last)} and the evaluation "
+        f"loss {num(held)}; guessing among {classes} classes costs {num(chance)}.",
         measured={"loss": last, "eval_loss": held, "log_k": chance},
         first=Action(
             Do.KEEP_GOING,
-            f"Train longer than {end} steps if the loss still falls; otherwise raise the learning "
-            "rate carefully.",
+            f"Train longer than {end} {case.unit}s if the loss still falls; otherwise raise the "
+            "learning rate carefully.",
             also=(Do.RAISE_LR,),
             step=end,
         ),
@@ -288,13 +289,14 @@ def eval_nonfinite(case: Case) -> Evidence | None:
     first, count = int(held.steps[bad][0]), int(bad.sum())
     of = f" ({count} of {len(held)} evaluations)" if len(held) > 1 else ""
     return Evidence(
-        because=f"The evaluation loss is not finite at step {first}{of}; the training loss is.",
+        because=f"The evaluation loss is not finite at {case.unit} {first}{of}; the training loss "
+        "is.",
         step=first,
         measured={"steps": count, "of": len(held)},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to step {first} batch by batch to find the example "
-            "whose loss is not finite.",
+            f"Evaluate the checkpoint nearest to {case.unit} {first} batch by batch to find the "
+            "example whose loss is not finite.",
             step=first,
         ),
     )

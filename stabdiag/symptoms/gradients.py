@@ -57,14 +57,14 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     first = int(steps[0])
     where = f"the run is in {dtype}, with no loss scaler" if dtype else "the dtype is not known"
     return Evidence(
-        because=f"The gradient norm is not finite at {plural(len(steps), 'step')} of {len(norm)} "
-        f"at which the loss is finite; {where}.",
+        because=f"The gradient norm is not finite at {plural(len(steps), case.unit)} of "
+        f"{len(norm)} at which the loss is finite; {where}.",
         step=first,
         measured={"steps": len(steps), "of": len(norm)},
         first=Action(
             Do.INSPECT_LAYERS,
-            f"Run the batch of step {first} under torch.autograd.set_detect_anomaly(True) to find "
-            "the operation whose gradient is not finite.",
+            f"Run the batch of {case.unit} {first} under torch.autograd.set_detect_anomaly(True) "
+            "to find the operation whose gradient is not finite.",
             step=first,
         ),
     )
@@ -98,10 +98,10 @@ def grad_exploding(case: Case) -> Evidence | None:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
-    threshold, sound = clip(case), checkpoint_before(case.manifest, began, case.stride)
+    threshold, sound = clip(case), checkpoint_before(case, began, case.stride)
     return Evidence(
         because=f"The gradient norm rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"step {began} on, and the loss got worse.",
+        f"{case.unit} {began} on, and the loss got worse.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         first=sound.reload("the explosion").and_then(
@@ -169,8 +169,8 @@ def grad_vanishing(case: Case) -> Evidence | None:
         measured={"early": early, "last": last, "share": share},
         first=Action(
             Do.INSPECT_LAYERS,
-            f"Log each layer's gradient norm from step {began} on and find the first layer, from "
-            "the output down, where it vanishes.",
+            f"Log each layer's gradient norm from {case.unit} {began} on and find the first "
+            "layer, from the output down, where it vanishes.",
             step=began,
         ),
     )

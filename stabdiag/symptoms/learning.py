@@ -91,12 +91,13 @@ def loss_constant(case: Case) -> Evidence | None:
         case,
         LOSS_CONSTANT,
         step=first,
-        because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from step "
-        f"{first} to {int(steps[-1])}",
+        because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from "
+        f"{case.unit} {first} to {int(steps[-1])}",
         measured={"loss": float(x[-1]), "points": count},
         first=Action(
             Do.CHECK_MODEL,
-            f"Check at step {first} which parameters have requires_grad and are in the optimizer.",
+            f"Check at {case.unit} {first} which parameters have requires_grad and are in the "
+            "optimizer.",
             step=first,
         ),
     )
@@ -123,14 +124,14 @@ def _zero(case: Case, start: int) -> Evidence | None:
     points = f"the last {count}" if fell else f"all {count}"
     was = f"; just before, it was {num(fell['before'])}" if fell else ""
     return Evidence(
-        because=f"The loss is exactly 0 at {points} logged points, from step {first} to "
+        because=f"The loss is exactly 0 at {points} logged points, from {case.unit} {first} to "
         f"{int(steps[-1])}{was}.",
         step=first,
         measured={"loss": 0.0, "points": count, **fell},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
-            f"Run the batch of step {first} forward and print the loss: some loggers write 0 for "
-            "NaN, and a batch with all labels masked has no loss.",
+            f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
+            "0 for NaN, and a batch with all labels masked has no loss.",
         ),
         then=(
             Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
@@ -288,8 +289,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         case,
         PLATEAU_AT_CHANCE,
         step=first,
-        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} from step "
-        f"{first} to {last}: guessing "
+        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} from "
+        f"{case.unit} {first} to {last}: guessing "
         f"among {whose} {classes} classes costs {num(chance)}",
         measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
         first=_small_test(chance),
@@ -353,8 +354,8 @@ def not_learning(case: Case) -> Evidence | None:
     begin, tenths = num(float(x[0])), levels(x, TENTHS)
     measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
     because = (
-        f"The loss began at {begin} and is {num(float(tenths[-1]))} after {int(steps[-1])} steps; "
-        f"no tenth of the run has a median below {num(float(tenths.min()))}"
+        f"The loss began at {begin} and is {num(float(tenths[-1]))} after {int(steps[-1])} "
+        f"{case.unit}s; no tenth of the run has a median below {num(float(tenths.min()))}"
     )
     still = _stands_still(case)
     if not still and _rose_at_once(case):

@@ -106,7 +106,7 @@ def few_trained(case: Case) -> str:
     # The first step counts as well.
     if span + case.stride >= wanted:
         return ""
-    return f"takes {wanted} steps after the warm-up, logged: {span}"
+    return f"takes {wanted} {case.unit}s after the warm-up, logged: {span}"
 
 
 def rhythm(steps: Ints) -> float | None:

@@ -35,8 +35,8 @@ def overflow_rate_high(case: Case) -> Evidence | None:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(
-        because=f"{plural(count, 'step')} of {round(steps)} ({share:.1%}) were skipped for "
-        f"overflows after the scaler's first search, from step {first} on.",
+        because=f"{plural(count, case.unit)} of {round(steps)} ({share:.1%}) were skipped for "
+        f"overflows after the scaler's first search, from {case.unit} {first} on.",
         step=first,
         measured={"skipped": count, "steps": steps, "share": share},
         first=Action(

@@ -31,15 +31,15 @@ def resume_loss_jump(case: Case) -> Evidence | None:
         if jump is None:
             continue
         return Evidence(
-            because=f"The run resumed at step {step}, and the loss went from {num(jump.old)} to "
-            f"{num(jump.new)} over {width} logged points; elsewhere it changes by "
-            f"{num(jump.noise)}.",
+            because=f"The run resumed at {case.unit} {step}, and the loss went from "
+            f"{num(jump.old)} to {num(jump.new)} over {width} logged points; elsewhere it changes "
+            f"by {num(jump.noise)}.",
             step=step,
             measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
             first=Action(
                 Do.RESTORE_STATE,
-                f"Check that the resume at step {step} loads the optimizer state (Adam's moments), "
-                "the schedule and the loss scaler.",
+                f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's "
+                "moments), the schedule and the loss scaler.",
                 step=step,
             ),
         )
@@ -79,14 +79,14 @@ def resume_lr_reset(case: Case) -> Evidence | None:
         if new <= ratio * old and not again:
             continue
         return Evidence(
-            because=f"The run resumed at step {step}, and the learning rate went from {num(old)} "
-            f"to {num(new)}" + (" and then climbed again." if again else "."),
+            because=f"The run resumed at {case.unit} {step}, and the learning rate went from "
+            f"{num(old)} to {num(new)}" + (" and then climbed again." if again else "."),
             step=step,
             measured={"before": old, "after": new, "highest_after": later},
             first=Action(
                 Do.FIX_SCHEDULE,
-                "Save and load the schedule's state with the checkpoint, and resume at step "
-                f"{step} with a learning rate of {num(old)}.",
+                "Save and load the schedule's state with the checkpoint, and resume at "
+                f"{case.unit} {step} with a learning rate of {num(old)}.",
                 setting="lr",
                 to=old,
                 step=step,
@@ -127,14 +127,14 @@ def resume_data_replayed(case: Case) -> Evidence | None:
             continue
         first = ", ".join(whole(float(one)) for one in opening[:3])
         return Evidence(
-            because=f"The run resumed at step {step} with the batches it began with at step "
-            f"{int(batches.steps[0])}: {first}, …",
+            because=f"The run resumed at {case.unit} {step} with the batches it began with at "
+            f"{case.unit} {int(batches.steps[0])}: {first}, …",
             step=step,
             measured={"resumed_at": step, "same_batches": width},
             first=Action(
                 Do.FIX_LOADER,
                 "Save the position of the sampler or data iterator with the checkpoint, and skip "
-                f"the batches up to step {step} on a resume.",
+                f"the batches up to {case.unit} {step} on a resume.",
                 also=(Do.SKIP_BATCHES,),
                 step=step,
             ),
@@ -177,13 +177,13 @@ def resume_step_gap(case: Case) -> Evidence | None:
         first, last = int(steps[at]), int(steps[at + 1])
         return Evidence(
             because=f"No step is logged between {first} and {last}; before and after, one is "
-            f"logged {every(round(case.stride))}.",
+            f"logged {every(round(case.stride), case.unit)}.",
             step=first,
             measured={"from": first, "to": last, "missing": last - first - int(case.stride)},
             first=Action(
                 Do.READ_LOGS,
-                f"Look for the log of steps {first} to {last}, or for a resume that counted its "
-                "steps wrongly.",
+                f"Look for the log of {case.unit}s {first} to {last}, or for a resume that "
+                "counted its steps wrongly.",
                 step=first,
             ),
         )

@@ -74,12 +74,12 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
         f"the loss went up from {num(begun)} to at least {num(high)} at {_ROW} logged points in a "
-        f"row from step {step} on.",
+        f"row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=Action(
             Do.ADD_WARMUP,
-            f"Restart with a linear warm-up to {num(peak)} over at least {steps} steps.",
+            f"Restart with a linear warm-up to {num(peak)} over at least {steps} {case.unit}s.",
             setting="warmup_steps",
             to=steps,
         ),
@@ -134,15 +134,15 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
         # Without a configured warm-up, a rate may rise all along by design.
         if told < 1 or found <= factor * told:
             return None
-        what = f"is still going on at step {found}"
+        what = f"is still going on at {case.unit} {found}"
     else:
         slack = max(_SLACK, 3 * usual_gap(lr.steps))
         near = found <= factor * told and told <= factor * found
         if lr.values[at] < limits.at_peak * peak or abs(found - told) <= slack or near:
             return None
-        what = f"ends at step {found}"
+        what = f"ends at {case.unit} {found}"
     return Evidence(
-        because=f"The learning rate's warm-up {what}; the manifest says {plural(told, 'step')}.",
+        because=f"The learning rate's warm-up {what}; the manifest says {plural(told, case.unit)}.",
         step=max(min(told, found), int(lr.steps[0])),
         measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
         first=Action(
@@ -197,13 +197,14 @@ def lr_decays_early(case: Case) -> Evidence | None:
     length = max(end + (begin == 0), case.manifest.total_steps or 0)
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
-        f"step {start} on and ends at {num(last)}; the run goes on to step {end} and trains next "
-        f"to nothing for {share:.0%} of its length.",
+        f"{case.unit} {start} on and ends at {num(last)}; the run goes on to {case.unit} {end} "
+        f"and trains next to nothing for {share:.0%} of its length.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
         first=Action(
             Do.FIX_SCHEDULE,
-            f"Set the length of the schedule to the run's {length} steps, or stop at step {start}.",
+            f"Set the length of the schedule to the run's {length} {case.unit}s, or stop at "
+            f"{case.unit} {start}.",
             also=(Do.STOP_EARLY,),
             setting="total_steps",
             to=length,
@@ -243,13 +244,15 @@ def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
     step, end = int(lr.steps[lowest]), int(lr.steps[-1])
     length = max(end + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
     return Evidence(
-        because=f"The learning rate fell from {num(peak)} to {num(float(x[lowest]))} at step "
-        f"{step} and then climbed along the same curve, to {num(float(x[lowest:].max()))}.",
+        because=f"The learning rate fell from {num(peak)} to {num(float(x[lowest]))} at "
+        f"{case.unit} {step} and then climbed along the same curve, to "
+        f"{num(float(x[lowest:].max()))}.",
         step=step,
         measured={"floor_lr": float(x[lowest]), "peak_lr": peak, "lr": float(x[lowest:].max())},
         first=Action(
             Do.FIX_SCHEDULE,
-            f"Step the scheduler once an optimizer step, and set its length to {length} steps.",
+            f"Step the scheduler once an optimizer step, and set its length to {length} "
+            f"{case.unit}s.",
             setting="total_steps",
             to=length,
             step=step,
@@ -278,22 +281,22 @@ def lr_never_decays(case: Case) -> Evidence | None:
     if end < COMPLETE * total or last < case.limits.schedule.at_peak * peak:
         return None
     return Evidence(
-        because=f"The learning rate is {num(last)} at step {end} of {total}, {last / peak:.0%} of "
-        f"its peak; the manifest's schedule is {schedule}.",
+        because=f"The learning rate is {num(last)} at {case.unit} {end} of {total}, "
+        f"{last / peak:.0%} of its peak; the manifest's schedule is {schedule}.",
         step=end,
         measured={"lr": last, "peak_lr": peak, "total_steps": total},
         first=Action(
             Do.FIX_SCHEDULE,
-            f"Check that the {schedule} scheduler is built with {total} steps and stepped once an"
-            " optimizer step.",
+            f"Check that the {schedule} scheduler is built with {total} {case.unit}s and stepped "
+            "once an optimizer step.",
             setting="total_steps",
             to=total,
         ),
         then=(
             Action(
                 Do.LOWER_LR,
-                f"Decay the learning rate from the checkpoint nearest to step {end}: the loss "
-                "falls with it.",
+                f"Decay the learning rate from the checkpoint nearest to {case.unit} {end}: the "
+                "loss falls with it.",
                 setting="lr",
                 checkpoint=end,
             ),
@@ -330,20 +333,20 @@ def lr_discontinuity(case: Case) -> Evidence | None:
         if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue
         return Evidence(
-            because=f"The learning rate jumped from {num(low)} to {num(float(high))} at step "
-            f"{step}, {num(float(high / peak))} x the highest before it.",
+            because=f"The learning rate jumped from {num(low)} to {num(float(high))} at "
+            f"{case.unit} {step}, {num(float(high / peak))} x the highest before it.",
             step=step,
             measured={"lr_before": low, "lr_after": float(high), "peak_before": peak},
             first=Action(
                 Do.FIX_SCHEDULE,
-                f"Find out what set the learning rate at step {step}: a resume with another "
+                f"Find out what set the learning rate at {case.unit} {step}: a resume with another "
                 "configuration, or phases of the schedule that do not join.",
                 step=step,
             ),
             then=(
                 Action(
                     Do.FIX_SCHEDULE,
-                    f"Restart from before step {step} with a schedule that continues from "
+                    f"Restart from before {case.unit} {step} with a schedule that continues from "
                     f"{num(low)}.",
                     setting="lr",
                     to=low,

@@ -77,8 +77,8 @@ class Symptom:
         """Return why the log is too short to rule the symptom out, or ""."""
         return next((why for enough in self.enough if (why := enough(case))), "")
 
-    def finding(self, evidence: Evidence) -> Finding:
-        """Return the finding that a check's evidence makes."""
+    def finding(self, evidence: Evidence, unit: str) -> Finding:
+        """Return the finding that a check's evidence makes; ``unit`` is what a step is called."""
         then = self.then if evidence.then is None else evidence.then
         return Finding(
             slug=self.slug,
@@ -90,6 +90,7 @@ class Symptom:
             actions=(evidence.first, *then),
             step=evidence.step,
             evidence=evidence.measured,
+            unit=unit,
         )
 
 
@@ -124,7 +125,7 @@ def around_resumes(role: str, before: int | str, after: int | str) -> Callable[[
             if at < left or len(steps) - at < right:
                 return (
                     f"takes {left} points of {role} before a resume and {right} after it, logged "
-                    f"at step {step}: {at} and {len(steps) - at}"
+                    f"at {case.unit} {step}: {at} and {len(steps) - at}"
                 )
         return ""
 

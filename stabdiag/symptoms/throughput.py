@@ -75,13 +75,13 @@ def throughput_drop(case: Case) -> Evidence | None:
     fast = np.flatnonzero(speed > (usual + last) / 2)
     since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
     return Evidence(
-        because=f"The throughput fell from {num(usual)} to {num(last)} ({share:.0%}) by step "
-        f"{since} and stayed there.",
+        because=f"The throughput fell from {num(usual)} to {num(last)} ({share:.0%}) by "
+        f"{case.unit} {since} and stayed there.",
         step=since,
         measured={"before": usual, "after": last, "share": share},
         first=Action(
             Do.CHECK_MACHINES,
-            f"Compare the machines before and after step {since}: accelerator clock and "
+            f"Compare the machines before and after {case.unit} {since}: accelerator clock and "
             "temperature, other jobs, network and disks.",
             step=since,
         ),
@@ -142,14 +142,14 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     if every is None or lost <= case.limits.throughput.lost_share:
         return None
     return Evidence(
-        because=f"Every {num(every)} steps, {len(begins)} times, the throughput falls below half "
-        f"of its usual {num(usual)}; that costs {lost:.0%} of the time.",
+        because=f"Every {num(every)} {case.unit}s, {len(begins)} times, the throughput falls "
+        f"below half of its usual {num(usual)}; that costs {lost:.0%} of the time.",
         step=int(steps[begins[0]]),
         measured={"every": every, "times": len(begins), "lost": lost, "usual": usual},
         first=Action(
             Do.SPEED_UP,
-            f"Find out what happens every {num(every)} steps: a checkpoint, an evaluation, garbage "
-            "collection, or a loader that cannot keep up.",
+            f"Find out what happens every {num(every)} {case.unit}s: a checkpoint, an evaluation, "
+            "garbage collection, or a loader that cannot keep up.",
         ),
     )
 
@@ -226,8 +226,8 @@ def _broken_off(case: Case) -> Evidence | None:
     event = _last_words(case, last - 2 * case.stride)
     if event is None:
         return None
-    saved = checkpoint_before(case.manifest, last + 1).step
-    where = f"the checkpoint of step {saved}" if saved else "the last checkpoint"
+    saved = checkpoint_before(case, last + 1).step
+    where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     unknown = (Do.READ_LOGS, "Find out why the run ended")
     kind, cure = _FATAL.get(event.code, unknown) if event.code else unknown
     if _HOST.search(event.said):
@@ -235,7 +235,7 @@ def _broken_off(case: Case) -> Evidence | None:
     of = f" of {total}" if total is not None else ""
     return Evidence(
         title="The run broke off",
-        because=f"The log ends at step {last}{of}, with: {event.message}",
+        because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
         first=Action(kind, f"{cure}; then resume from {where}.", checkpoint=saved or None),
@@ -280,14 +280,14 @@ def _paused(case: Case) -> Evidence | None:
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
     return Evidence(
         title="The run stood still",
-        because=f"Nothing was logged for {_time(wait)} between steps {first} and {last}; "
+        because=f"Nothing was logged for {_time(wait)} between {case.unit}s {first} and {last}; "
         f"{_time(usual)} is usual.",
         step=first,
         measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},
         first=Action(
             Do.READ_LOGS,
-            f"Look in the logs of every rank for what happened after step {first}: a rank that "
-            "waited for another, a slow disk, a preempted job.",
+            f"Look in the logs of every rank for what happened after {case.unit} {first}: a rank "
+            "that waited for another, a slow disk, a preempted job.",
             step=first,
         ),
     )
@@ -334,7 +334,7 @@ def memory_growth(case: Case) -> Evidence | None:
     if growth <= case.limits.throughput.memory_growth or not goes_on:
         return None
     return Evidence(
-        because=f"The memory in use grew from {num(first)} at step {since} to {num(last)} "
+        because=f"The memory in use grew from {num(first)} at {case.unit} {since} to {num(last)} "
         f"({growth:+.0%}; medians over a tenth of the run), up to the end.",
         step=since,
         measured={"first": first, "last": last, "growth": growth},

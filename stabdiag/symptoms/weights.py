@@ -64,7 +64,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
         return None
     decay = more_decay(case, group.name)
     first = Action(decay.kind, sentence(str(decay)), **decay.change)
-    return _evidence(group, "growing", first)
+    return _evidence(case, group, "growing", first)
 
 
 def weight_norm_shrinking(case: Case) -> Evidence | None:
@@ -74,7 +74,7 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
         return None
     decay = less_decay(case)
     text = sentence(f"{decay}; {group.name!r} is shrinking towards zero")
-    return _evidence(group, "shrinking", Action(decay.kind, text, **decay.change))
+    return _evidence(case, group, "shrinking", Action(decay.kind, text, **decay.change))
 
 
 def _farthest(case: Case, *, growing: bool) -> Group | None:
@@ -103,14 +103,14 @@ def _ratio(group: Group, since: int = 1) -> float:
     return float(group.levels[-1] / group.levels[since])
 
 
-def _evidence(group: Group, doing: str, first: Action) -> Evidence:
+def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
     """Return the evidence for a norm that still does something at the end: growing, shrinking."""
     known = np.maximum(group.levels[1:], 1e-300)
     done = np.log(known / known[0]) / np.log(_ratio(group))
     begun = int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
-        because=f"The weight norm of {group.name!r} went from {num(begin)} at step "
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at {case.unit} "
         f"{group.step(begun)} to {num(last)} ({times(ratio)}; medians over a tenth of the run) and "
         f"was still {doing} at the end.",
         step=group.step(begun),

@@ -23,7 +23,6 @@ from stabdiag.stats.peaks import BY_CHANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.model.arrays import Ints
     from stabdiag.model.history import Series
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.causes import Moves
@@ -53,13 +52,14 @@ class Change:
     measured_on: bool
     weighs: bool
     off: int
+    unit: str
 
     @property
     def place(self) -> str:
         """Where it changed, in words."""
         if self.since == self.step:
-            return f"at step {self.step}"
-        return f"between steps {self.since} and {self.step}"
+            return f"at {self.unit} {self.step}"
+        return f"between {self.unit}s {self.since} and {self.step}"
 
 
 def changes_near(
@@ -92,7 +92,7 @@ def changes_near(
         return _kinds(run.causes.moves, begin, end)
 
     told = (
-        _change(one, near.number, near.off, loss.steps)
+        _change(run, one, near.number, near.off)
         for one, near in found
         if near.chance * kinds(near.begin, near.end) < BY_CHANCE
         and near.overall * kinds(0, n + 1) < BY_CHANCE
@@ -136,7 +136,8 @@ def _kinds(moves: Sequence[Moves], begin: int, end: int) -> int:
     return len({places.tobytes() for places in inside if len(places)})
 
 
-def _change(one: Moves, number: int, off: int, steps: Ints) -> Change:
+def _change(run: Run, one: Moves, number: int, off: int) -> Change:
+    steps = run.history.series["loss"].steps
     setting, place = one.setting, int(one.at[number])
     before, after = (float(value) for value in setting.values[place - 1 : place + 1])
     told = (num(before), num(after))
@@ -156,6 +157,7 @@ def _change(one: Moves, number: int, off: int, steps: Ints) -> Change:
         or is_part(setting.column),
         weighs=setting.role == "loss_weight",
         off=off,
+        unit=run.unit,
     )
 
 

@@ -10,7 +10,7 @@ from stabdiag.model.text import every, listed
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import ActionKind
-    from stabdiag.model.manifest import Manifest
+    from stabdiag.tree.run import Run
 
 
 class Facts(TypedDict, total=False):
@@ -54,11 +54,12 @@ class Checkpoint:
     step: int | None
     every: int | None
     older: int = 0
+    unit: str = "step"
 
     @property
     def cadence(self) -> str:
         """How often a checkpoint is written, in words."""
-        return "" if self.every is None else f"one is written {every(self.every)}"
+        return "" if self.every is None else f"one is written {every(self.every, self.unit)}"
 
     def reload(self, what: str) -> Reload:
         """Return how to go back to the last checkpoint before ``what``."""
@@ -66,22 +67,23 @@ class Checkpoint:
             return Reload(f"Reload the last checkpoint before {what}")
         if self.step == 0:
             return Reload(f"Restart from the beginning (no checkpoint precedes {what})", 0)
-        older = f" (or step {self.older} if that is already damaged)" if self.older else ""
+        older = f" (or {self.unit} {self.older} if that is already damaged)" if self.older else ""
         return Reload(
-            f"Reload the checkpoint of step {self.step}, the last before {what}{older}", self.step
+            f"Reload the checkpoint of {self.unit} {self.step}, the last before {what}{older}",
+            self.step,
         )
 
 
-def checkpoint_before(manifest: Manifest, step: int, stride: float = 1.0) -> Checkpoint:
+def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     """Return the last checkpoint strictly before a step; there is none before step 0.
 
     In a log with one record in ``stride`` steps, what a record shows may have happened at any step
     since the record before.
     """
-    every, last = manifest.checkpoint_every, manifest.checkpoint_before(step)
+    every, last = run.manifest.checkpoint_every, run.manifest.checkpoint_before(step)
     if every is None or last is None:
-        return Checkpoint(step=last, every=None)
+        return Checkpoint(step=last, every=None, unit=run.unit)
     since = step - round(stride)
     close = last > min(since, step - 2)
     older = max(since - 1, 0) // every * every if close else 0
-    return Checkpoint(step=last, every=every, older=older)
+    return Checkpoint(step=last, every=every, older=older, unit=run.unit)

@@ -298,7 +298,7 @@ def _rises_elsewhere(run: Run, begin: int, end: int) -> bool:
 def rose_with(run: Run, ramp: Ramp) -> str:
     """Return that the loss rose, and with what."""
     return (
-        f"from step {run.at(ramp.first)} to {run.at(ramp.last)} the loss rose from "
+        f"from {run.unit} {run.at(ramp.first)} to {run.at(ramp.last)} the loss rose from "
         f"{num(ramp.low)} to {num(ramp.high)} as {ramp.name} went from {ramp.before} to "
         f"{ramp.after}: the two are not comparable"
     )

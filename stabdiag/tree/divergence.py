@@ -55,7 +55,7 @@ def climb(case: Case) -> tuple[int, int]:
 
 def what_ended(case: Case) -> str:
     """Return up to what section 4 looks at the losses, where that is not the end of the log."""
-    return f"the jump at step {case.at(case.settled.stop)}"
+    return f"the jump at {case.unit} {case.at(case.settled.stop)}"
 
 
 def no_harm(case: Case) -> Reply:
@@ -96,11 +96,11 @@ def _is_the_loss_rising(case: Case) -> Reply:
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
-        told = f"{ends}; it climbed from step {first} to {last}{_why_clear(case, rise)}"
+        told = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
         return yes(told, first, last, branch="material", measured=measured)
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
-            f"{ends}: a trend over the last {limits.window} steps, but a small one "
+            f"{ends}: a trend over the last {limits.window} {case.unit}s, but a small one "
             f"(material above {num(bar)})",
             first,
             last,
@@ -139,10 +139,10 @@ def _ends(case: Case, rise: Rise) -> str:
     if settled.stop < len(case.loss):
         ends = f"before {what_ended(case)} the loss stood"
     elif case.ramp is not None and settled.start == case.ramp.until:
-        since = f" since {case.ramp.name} settled at step {case.at(settled.start)}"
+        since = f" since {case.ramp.name} settled at {case.unit} {case.at(settled.start)}"
     elif settled.start:
         jump = jumps_that_stay(case.spikes, case.shifts)[-1]
-        since = f" since the jump at step {case.at(jump.onset)}"
+        since = f" since the jump at {case.unit} {case.at(jump.onset)}"
     ends += f" at {num(rise.last_level)}"
     if rise.points > 1:
         since_then = settled.stop - rise.points
@@ -152,7 +152,7 @@ def _ends(case: Case, rise: Rise) -> str:
         return f"{ends}, its best level{since}"
     return (
         f"{ends}, {num(rise.amount)} above its best level{since} "
-        f"({num(rise.best_level)} near step {best_step(case)})"
+        f"({num(rise.best_level)} near {case.unit} {best_step(case)})"
     )
 
 
@@ -171,8 +171,8 @@ def _monotone(case: Case) -> Reply:
     if len(loss) < case.rise_window or last - first < wanted:
         losses = plural(len(loss), "loss", "losses")
         return unknown(
-            f"{losses} over {plural(last - first, 'step')}; {case.rise_window} over {wanted} are "
-            "needed",
+            f"{losses} over {plural(last - first, case.unit)}; {case.rise_window} over {wanted} "
+            "are needed",
             measured={"logged": len(loss)},
         )
     window = _last_window(case)
@@ -199,7 +199,7 @@ def _is_the_lr_rising(case: Case) -> Reply:
     lr = lr_over(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
-    told, measured = _rate(lr.begin, lr.end, lr.first, last)
+    told, measured = _rate(case, lr.begin, lr.end, lr.first, last)
     if lr.end > lr.begin * case.limits.divergence.lr_rise and lr.again:
         told += f", no higher than it had been before ({num(lr.highest_before)})"
     jump = None if lr.rises else _lr_jump(case, first, last)
@@ -207,14 +207,14 @@ def _is_the_lr_rising(case: Case) -> Reply:
         rates = case.history.finite("lr")
         low, high = float(rates.values[jump - 1]), float(rates.values[jump])
         step = int(rates.steps[jump])
-        told = f"the learning rate jumped from {num(low)} to {num(high)} at step {step}"
+        told = f"the learning rate jumped from {num(low)} to {num(high)} at {case.unit} {step}"
         measured |= {"lr_before": low, "lr_after": high, "turned": step}
         return yes(f"{told}, and stayed up", step, last, branch="jump", measured=measured)
     if not lr.rises:
         return no(told, lr.first, last, measured=measured)
     turned = turned_to(case, case.history.series["lr"], first, last)
     if turned is not None:
-        told += f"; the rise began {at_or_near(case.history.series['lr'], turned)}"
+        told += f"; the rise began {at_or_near(case, case.history.series['lr'], turned)}"
         measured["turned"] = turned
     return yes(told, lr.first, last, measured=measured)
 
@@ -226,14 +226,19 @@ def _is_the_lr_higher(case: Case) -> Reply:
     if len(over) < 3:
         return unknown("too few learning rates were logged over the climb")
     begin, end = float(over.values[0]), float(over.values[-1])
-    told, measured = _rate(begin, end, int(over.steps[0]), last)
+    told, measured = _rate(case, begin, end, int(over.steps[0]), last)
     answer = yes if end > begin * case.limits.divergence.lr_rise else no
     return answer(told, int(over.steps[0]), last, measured=measured)
 
 
-def _rate(begin: float, end: float, first: int, last: int) -> tuple[str, dict[str, Scalar]]:
+def _rate(
+    case: Case, begin: float, end: float, first: int, last: int
+) -> tuple[str, dict[str, Scalar]]:
     ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
-    told = f"the learning rate went from {num(begin)} at step {first} to {num(end)} at step {last}"
+    told = (
+        f"the learning rate went from {num(begin)} at {case.unit} {first} to {num(end)} at "
+        f"{case.unit} {last}"
+    )
     return told, {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
 
 
@@ -273,7 +278,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     if turned is None:
         return reply
     return yes(
-        f"{reply.because}; the change began {at_or_near(norm, turned)}",
+        f"{reply.because}; the change began {at_or_near(case, norm, turned)}",
         *reply.steps,
         branch=reply.branch,
         measured={**reply.measured, "turned": turned},
@@ -297,7 +302,8 @@ def _weight_norms(case: Case, first: int, last: int) -> Reply:
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
     measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
     told = (
-        f"the weight norm of {name!r} changed most, to {times(ratio)} within {within[name]} steps"
+        f"the weight norm of {name!r} changed most, to {times(ratio)} within {within[name]} "
+        f"{case.unit}s"
     )
     if within[name] > window:
         told += f" (not {window}: it was logged too seldom)"

@@ -86,9 +86,9 @@ def half_peak_at(series: Series) -> int | None:
     return int(series.steps[np.argmax(series.values >= peak / 2)]) if peak > 0 else None
 
 
-def at_or_near(series: Series, step: int) -> str:
+def at_or_near(run: Run, series: Series, step: int) -> str:
     """Return ``at step 600``, or ``near step 600`` where the series has no record of that step."""
-    return f"{'at' if (series.steps == step).any() else 'near'} step {step}"
+    return f"{'at' if (series.steps == step).any() else 'near'} {run.unit} {step}"
 
 
 def logarithms(series: Series) -> tuple[Ints, Floats]:

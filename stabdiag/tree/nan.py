@@ -159,11 +159,11 @@ def _is_it_nan(case: Case) -> Reply:
     if bad is None:
         told = f"all {total} logged losses are finite" if total > 1 else "the only loss is finite"
         return no(told, measured={"logged": total})
-    good = f"the last finite loss is at step {bad.last_good}"
+    good = f"the last finite loss is at {case.unit} {bad.last_good}"
     if bad.last_good is None:
         good = "no earlier loss is finite"
     return yes(
-        f"the loss is non-finite at step {bad.step}; {good}; {bad.count} of {total} losses "
+        f"the loss is non-finite at {case.unit} {bad.step}; {good}; {bad.count} of {total} losses "
         f"{'is' if bad.count == 1 else 'are'} non-finite",
         bad.step,
         measured={
@@ -191,15 +191,15 @@ def _where_did_it_start(case: Case) -> Reply:
     lead = start.bad.step - start.step
     where = "the loss went non-finite first"
     if start.role != "loss":
-        where = f"{start.role} went non-finite {plural(lead, 'step')} before the loss"
+        where = f"{start.role} went non-finite {plural(lead, case.unit)} before the loss"
     norm, ratio = start.surge.of, num(start.surge.ratio)
     how = f"{norm} was calm before it (at most {ratio} x its mean)"
     if start.surge.since is not None:
-        how = f"{norm} surged to {ratio} x its mean at step {start.surge.step} (a blow-up)"
+        how = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step} (a blow-up)"
     elif case.damaged:
-        how += f", but the run had gone wrong before, from step {case.damaged[0]} on"
+        how += f", but the run had gone wrong before, from {case.unit} {case.damaged[0]} on"
     elif start.resumed is not None:
-        how += f", and the run had just resumed, at step {start.resumed.step}"
+        how += f", and the run had just resumed, at {case.unit} {start.resumed.step}"
     if start.jump:
         how += f"; {start.jump.because}"
     return yes(
@@ -221,15 +221,17 @@ def _which_fix(case: Case) -> Reply:
     elif start.blew_up:
         because = "a blow-up needs smaller steps: lower learning rate, warm-up, clipping"
     elif case.damaged:
-        because = f"what went wrong from step {case.damaged[0]} on comes first"
+        because = f"what went wrong from {case.unit} {case.damaged[0]} on comes first"
     elif start.resumed is not None:
-        because = f"it followed the resume at step {start.resumed.step}: fix the resume first"
+        because = (
+            f"it followed the resume at {case.unit} {start.resumed.step}: fix the resume first"
+        )
     elif start.surge is None:
         why = why_not_known(case, start.step)
         because = f"{why}: a blow-up and a layer's numerics look the same"
     else:
         because = "with calm gradients, check the operations: log(0), 0/0, a bad sample"
-    last = checkpoint_before(case.manifest, start.began)
+    last = checkpoint_before(case, start.began)
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 

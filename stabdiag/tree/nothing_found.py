@@ -49,6 +49,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         title=leaf.title,
         summary=f"{_logged(case)}{summary}. {told}".rstrip(),
         actions=(first,),
+        unit=case.unit,
     )
 
 
@@ -74,7 +75,7 @@ def _logged(case: Case) -> str:
     if loss is None:
         return "No loss was logged"
     first, last = int(loss.steps[0]), int(loss.steps[-1])
-    where = f"at step {first}" if first == last else f"from step {first} to {last}"
+    where = f"at {case.unit} {first}" if first == last else f"from {case.unit} {first} to {last}"
     return f"{plural(len(loss), 'loss', 'losses')} {where}"
 
 
@@ -131,8 +132,9 @@ def _not_comparable(case: Case) -> tuple[str, Action | None]:
         shift, more = case.shifts[-1], len(case.shifts) - 1
         change, others = shift.changes[0], f" {plural(more, 'earlier rise')}, too." if more else ""
         told = (
-            f"From step {case.at(shift.spike.onset)} on the loss is higher ({num(shift.level)}, "
-            f"{num(shift.spike.level)} before), but not comparable: {went(shift.changes)}.{others}"
+            f"From {case.unit} {case.at(shift.spike.onset)} on the loss is higher "
+            f"({num(shift.level)}, {num(shift.spike.level)} before), but not comparable: "
+            f"{went(shift.changes)}.{others}"
         )
         name, text = (
             change.name,

@@ -59,7 +59,7 @@ def lr_panel(run: Run, first: int, last: int) -> Panel:
         return panel(holds=False, because=because, measured=measured)
     because = (
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
-        f"at step {int(steps[at])}"
+        f"at {run.unit} {int(steps[at])}"
     )
     if not run.literal and steps[at] not in run.causes.lr_jumps:
         because += ", as it does again and again"
@@ -89,7 +89,7 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
     at = int(found[0] - np.argmin(again[: found[0]][::-1]))
     name, step = whole(float(batches.values[at])), int(batches.steps[at])
     ago = int(run.causes.since_seen[at])
-    because = f"batch {name} of step {step} had been seen {plural(ago, 'step')} before"
+    because = f"batch {name} of {run.unit} {step} had been seen {plural(ago, run.unit)} before"
     return panel(
         holds=True,
         because=because,
@@ -113,7 +113,7 @@ def grad_panel(run: Run, spike: Spike) -> Panel:
     around = norm.between(math.ceil(onset - margin), math.floor(peak + margin))
     near, lost = around.finite().values, around.steps[~np.isfinite(around.values)]
     measured: dict[str, Scalar] = {"grad_nonfinite": int(lost[0])} if len(lost) else {}
-    beyond = f"the gradient norm was not finite at step {lost[0]}" if len(lost) else ""
+    beyond = f"the gradient norm was not finite at {run.unit} {lost[0]}" if len(lost) else ""
     if len(before) < 2 or not len(near):
         because = beyond or "no gradient norm was logged around it"
         return panel(holds=None, because=because, measured=measured)
@@ -139,7 +139,7 @@ def grad_panel(run: Run, spike: Spike) -> Panel:
         because = f"{beyond}; around it, it {reached}"
     elif not holds and run.causes.norm_stride > 1:
         because += (
-            f"; it was logged {every(run.causes.norm_stride)}, and where the "
+            f"; it was logged {every(run.causes.norm_stride, run.unit)}, and where the "
             "loss is a mean over them, it need not be that of the step that spiked"
         )
     measured["grad_ratio"] = ratio

@@ -59,7 +59,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if not found.count:
         return no(" and ".join(logged) + moves, measured={"overflows": 0})
     first = "" if found.count == 1 else "the first "
-    told = f"{plural(found.count, 'overflow')}, {first}at step {int(found.at[0])}"
+    told = f"{plural(found.count, 'overflow')}, {first}at {case.unit} {int(found.at[0])}"
     measured = {"overflows": found.count}
     if dtype == "fp16" and not _is_constant(scale):
         told += f"; {found.calibrating} while the scaler calibrated at the start"
@@ -88,15 +88,18 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
     if fall is not None:
-        told = f"{num(fall.low)}, below {num(least)} from step {fall.since} on"
+        told = f"{num(fall.low)}, below {num(least)} from {case.unit} {fall.since} on"
         if fall.back is not None:
-            told = f"{num(fall.low)} at step {fall.since}, half recovered at step {fall.back}"
+            told = (
+                f"{num(fall.low)} at {case.unit} {fall.since}, half recovered at {case.unit} "
+                f"{fall.back}"
+            )
     else:
         fall = fall_to_floor(case, scale, found)
         if fall is None:
             return None
         still = " and still overflows" if found.after(fall.since) else ""
-        told = f"the scaler's floor, {num(fall.low)}, at step {fall.since}{still}"
+        told = f"the scaler's floor, {num(fall.low)}, at {case.unit} {fall.since}{still}"
     measured: dict[str, Scalar] = {
         "lowest": fall.low,
         "highest": fall.top,

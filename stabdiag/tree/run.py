@@ -39,6 +39,11 @@ class Run:
         """The finite losses; none where no loss was logged."""
         return self.history.finite("loss")
 
+    @property
+    def unit(self) -> str:
+        """What a step of the log is called: ``step``, or ``epoch``."""
+        return self.history.unit
+
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""
         return int(self.loss.steps[min(position, len(self.loss) - 1)])

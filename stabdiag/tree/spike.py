@@ -66,7 +66,7 @@ def time_to_recover(case: Case) -> str:
     if case.by_epoch:
         return plural(case.recovery_steps, "epoch")
     widened = case.recovery_steps > case.limits.spike.recovery_steps
-    told = plural(case.recovery_steps, "step")
+    told = plural(case.recovery_steps, case.unit)
     return told + (" (widened: the log is sparse)" if widened else "")
 
 
@@ -168,8 +168,8 @@ def _abrupt(case: Case, spike: Spike) -> Reply:
 
 def _rose(case: Case, spike: Spike) -> str:
     return (
-        f"from step {case.at(spike.onset)} on the loss rose to {num(spike.height + spike.base)} "
-        f"from {num(spike.level)}, {sigmas(spike.score)}"
+        f"from {case.unit} {case.at(spike.onset)} on the loss rose to "
+        f"{num(spike.height + spike.base)} from {num(spike.level)}, {sigmas(spike.score)}"
     )
 
 
@@ -187,8 +187,8 @@ def _highest(case: Case) -> str:
     if scan.largest <= 0:
         return "none lies above the steps just before it"
     return (
-        f"the highest, at step {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above the "
-        "steps just before it"
+        f"the highest, at {case.unit} {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above "
+        "the steps just before it"
     )
 
 
@@ -234,7 +234,7 @@ def _did_it_recover(case: Case) -> Reply:
     if spike.recovered:
         took = case.at(spike.end) - onset
         return yes(
-            f"the smoothed loss was back below {level} after {plural(took, 'step')}",
+            f"the smoothed loss was back below {level} after {plural(took, case.unit)}",
             onset,
             case.at(spike.end),
             measured={"recovered_after": took, **measured},
@@ -242,7 +242,7 @@ def _did_it_recover(case: Case) -> Reply:
     left = int(case.loss.steps[-1]) - onset
     if spike.recovered is None:
         return unknown(
-            f"the log ends {plural(left, 'step')} after the onset, before the loss stayed below "
+            f"the log ends {plural(left, case.unit)} after the onset, before the loss stayed below "
             f"{level}; {time} are needed to tell",
             onset,
             measured={"steps_left": left, **measured},
@@ -269,7 +269,7 @@ def _what_caused_it(case: Case) -> Reply:
 
 def _which_checkpoint(case: Case) -> Reply:
     began = start(case)
-    last = checkpoint_before(case.manifest, began.step)
+    last = checkpoint_before(case, began.step)
     if last.step is None:
         because = "the manifest does not tell how often a checkpoint is written"
         return unknown(because, began.step)
@@ -277,7 +277,7 @@ def _which_checkpoint(case: Case) -> Reply:
         cadence = f" ({last.cadence})" if last.every else ""
         return no(f"no checkpoint was written before {began.what}{cadence}", began.step)
     return yes(
-        f"the last checkpoint before {began.what} is that of step {last.step}",
+        f"the last checkpoint before {began.what} is that of {case.unit} {last.step}",
         last.step,
         measured={"checkpoint": last.step},
     )

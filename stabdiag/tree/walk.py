@@ -210,6 +210,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         began=advice.began,
         back=advice.back,
         panels=() if case.focus is None else panels(case, case.focus),
+        unit=case.unit,
         evidence={
             key: value for answer in answers.values() for key, value in answer.measured.items()
         },

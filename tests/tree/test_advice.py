@@ -10,8 +10,11 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Action, ActionKind, Finding
+from stabdiag.model.history import History, Source
+from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,7 +253,12 @@ def test_the_checkpoint_to_go_back_to(
 def test_the_last_checkpoint_is_strictly_before(
     step: int, every: int | None, last: int | None
 ) -> None:
-    assert checkpoint_before(Manifest(checkpoint_every=every), step).step == last
+    assert checkpoint_before(_saving(every), step).step == last
+
+
+def _saving(every: int | None) -> Run:
+    history = History(series={}, source=Source(name="", format="", records=0))
+    return Run(history=history, manifest=Manifest(checkpoint_every=every), limits=Limits())
 
 
 @pytest.mark.parametrize(
@@ -268,7 +276,7 @@ def test_the_last_checkpoint_is_strictly_before(
 def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(
     step: int, every: int, stride: int, older: int
 ) -> None:
-    last = checkpoint_before(Manifest(checkpoint_every=every), step, stride)
+    last = checkpoint_before(_saving(every), step, stride)
     assert last.older == older
 
 

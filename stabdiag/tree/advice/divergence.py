@@ -56,11 +56,12 @@ class _Climb:
     unsound: int
     what: str
     reload: Reload
+    unit: str
 
     @property
     def check_data(self) -> str:
         """An imperative clause: check the data."""
-        return f"check the data from step {self.first} on: order, labels, sources"
+        return f"check the data from {self.unit} {self.first} on: order, labels, sources"
 
     def check(self) -> Action:
         """Return the action to check the data."""
@@ -91,8 +92,8 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     first, last = answer.steps
     act = found.reload.and_then(
         ActionKind.FIX_SCHEDULE,
-        f"fix the schedule, which still raises the learning rate at step {highest} (an endless "
-        "warm-up, or an inverted decay)",
+        f"fix the schedule, which still raises the learning rate at {case.unit} {highest} (an "
+        "endless warm-up, or an inverted decay)",
         step=highest,
     )
     other = Action(
@@ -107,17 +108,18 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         act = found.reload.and_then(
             ActionKind.LOWER_LR,
             f"keep the learning rate below {num(turning)}, where the loss began to climb: the "
-            f"warm-up of {warmup} steps goes beyond it",
+            f"warm-up of {warmup} {case.unit}s goes beyond it",
             setting="peak_lr",
             to=turning,
         )
         text = "To keep the peak, lengthen the warm-up."
         other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")
     check = "Check warm-up and total steps against the schedule that was meant."
-    began = at_or_near(lr, found.began)
+    began = at_or_near(case, lr, found.began)
     since = f"; its rise began {began}" if "turned" in answer.measured else ""
     return found.advice(
-        f"The learning rate went from {begin} at step {first} to {end} at step {last}{since}.",
+        f"The learning rate went from {begin} at {case.unit} {first} to {end} at {case.unit} "
+        f"{last}{since}.",
         first=act,
         then=(Action(ActionKind.CHECK_SETTINGS, check), _PLOT, other),
     )
@@ -127,7 +129,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
     """A climb after a learning rate that jumped and stayed up."""
     found = _climb(case, "the learning-rate jump", answer)
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
-    undo = f"undo the learning-rate jump at step {found.began}"
+    undo = f"undo the learning-rate jump at {case.unit} {found.began}"
     find = (
         f"Find what raised it from {before} to {after}: another schedule after a resume, a step "
         "counted twice, or a manual change."
@@ -221,11 +223,11 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _lost_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
     """A climb while the reward fell: a policy is as good as that, whatever its loss does."""
-    since = f"the fall of the reward, from about step {lost.best_at} on"
-    reload = checkpoint_before(case.manifest, lost.best_at).reload(since)
+    since = f"the fall of the reward, from about {case.unit} {lost.best_at} on"
+    reload = checkpoint_before(case, lost.best_at).reload(since)
     rate = half_lr(case, found.first)
     advice = found.advice(
-        f"The reward {lost.column!r} fell from {num(lost.best)} near step {lost.best_at} to "
+        f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} {lost.best_at} to "
         f"{num(lost.last)}: the policy got worse.",
         first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
         then=_to_look_at(case),
@@ -250,27 +252,31 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
         if case.settled.stop != len(case.loss):
             ended = f"stood at {num(rise.last_level)} before {what_ended(case)}"
         what = (
-            f"The loss climbed from step {first} on and {ended}, {num(rise.amount)} above its best "
-            f"level ({num(rise.best_level)} near step {best_step(case)})."
+            f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above "
+            f"its best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
         )
-    since = f"the climb from step {first} on"
+    since = f"the climb from {case.unit} {first} on"
     turned = answer.measured.get("turned") if answer else None
     if isinstance(turned, int):
         # By the time that the loss climbs, the weights have long been going wrong.
-        since = f"{cause} from step {turned} on" if turned < first else since
+        since = f"{cause} from {case.unit} {turned} on" if turned < first else since
         unsound = min(turned, first)
-        reload = checkpoint_before(case.manifest, unsound, case.stride).reload(since)
-        return _Climb(first=first, began=turned, unsound=unsound, what=what, reload=reload)
-    unsound, sound = first, checkpoint_before(case.manifest, first, case.stride)
+        reload = checkpoint_before(case, unsound, case.stride).reload(since)
+        return _Climb(
+            first=first, began=turned, unsound=unsound, what=what, reload=reload, unit=case.unit
+        )
+    unsound, sound = first, checkpoint_before(case, first, case.stride)
     if not case.literal:
         left = _left_its_best(case)
         # A checkpoint from within a slow climb is not sound.
         named = first if sound.step is None else sound.step
         if left + LEVEL * case.stride < named:
-            sound, unsound = checkpoint_before(case.manifest, left), left
-            since = f"the loss left its best level near step {left}"
+            sound, unsound = checkpoint_before(case, left), left
+            since = f"the loss left its best level near {case.unit} {left}"
     reload = sound.reload(since)
-    return _Climb(first=first, began=first, unsound=unsound, what=what, reload=reload)
+    return _Climb(
+        first=first, began=first, unsound=unsound, what=what, reload=reload, unit=case.unit
+    )
 
 
 def _left_its_best(case: Case) -> int:

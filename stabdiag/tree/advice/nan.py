@@ -83,7 +83,7 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     then = (*_came_through(case), in_fp32, *then, KEEP_IN_FP32, CHECK_INITIALISATION)
     advice = Advice(summary=told, first=first, then=then)
     if start.resumed is not None and not start.jump and answer.verdict is not Verdict.YES:
-        advice = _at_resume(start.resumed, advice)
+        advice = _at_resume(case, start.resumed, advice)
     return _complete(case, start, advice)
 
 
@@ -102,7 +102,7 @@ def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> F
         return replace(finding, actions=actions, reload=earlier.reload, began=earlier.began)
     see = Action(
         ActionKind.SEE_FINDING,
-        f"Fix what went wrong from step {earlier.step} on: see {earlier.slug} below.",
+        f"Fix what went wrong from {earlier.unit} {earlier.step} on: see {earlier.slug} below.",
         step=earlier.step,
     )
     return replace(finding, actions=(first, see, *then))
@@ -112,7 +112,7 @@ def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
     """Return the advice with what went NaN, and where to go back to."""
     return replace(
         advice,
-        summary=f"{_what_went_nan(start.bad)} {advice.summary}",
+        summary=f"{_what_went_nan(case, start.bad)} {advice.summary}",
         step=start.bad.step,
         reload=_reload(case, start).clause,
         began=start.began,
@@ -121,13 +121,13 @@ def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
 
 def _reload(case: Case, start: Origin) -> Reload:
     """Return how to go back to the last checkpoint from before the trouble."""
-    last = checkpoint_before(case.manifest, start.began, case.stride)
+    last = checkpoint_before(case, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
             return Reload("Reload a checkpoint from before this log, if there is one")
         return Reload("Restart from the beginning, or from before this log", 0)
     what = "first non-finite value, at" if start.began == start.step else "trouble that began at"
-    return last.reload(f"the {what} step {start.began}")
+    return last.reload(f"the {what} {case.unit} {start.began}")
 
 
 def _by_evidence(case: Case, start: Origin) -> Advice:
@@ -169,15 +169,15 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
         ),
     )
-    return look if start.resumed is None or case.damaged else _at_resume(start.resumed, look)
+    return look if start.resumed is None or case.damaged else _at_resume(case, start.resumed, look)
 
 
 def _blown_up(case: Case, start: Origin) -> Advice:
     """Return the advice on an optimization blow-up."""
-    told = f"The run was in trouble from step {case.damaged[-1]} on." if case.damaged else ""
+    told = f"The run was in trouble from {case.unit} {case.damaged[-1]} on." if case.damaged else ""
     if start.surge is not None and start.surge.since is not None:
         of, ratio = capitalised(start.surge.of), num(start.surge.ratio)
-        told = f"{of} surged to {ratio} x its mean at step {start.surge.step}."
+        told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}."
     rate = half_lr(case, start.bad.step, "half the learning rate")
     suspects = Action(
         ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
@@ -238,20 +238,20 @@ def _fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
     """Return what to do about a jump of the learning rate that led to a NaN."""
     at = jump.steps[0]
     return _reload(case, start).and_then(
-        ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at step {at}", step=at
+        ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at {case.unit} {at}", step=at
     )
 
 
-def _at_resume(resume: Event, look: Advice) -> Advice:
+def _at_resume(case: Case, resume: Event, look: Advice) -> Advice:
     """Return what to do about a NaN right after a resume, where there had been none before it."""
     first = Action(
         ActionKind.RESTORE_STATE,
-        f"Resume at step {resume.step} again, and check that it restores {STATE}.",
+        f"Resume at {case.unit} {resume.step} again, and check that it restores {STATE}.",
         step=resume.step,
     )
     told = (
-        f"It began where the run resumed, at step {resume.step}; the attempt before had finite "
-        f"losses up to step {resume.sound_to}."
+        f"It began where the run resumed, at {case.unit} {resume.step}; the attempt before had "
+        f"finite losses up to {case.unit} {resume.sound_to}."
     )
     return replace(look, summary=told, first=first, then=(look.first, *look.then))
 
@@ -278,7 +278,7 @@ def _suspects(case: Case, start: Origin) -> str:
         first = first_of(case, start.surged_from)
     else:
         first = max(min(start.step - 2, first_of(case, start.step)), 0)
-    return f"the batches of steps {first} to {start.bad.step}"
+    return f"the batches of {case.unit}s {first} to {start.bad.step}"
 
 
 def _is_early(case: Case, step: int) -> bool:
@@ -288,9 +288,11 @@ def _is_early(case: Case, step: int) -> bool:
 
 
 def _how_it_began(case: Case, start: Origin) -> str:
-    first = "" if start.role == "loss" else f"{start.role} went first, at step {start.step}. "
+    first = (
+        "" if start.role == "loss" else f"{start.role} went first, at {case.unit} {start.step}. "
+    )
     if case.damaged:
-        return f"{first}The run had gone wrong before, from step {case.damaged[0]} on."
+        return f"{first}The run had gone wrong before, from {case.unit} {case.damaged[0]} on."
     if start.surge is None:
         why = capitalised(why_not_known(case, start.step))
         return f"{first}{why}, so the lead-up is unknown."
@@ -298,14 +300,17 @@ def _how_it_began(case: Case, start: Origin) -> str:
     return f"{first}{calm}: suspect a bad sample or a layer's numerics."
 
 
-def _what_went_nan(bad: FirstBad) -> str:
+def _what_went_nan(case: Case, bad: FirstBad) -> str:
     """Return since when the loss is not finite, and how often, as a sentence."""
-    good = "" if bad.last_good is None else f" (last finite loss: step {bad.last_good})"
+    good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
     are = "is" if bad.count == 1 else "are"
     count = f"{bad.count} of {bad.total} losses {are} non-finite"
     if not bad.for_good:
-        return f"The loss is non-finite at step {bad.step}{good} and finite again later; {count}."
+        return (
+            f"The loss is non-finite at {case.unit} {bad.step}{good} and finite again later; "
+            f"{count}."
+        )
     rest = "" if bad.count == 1 else f"; {count}"
     if bad.last_good is None and bad.step > 0:
-        return f"The loss is non-finite at step {bad.step}, the first one logged{rest}."
-    return f"The loss is non-finite from step {bad.step} on{good}{rest}."
+        return f"The loss is non-finite at {case.unit} {bad.step}, the first one logged{rest}."
+    return f"The loss is non-finite from {case.unit} {bad.step} on{good}{rest}."

@@ -45,7 +45,7 @@ def _first(case: Case, held: _Evaluation | None) -> Action:
         moved = np.flatnonzero(lr.values)
         since = int(lr.steps[moved[-1] + 1 if len(moved) else 0])
         beside = "" if held is None else f"; {held.told}"
-        text = f"Stop the run: the learning rate is 0 from step {since} on{beside}."
+        text = f"Stop the run: the learning rate is 0 from {case.unit} {since} on{beside}."
         return Action(ActionKind.STOP_EARLY, text, step=since)
     if held is None:
         return Action(
@@ -60,7 +60,7 @@ def _first(case: Case, held: _Evaluation | None) -> Action:
 
 def _then(case: Case, held: _Evaluation | None) -> tuple[Action, ...]:
     if held is not None and held.change > 0:
-        keep = f"Keep the checkpoint nearest to step {held.lowest}, where it was lowest."
+        keep = f"Keep the checkpoint nearest to {case.unit} {held.lowest}, where it was lowest."
         return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=held.lowest),)
     rates = case.history.finite("lr").values
     last = float(rates[-1]) if len(rates) else None
@@ -95,8 +95,8 @@ def _evaluation(case: Case) -> _Evaluation | None:
         change = 0.0
     did = "still falls" if change < 0 else "rose" if change > 0 else "is flat as well"
     return _Evaluation(
-        told=f"the evaluation loss {did} ({num(before)} at step {held.steps[begun]}, {num(last)} "
-        f"at step {held.steps[-1]})",
+        told=f"the evaluation loss {did} ({num(before)} at {case.unit} {held.steps[begun]}, "
+        f"{num(last)} at {case.unit} {held.steps[-1]})",
         change=change,
         lowest=int(held.steps[lowest]),
     )

@@ -47,8 +47,8 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if case.manifest.dtype == "bf16":
         first = Action(
             ActionKind.INSPECT_LAYERS,
-            f"Find the operation that overflows at step {step}: re-run it in fp32 on the same "
-            "batch.",
+            f"Find the operation that overflows at {case.unit} {step}: re-run it in fp32 on the "
+            "same batch.",
             also=(ActionKind.CHECK_PRECISION,),
             step=step,
         )
@@ -92,8 +92,8 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss scale below its floor."""
     answer = answers["Q3.2"]
     step = answer.steps[0]
-    last = checkpoint_before(case.manifest, step, case.stride)
-    reload = last.reload(f"the overflows from step {step} on")
+    last = checkpoint_before(case, step, case.stride)
+    reload = last.reload(f"the overflows from {case.unit} {step} on")
     rate = half_lr(case, step)
     were = "were" if "back_at" in answer.measured else "are still"
     return Advice(

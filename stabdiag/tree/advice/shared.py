@@ -113,7 +113,7 @@ def half_lr(case: Case, step: int, what: str = "halve the learning rate") -> Set
         return Setting(words=f"{what} ({told})", name="peak_lr", now=peak, new=peak / 2)
     # After a NaN the log may go on: what it logs last is not the rate of now.
     is_now = num(rate) == num(float(logged.values[-1])) and not case.before_nan
-    told = f"now {num(rate)}" if is_now else f"{num(rate)} at step {int(rates.steps[-1])}"
+    told = f"now {num(rate)}" if is_now else f"{num(rate)} at {case.unit} {int(rates.steps[-1])}"
     return Setting(words=f"{what} ({told})", name="lr", now=rate, new=rate / 2)
 
 
@@ -193,7 +193,7 @@ def logged_at(case: Case, step: int) -> str:
     if case.history.counts_epochs:
         return f"epoch {step}"
     since = first_of(case, step)
-    return f"step {step}" if since >= step else f"steps {since} to {step}"
+    return f"{case.unit} {step}" if since >= step else f"{case.unit}s {since} to {step}"
 
 
 def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
@@ -213,8 +213,8 @@ def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ..
         return findings
     oldest = ((case.history.last_step or 0) // every - kept + 1) * every
     text = (
-        f"If that checkpoint was deleted (the last {kept} are kept, from step {oldest} on), find a "
-        "copy or restart from the beginning: the ones that are kept hold the damage."
+        f"If that checkpoint was deleted (the last {kept} are kept, from {case.unit} {oldest} "
+        "on), find a copy or restart from the beginning: the ones that are kept hold the damage."
     )
     word = Action(ActionKind.RELOAD_CHECKPOINT, text, checkpoint=0)
     return tuple(
@@ -234,7 +234,7 @@ def _with_changes(case: Case, finding: Finding) -> Finding:
     changes, step = _changes_at(case, finding)
     if not changes:
         return finding
-    look, first, *rest = (_look_at(changes), *finding.actions)
+    look, first, *rest = (_look_at(case, changes), *finding.actions)
     actions = (look, first, *rest)
     if first.kind is ActionKind.KEEP_GOING and finding.severity is Severity.WARNING:
         actions = (first, look, *rest)
@@ -242,7 +242,7 @@ def _with_changes(case: Case, finding: Finding) -> Finding:
     seen = RATE.intersection(first.kinds) and finding.section == "§2"
     return replace(
         finding,
-        summary=f"{finding.summary} {_told(changes, step)}",
+        summary=f"{finding.summary} {_told(case, changes, step)}",
         actions=finding.actions if seen or finding.slug in _EXPLAINED else actions,
         evidence={**finding.evidence, **_evidence(changes)},
     )
@@ -255,8 +255,8 @@ def with_changes_at(
     changes = () if step is None else changes_near(case, step, step)
     if step is None or not changes:
         return because, actions, {}
-    told = f"{because} {_told(changes, step)}"
-    return told, (_look_at(changes), *actions), _evidence(changes)
+    told = f"{because} {_told(case, changes, step)}"
+    return told, (_look_at(case, changes), *actions), _evidence(changes)
 
 
 def near_climb(case: Case, began: int, first: int) -> tuple[Changed, ...]:
@@ -286,14 +286,14 @@ def _changes_at(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]
     return (near, finding.step) if near else (changes_near(case, began, began), began)
 
 
-def _told(changes: Sequence[Changed], step: int) -> str:
+def _told(case: Case, changes: Sequence[Changed], step: int) -> str:
     """Return what changed, and how far that is from the step at which something began."""
     change = changes[0]
     where = "right at the onset"
     if change.step < step:
-        where = f"{plural(step - change.step, 'step')} before the onset"
+        where = f"{plural(step - change.step, case.unit)} before the onset"
     elif change.since > step:
-        where = f"{plural(change.since - step, 'step')} after the onset"
+        where = f"{plural(change.since - step, case.unit)} after the onset"
     return f"{went(changes)}, {where}."
 
 
@@ -301,7 +301,7 @@ def _evidence(changes: Sequence[Changed]) -> dict[str, Scalar]:
     return {"changed": went(changes), "changed_step": changes[0].step}
 
 
-def _look_at(changes: Sequence[Changed]) -> Action:
+def _look_at(case: Case, changes: Sequence[Changed]) -> Action:
     names, step = listed([one.name for one in changes[:MOST]]), changes[0].step
-    text = f"Check first whether the change of {names} at step {step} is to blame."
+    text = f"Check first whether the change of {names} at {case.unit} {step} is to blame."
     return Action(ActionKind.CHECK_SETTINGS, text, step=step)

@@ -127,10 +127,11 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     low, high = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     at = answer.steps[0]
     return _spike(case).advice(
-        f"The learning rate jumped from {low} to {high} at step {at}.",
+        f"The learning rate jumped from {low} to {high} at {case.unit} {at}.",
         first=Action(
             ActionKind.FIX_SCHEDULE,
-            f"Fix the schedule at step {at}, where the learning rate jumps from {low} to {high}.",
+            f"Fix the schedule at {case.unit} {at}, where the learning rate jumps from {low} to "
+            f"{high}.",
             step=at,
         ),
         then=(
@@ -149,10 +150,10 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike at or after a repeated batch."""
     at = answers["Q2.3"].steps[0]
     return _spike(case).advice(
-        f"The batch of step {at} is a repeat of a recent one.",
+        f"The batch of {case.unit} {at} is a repeat of a recent one.",
         first=Action(
             ActionKind.FIX_LOADER,
-            f"Fix the data loader: log its order around step {at}, where a batch repeats.",
+            f"Fix the data loader: log its order around {case.unit} {at}, where a batch repeats.",
             step=at,
         ),
         then=(
@@ -176,13 +177,13 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if spike.resumed is not None:
         text = f"Check that the next resume restores {STATE}."
         look = Action(ActionKind.RESTORE_STATE, text)
-    back = plural(case.at(focus(case).end) - spike.onset, "step")
+    back = plural(case.at(focus(case).end) - spike.onset, case.unit)
     go_on = f"Keep the run going: the loss recovered within {back}."
     other = "else " if near_spike(case, focus(case)) else ""
     why = f"Nothing {other}logged explains it."
     overflowed = measured.get("grad_nonfinite")
     if overflowed is not None:
-        why = f"The gradients overflowed at step {overflowed}."
+        why = f"The gradients overflowed at {case.unit} {overflowed}."
     return spike.advice(
         spike.cause or why,
         first=Action(ActionKind.KEEP_GOING, go_on),
@@ -204,7 +205,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if spike.resumed is not None:
         again = Action(
             ActionKind.RESTORE_STATE,
-            f"Resume at step {spike.resumed} again, and check that it restores {STATE}.",
+            f"Resume at {case.unit} {spike.resumed} again, and check that it restores {STATE}.",
             step=spike.resumed,
         )
         actions = (again, *actions)
@@ -224,14 +225,14 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     planned = case.manifest.total_steps
     wait: tuple[Action, ...] = ()
     if case.before_nan:
-        end = f"It had not recovered when the loss went NaN after step {last}."
+        end = f"It had not recovered when the loss went NaN after {case.unit} {last}."
     elif focus(case).peak == len(case.loss) - 1:
         # To run on is no help where the loss still climbs.
-        end = f"The log ends at step {last}, with the loss at its highest."
+        end = f"The log ends at {case.unit} {last}, with the loss at its highest."
     else:
-        end = f"The log ends at step {last}, too early to tell whether it recovers."
+        end = f"The log ends at {case.unit} {last}, too early to tell whether it recovers."
         if planned is None or planned > enough:
-            run_on = f"Run on to step {enough} if you still can, and diagnose again."
+            run_on = f"Run on to {case.unit} {enough} if you still can, and diagnose again."
             wait = (Action(ActionKind.KEEP_GOING, run_on, step=enough),)
     batches = batches_at(case, spike.onset, and_before=True)
     look = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
@@ -244,25 +245,25 @@ def _spike(case: Case) -> _Spike:
     """Return what all advice says of the spike that the questions are about."""
     spike, began = focus(case), start(case)
     onset = case.at(spike.onset)
-    last = checkpoint_before(case.manifest, began.step, case.stride)
+    last = checkpoint_before(case, began.step, case.stride)
     resumed = None if began.cause else _resumed(case, onset)
     may_rise = not began.cause and resumed is None and not spike.recovered
     rising = _rising(case, onset) if may_rise else None
     reload = last.reload(began.what)
     cause = sentence(began.cause) if began.cause else ""
     if resumed is not None:
-        cause = f"It began where the run resumed, at step {resumed}."
+        cause = f"It began where the run resumed, at {case.unit} {resumed}."
     if rising is not None:
         low, high = num(rising.begin), num(rising.end)
         cause = f"The learning rate had risen from {low} to {high}, its highest so far."
     others = len(case.spikes) - 1
     also = f" {plural(others, 'more spike')} in this log." if others else ""
-    back = plural(case.at(spike.end) - onset, "step")
+    back = plural(case.at(spike.end) - onset, case.unit)
     recovered = f" and recovered within {back}" if spike.recovered else ""
     return _Spike(
         onset=onset,
-        what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at step "
-        f"{case.at(spike.peak)} ({sigmas(spike.score)}){recovered}.{also}",
+        what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at "
+        f"{case.unit} {case.at(spike.peak)} ({sigmas(spike.score)}){recovered}.{also}",
         cause=cause,
         resumed=resumed,
         rising=rising,
@@ -306,7 +307,7 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
     why = _worth_keeping(case, spike, back)
     actions: tuple[Action, ...]
     if why is not None:
-        go_on = f"Keep the run going: the loss recovered by step {back}{why}."
+        go_on = f"Keep the run going: the loss recovered by {case.unit} {back}{why}."
         actions = (Action(ActionKind.KEEP_GOING, go_on, step=back), *rate, clip_next_time(case))
         if spike.resumed is not None:
             see = f"Check that the next resume restores {STATE}."
@@ -315,14 +316,14 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
         weigh = Action(
             ActionKind.RELOAD_CHECKPOINT,
             f"{spike.reload.clause}, only if it evaluates better than the run does now (the loss "
-            f"recovered by step {back}).",
+            f"recovered by {case.unit} {back}).",
             also=spike.restart.kinds,
             step=back,
             checkpoint=spike.reload.checkpoint,
         )
         actions = (weigh, spike.restart, *_skipped(case, spike), *rate)
     return spike.advice(
-        f"It recovered by step {back}, but not within {time}. {spike.cause}",
+        f"It recovered by {case.unit} {back}, but not within {time}. {spike.cause}",
         first=actions[0],
         then=actions[1:],
         back=back,
@@ -351,7 +352,7 @@ def _skipped(case: Case, spike: _Spike) -> tuple[Action, ...]:
     last = min(spike.onset + case.recovery_steps, int(case.loss.steps[-1]))
     skip = Action(
         ActionKind.SKIP_BATCHES,
-        f"Skip the batches of steps {first} to {last}: the data there may be bad.",
+        f"Skip the batches of {case.unit}s {first} to {last}: the data there may be bad.",
         step=first,
     )
     mix = Action(ActionKind.SHUFFLE_DATA, "Reshuffle or rebalance the data first.")
