@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # What changes in more than this share of the records, and more than a few times, is no setting.
 _OFTEN = 0.1
 
+# How many columns without a role are named.
+_SHOWN = 8
+
 
 def build_history(
     columns: Columns,
@@ -97,6 +100,8 @@ def build_history(
     taken = set(names.values())
     series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
     series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
+    if columns.by_words:
+        events += _without_a_role(columns.names, {one.column for one in series.values()} | taken)
     all_events = (*columns.events, *events)
     return History(
         series=series,
@@ -193,6 +198,16 @@ def _unreadable(columns: Columns) -> list[Event]:
         message = f"{lines} not readable (line {first.line}: {first.reason})"
         events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
     return events
+
+
+def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event]:
+    """Tell which words with numbers mean nothing to the program, as nobody else knows them."""
+    unused = [name for name in names if name not in used]
+    if not unused:
+        return []
+    shown = ", ".join(unused[:_SHOWN]) + (", …" if len(unused) > _SHOWN else "")
+    message = f"no role for {shown} (--column ROLE=NAME gives one)"
+    return [Event(kind=EventKind.COLUMN, message=message)]
 
 
 def _settings(

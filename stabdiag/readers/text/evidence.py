@@ -1,67 +1,363 @@
-"""The evidence that any text is a log: a loss on line after line, and a counter that rises."""
+"""The evidence that any text is a log: a loss on line after line, and a counter that rises.
+
+``evidence`` looks at the first lines that name a loss. Of the counters on them, or above them, the
+finest one that rises is the step.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from stabdiag.readers.text.asides import OVERFLOWS, alarms
-from stabdiag.readers.text.counters import EPOCH, NTH, STEP, count_of
-from stabdiag.readers.text.evaluations import Evaluation
-from stabdiag.readers.text.grammar import Grammar
-from stabdiag.readers.text.measured import Heading, Measured
-from stabdiag.readers.text.names import LOSS
+from stabdiag.readers.text.asides import alarms
+from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.measured import (
+    Evidence,
+    lines_with_a_loss,
+    spans_of,
+)
+from stabdiag.readers.text.tokens import (
+    BATCH_OF_EPOCH,
+    COARSE,
+    EPOCH,
+    FIRST,
+    LOSS,
+    OTHER_LOSSES,
+    STEP,
+    SUMMED,
+    VALIDATED,
+    count_of,
+    counters_of,
+    headings_of,
+    is_word,
+)
 
 if TYPE_CHECKING:
-    from stabdiag.readers.text.grammar import Kind
+    from collections.abc import Iterable, Mapping
+
+# How many lines are looked at.
+_LOOKED_AT: Final = 500
+
+# In how many bytes at the head headings are searched for, and in how many above a loss its epoch.
+_LOOK_ABOVE: Final = 1 << 22
+_BETWEEN: Final = 1 << 14
+
+# A line with as many values is more than prose.
+_MORE_THAN_PROSE: Final = 4
+
+# The fewest different values of a counter, and the share of its moves in which it has to rise.
+_FEWEST: Final = 3
+_RISING: Final = 0.8
+
+# The fewest lines of an excerpt that somebody pasted.
+_EXCERPT: Final = 2
+
+# The fewest lines, and different values, of one loss that make a log without a counter: the same
+# value again and again stands in a program, or in prose.
+_UNCOUNTED: Final = 20
+_VALUES: Final = 10
+
+# How many lines with a loss may stand below a heading, on average.
+_LINES_BELOW: Final = 1.5
+
+# So many times more lines than another name of the loss has, and it is that of the training: the
+# other was evaluated now and then.
+_DENSER: Final = 4
+
+# What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
+_EPOCH_ALONE: Final = re.compile(
+    rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
+)
+
+# For each line with a counter and a loss: its epoch (or that of a line above it), and the count.
+Counts: TypeAlias = list[tuple[int, int]]
+# For each set of names on a line: what the counters of the lines with these names say.
+Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The evidence: which counter there is, on how many lines, and how often it rises.
+class _Sample:
+    """Lines with a loss: their counters, and the values of the loss by its name.
 
-    The counter stands on the lines of the loss, or ``above`` them on lines of its own; it is None
-    for losses without a counter. ``moves`` is how often it changes, ``restarts`` says that it
-    starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
-    ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
-    log calls its loss.
+    ``losses`` are the names of all losses on these lines, the first to be told the first; of each
+    line the first one counts. ``not_finite`` are the shapes of lines with a loss that is NaN or
+    infinite beside so many other values that they are no prose. ``end`` is where the last line
+    begins.
     """
 
-    counter: bytes | None
-    loss: str
-    lines: int
-    rising: float
-    moves: int = 0
-    restarts: bool = False
-    above: bool = False
-    epochs: bool = False
-    total: str | None = None
-    word: bytes = LOSS
+    counters: dict[tuple[bytes, str], Counts] = field(default_factory=lambda: defaultdict(list))
+    values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    shapes: Shapes = field(default_factory=lambda: defaultdict(list))
+    not_finite: Shapes = field(default_factory=lambda: defaultdict(list))
+    losses: tuple[str, ...] = ()
+    end: int = 0
 
-    @property
-    def grammar(self) -> Grammar:
-        """The grammar that finds the records."""
-        counter = None if self.above else self.counter
-        kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
-        if counter is not None:
-            kinds = (*kinds, Evaluation(counter=counter, word=self.word))
-        kinds = (*kinds, *alarms(self.total or self.loss, STEP), *OVERFLOWS)
-        if self.above and self.counter is not None:
-            kinds = (Heading(counter=self.counter), *kinds)
-        elif self.epochs:
-            kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
-        return Grammar(step=STEP, kinds=kinds, joined=self.above)
 
-    @property
-    def epoch_length(self) -> int | None:
-        """What a position counts up to, in case it restarts with each epoch: 600 for 10/600."""
-        if self.counter is None or not self.counter.startswith(NTH):
-            return None
-        return count_of(self.counter.removeprefix(NTH))
+def evidence(data: bytes) -> Evidence | None:
+    """Return the evidence that lines are a log, or None if there is not enough.
 
-    @property
-    def certainty(self) -> str:
-        """How certain it is that this is a log of a training, in one word."""
-        if self.lines >= 50 and self.rising >= 0.99:
-            return "sure"
-        return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
+    The loss may have another name, such as a cost, only if nothing is called a loss.
+    """
+    named = _called(data, LOSS)
+    if named is not None:
+        return named
+    summed = SUMMED.search(data)
+    others = [word for word in OTHER_LOSSES if word in data]
+    words = [*([summed[1]] if summed else []), *others]
+    found = [one for one in (_called(data, word) for word in words) if one is not None]
+    # The names are in the order of preference.
+    best = next(iter(found), None)
+    if best is not None:
+        best = next((one for one in found if one.lines >= _DENSER * best.lines), best)
+    return best
+
+
+def losses_of(names: Iterable[str]) -> list[str]:
+    """Return the names that are those of losses; a loss scale is none."""
+    return [name for name in names if is_a_loss(name) and "scale" not in name.lower()]
+
+
+def _called(data: bytes, word: bytes) -> Evidence | None:
+    """Return the evidence in the lines that call a loss by a word."""
+    sample = _sample_of(data, word)
+    found = _evidence(data, sample)
+    if found is None:
+        return None
+    total = next((name for name in sample.losses if name.lower() == "loss"), None)
+    return replace(found, word=word, total=total)
+
+
+def _sample_of(data: bytes, word: bytes) -> _Sample:
+    """Return what the first lines say that call a loss by a word."""
+    sample = _Sample()
+    losses: dict[str, None] = {}
+    end = epoch = 0
+    for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
+        epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
+        spans = spans_of(line, word=word)
+        found = losses_of(spans)
+        if not found:
+            continue
+        loss, end = found[0], begin
+        losses |= dict.fromkeys(found)
+        sample.values[loss].append(line[slice(*spans[loss])])
+        counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
+        sample.shapes[tuple(spans)].append(counts)
+        lost = any(_is_lost(line[slice(*spans[name])]) for name in found)
+        if lost and len(spans) >= _MORE_THAN_PROSE:
+            sample.not_finite[tuple(spans)].append(counts)
+        for name, count in counts.items():
+            sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
+    return replace(sample, losses=tuple(losses), end=end)
+
+
+def _epoch_above(between: bytes, epoch: int) -> int:
+    """Return the epoch that the lines above a loss tell last, or else the one before."""
+    if b"poch" in between or b"POCH" in between:
+        for name, count in headings_of(between):
+            epoch = count if name == EPOCH else epoch
+    return epoch
+
+
+def _is_lost(value: bytes) -> bool:
+    """Tell whether a value is NaN or infinite."""
+    return value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
+
+
+def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
+    trained = {name: one for name, one in sample.values.items() if not name.startswith(VALIDATED)}
+    of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
+    found = _beside(of_these) or _beside(sample.counters)
+    of_training = found is not None and (found.loss in trained or not trained)
+    if found and of_training:
+        on_its_line = (EPOCH, found.loss) in sample.counters
+        if on_its_line or (found.rising == 1 and not found.restarts):
+            return found
+    headings: dict[bytes, list[int]] = defaultdict(list)
+    for name, count in headings_of(data[: min(sample.end, _LOOK_ABOVE)]):
+        headings[name].append(count)
+    if found and not of_training:
+        # A counter beside the losses of evaluations tells little of those of the training.
+        found = _above(headings, trained) or found
+    if found is not None:
+        return found if found.above else replace(found, epochs=_rising(headings[EPOCH]) == 1)
+    return (
+        _above(headings, sample.values)
+        or _excerpt(sample.shapes)
+        or _of_few_epochs(data, sample, headings)
+        or _alarming(data, sample)
+        or _first(trained, sample.counters)
+        or _uncounted(trained, sample.counters)
+    )
+
+
+def _beside(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
+    """Return the evidence for the best counter on the lines of a loss."""
+    found = [
+        _about(word, loss, counts)
+        for (word, loss), counts in counters.items()
+        if word != FIRST and len(set(counts)) >= _FEWEST and _may_count(word, loss, counters)
+    ]
+    # Of counters on the same lines the finest one is the step, even if it restarts with each epoch.
+    found.sort(
+        key=lambda one: (
+            COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
+            one.counter != BATCH_OF_EPOCH,
+            one.restarts,
+            -one.lines,
+            0 if one.counter and is_word(one.counter) else 1 / one.moves,
+            -one.rising,
+        )
+    )
+    return next((one for one in found if one.rising >= _RISING), None)
+
+
+def _about(word: bytes, loss: str, counts: Counts) -> Evidence:
+    alone = [count for _, count in counts]
+    # Within an epoch a counter may begin again.
+    inside = [(a[1], b[1]) for a, b in pairwise(counts) if a[0] == b[0]]
+    within = sum(b > a for a, b in inside) / max(sum(b != a for a, b in inside), 1)
+    overall = _rising(alone)
+    restarts = overall < _RISING <= within
+    return Evidence(
+        counter=word,
+        loss=loss,
+        lines=len(counts),
+        rising=within if restarts else overall,
+        moves=max(_moves(alone), 1),
+        restarts=restarts,
+    )
+
+
+def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+    """Tell whether a counter may be that of the steps, given the others on the same lines."""
+    counts = counters[word, loss]
+    if word == BATCH_OF_EPOCH:
+        # If it stays while the number before it moves, it is a total: Batch 10/600. And the batches
+        # of an evaluation are no steps.
+        before = counters.get((b"batch", loss), [])
+        goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
+        return goes_on and not loss.startswith(VALIDATED)
+    # A position may have a name, as in "Epoch 3/10": they are one counter.
+    return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
+
+
+def _above(
+    headings: Mapping[bytes, list[int]], values: Mapping[str, list[bytes]], fewest: int = _FEWEST
+) -> Evidence | None:
+    """Return the evidence for a counter on lines of its own, above those of a loss."""
+    if not values:
+        return None
+    loss, lines = _most_told(values)
+    found = (
+        Evidence(
+            counter=word,
+            loss=loss,
+            lines=lines,
+            rising=_rising(counts) if len(counts) > 1 else 1.0,
+            above=True,
+        )
+        for word, counts in headings.items()
+        # Several losses below each heading would all be of one step.
+        if len(set(counts)) >= fewest and lines <= _LINES_BELOW * len(counts)
+    )
+    return next((one for one in found if one.rising >= _RISING), None)
+
+
+def _excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
+    """Return the evidence in an excerpt: lines of the same names, and a counter that only rises.
+
+    It is too short for any other evidence. One line is enough, and any counter, if it or another
+    line says that the training went wrong (``alarmed``).
+    """
+    fewest = 1 if alarmed else _EXCERPT
+    for names, lines in shapes.items():
+        named = [word for word in lines[0] if is_word(word)]
+        # A position counts only if there is no word but that of its epoch.
+        finest = alarmed or (named and all(word in COARSE for word in named))
+        words = [
+            word for word in (lines[0] if finest else named) if all(word in one for one in lines)
+        ]
+        # Words come before positions. A position may be a date; one with a larger total is not.
+        words.sort(key=lambda one: (one in COARSE, 0 if is_word(one) else 99 - len(one)))
+        for word in words:
+            counts = [one[word] for one in lines]
+            if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
+                loss = losses_of(names)[0]
+                return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
+    return None
+
+
+def _of_few_epochs(
+    data: bytes, sample: _Sample, headings: Mapping[bytes, list[int]]
+) -> Evidence | None:
+    """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
+    if not _EPOCH_ALONE.search(data, 0, sample.end):
+        return None
+    lost = any(_is_lost(value) for values in sample.values.values() for value in values)
+    return _above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
+
+
+def _alarming(data: bytes, sample: _Sample) -> Evidence | None:
+    """Return the evidence in an excerpt that says that the training went wrong."""
+    found = None
+    if sample.shapes and any(line.search(data) for line in alarms("loss", STEP)):
+        found = _excerpt(sample.shapes, alarmed=True)
+    if found is None and 2 * _lines(sample.not_finite) >= _lines(sample.shapes):
+        found = _excerpt(sample.not_finite, alarmed=True)
+    return found
+
+
+def _first(
+    values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
+) -> Evidence | None:
+    """Return the evidence for a number at the start of each line, which has to rise every time."""
+    if not values:
+        return None
+    loss, lines = _most_told(values)
+    counts = [count for _, count in counters.get((FIRST, loss), [])]
+    if len(counts) < max(_FEWEST, lines) or any(b <= a for a, b in pairwise(counts)):
+        return None
+    return Evidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
+
+
+def _uncounted(
+    values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
+) -> Evidence | None:
+    """Return the evidence in losses without a counter: that there are many, of many values.
+
+    A counter that moves but does not rise shows that they are not in order.
+    """
+    if not values:
+        return None
+    loss, lines = _most_told(values)
+    moves = any(
+        _moves([n for _, n in at])
+        for (word, of), at in counters.items()
+        if of == loss and word != FIRST
+    )
+    if moves or lines < _UNCOUNTED or len(set(values[loss])) < _VALUES:
+        return None
+    return Evidence(counter=None, loss=loss, lines=lines, rising=0.0)
+
+
+def _rising(counts: list[int]) -> float:
+    """Return in which share of its moves a counter rises."""
+    return sum(b > a for a, b in pairwise(counts)) / max(_moves(counts), 1)
+
+
+def _moves(counts: list[int]) -> int:
+    return sum(after != before for before, after in pairwise(counts))
+
+
+def _most_told(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
+    """Return the loss on most lines, and the number of these."""
+    loss = max(values, key=lambda name: len(values[name]))
+    return loss, len(values[loss])
+
+
+def _lines(shapes: Shapes) -> int:
+    return sum(map(len, shapes.values()))

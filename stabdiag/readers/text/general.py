@@ -15,16 +15,15 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.counters import EPOCH
+from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.names import ELBO, LOSS
-from stabdiag.readers.text.search import evidence
+from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Column, Columns
     from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.evidence import Evidence
+    from stabdiag.readers.text.measured import Evidence
 
 # How far into the log evidence is searched for, and on how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
@@ -62,7 +61,7 @@ def read(stream: Stream) -> Columns:
     )
     by_epoch = (_BY_EPOCH,) if found.counter == EPOCH else ()
     events = (told, *by_epoch, *columns.events)
-    return replace(columns, events=events, epoch_length=found.epoch_length)
+    return replace(columns, events=events, epoch_length=found.epoch_length, by_words=True)
 
 
 def _as_a_loss(columns: Columns) -> tuple[Columns, str]:

@@ -263,7 +263,7 @@ LANGUAGE: Final = (
                 Line(
                     pattern=rb"iter (\d{1,12}): loss (%b), time (%b)ms(?:, mfu (%b)%%)?"
                     % (NUMBER, NUMBER, NUMBER),
-                    names=("iter", "loss", "time", "mfu_percent"),
+                    names=("iter", "loss", "time (ms)", "mfu_percent"),
                 ),
                 Line(
                     pattern=rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, VALUE),

@@ -11,9 +11,9 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import TOO_LONG, blocks
 from stabdiag.readers.chunks import join
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.text.bars import told_in
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
+from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
 
 if TYPE_CHECKING:

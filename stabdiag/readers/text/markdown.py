@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import SHOWN, BadLine
-from stabdiag.readers.text.cells import columns_of
 from stabdiag.readers.text.clean import Text, line_end
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.table import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,42 +1,57 @@
-"""Lines with names and values of no known format, a loss and a counter among them."""
+"""The lines of no known format: those with a loss, those of an evaluation, and headings."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.text.counters import (
+from stabdiag.model.roles import is_evaluation
+from stabdiag.readers.text.asides import OVERFLOWS, alarms
+from stabdiag.readers.text.clean import line_end
+from stabdiag.readers.text.grammar import Grammar, Kind, Part, is_a_loss, parts_of, trains
+from stabdiag.readers.text.prefix import LONGEST_LABEL
+from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
+from stabdiag.readers.text.tokens import (
     COUNTER,
+    EPOCH,
     FIRST,
+    LOSS,
+    NTH,
     POSITION,
     STEP,
+    VALIDATED,
+    count_of,
     counters_of,
+    evaluated,
+    fields_of,
     is_word,
+    renamed,
     word_of,
 )
-from stabdiag.readers.text.grammar import Kind, Part, is_a_loss, parts_of, trains
-from stabdiag.readers.text.names import (
-    LOSS,
-    PAIR,
-    TOLD_AT,
-    VALIDATED,
-    Spans,
-    evaluated,
-    in_turn,
-    listed,
-    renamed,
-    told_at,
-)
-from stabdiag.readers.text.ranks import LONGEST_LABEL
-from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Iterator
 
     from stabdiag.readers.text.grammar import Cells
+    from stabdiag.readers.text.tokens import Spans
+
+    # Where a line begins, the line, and the spans of what it tells.
+    _Found = tuple[int, bytes, Spans]
 
 _LONGEST: Final = 2000
+
+# Prose says what to do if the loss is NaN; no log does.
+_CONDITION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
+)
+
+# How many lines below a heading of an evaluation its loss is searched for.
+_BELOW: Final = 3
+
+# Every word for an evaluation contains one of these.
+_WORDS: Final = (b"val", b"test", b"dev", b"cv")
 
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
@@ -70,20 +85,11 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     """
     counters = counters_of(line)
     taken = set(counters.values())
+    fields = [one for one in fields_of(line) if one.value not in taken]
     pairs: Spans = {}
-    first = None
-    for match in PAIR.finditer(line):
-        group = 2 if match[2] is not None else 4
-        if match.span(group) not in taken:
-            first = match.start() if first is None else first
-            pairs.setdefault(match[group - 1].decode("utf-8", "replace"), match.span(group))
-    for name, span in in_turn(line).items():
-        if span not in taken:
-            pairs.setdefault(name, span)
-    pairs |= listed(line)
-    for name, begin, span in told_at(line):
-        first = begin if first is None else min(first, begin)
-        pairs.setdefault(name, span)
+    for one in fields:
+        pairs.setdefault(one.name, one.value)
+    first = min((one.at[0] for one in fields), default=0)
     if first and evaluated(line, first):
         pairs = {
             name if trains(name) else f"{VALIDATED}{name}": span for name, span in pairs.items()
@@ -97,6 +103,11 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
         named.pop(counter.decode(), None)
         named[STEP] = counters[counter]
     return {**pairs, **named}
+
+
+def _start(begin: int, line: bytes) -> int:
+    """Return a place in a line that is behind the label which may name its rank."""
+    return begin + min(LONGEST_LABEL, len(line) - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,9 +142,7 @@ class Measured(Kind):
         """Return all lines of this kind; those with the same names make one part."""
         after, lines = [], []
         for begin, line in lines_with_a_loss(data, self.word):
-            # The start of a line, after the label that may name its rank, if that is none.
-            label = 0 if self.counter == FIRST else LONGEST_LABEL
-            after.append(begin + min(label, len(line) - 1))
+            after.append(begin if self.counter == FIRST else _start(begin, line))
             lines.append(line)
         return [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)
@@ -160,9 +169,154 @@ class Measured(Kind):
         if line is None or not spans:
             return (), None
         values = sorted(spans.items(), key=lambda item: item[1])
-        names = [one.span(1 if one[2] is not None else 3) for one in PAIR.finditer(line)]
-        names += [one.span(1) for one in (*TOLD_AT.finditer(line), *COUNTER.finditer(line))]
+        names = [one.at for one in fields_of(line)]
+        names += [one.span(1) for one in COUNTER.finditer(line)]
         # What a position counts up to is part of its name: a bar of another length is another.
         names += [one.span(2) for one in POSITION.finditer(line)]
         pattern = pattern_of(line, [span for _, span in values], names)
         return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Kind):
+    """Lines with the loss of an evaluation, and without the counter that other lines have.
+
+    They belong to the step before them. A name that recurs before the next line of the training is
+    left out there: these lines are of the batches of an evaluation, or of several evaluations.
+    """
+
+    counter: bytes
+    word: bytes = LOSS
+    tells: bool = False
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        return parts_of(self._told_once(data))
+
+    def _told_once(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
+        for stretch in self._stretches(data):
+            times = Counter(name for _, _, spans in stretch for name in spans)
+            for begin, line, spans in stretch:
+                once = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
+                if any(map(is_a_loss, once)):
+                    yield _start(begin, line), once
+
+    def _stretches(self, data: bytes) -> Iterator[list[_Found]]:
+        """Yield the lines between two of the training."""
+        stretch: list[_Found] = []
+        end = 0
+        for one in self._lines(data):
+            begin, line, _ = one
+            if stretch and data.find(self.word, end, begin) >= 0:
+                yield stretch
+                stretch = []
+            stretch.append(one)
+            end = begin + len(line)
+        yield stretch
+
+    def _lines(self, data: bytes) -> Iterator[_Found]:
+        """Yield the lines of this kind, in order."""
+        for begin, line in _lines_with_a_word(data):
+            if len(line) > _LONGEST:
+                continue
+            if self.word not in line:
+                yield from self._below(data, begin, line)
+            elif not self._has_the_counter(line):
+                spans = self._spans(line)
+                if spans and not _CONDITION.search(line):
+                    yield begin, line, spans
+
+    def _below(self, data: bytes, begin: int, heading: bytes) -> Iterator[_Found]:
+        """Yield the line shortly below the heading of an evaluation that tells its loss."""
+        if not evaluated(heading, len(heading)):
+            return
+        end = begin + len(heading)
+        for _ in range(_BELOW):
+            begin, end = end + 1, line_end(data, end + 1, _LONGEST)
+            line = data[begin:end]
+            if self.word.lower() in line.lower():
+                if not self._has_the_counter(line):
+                    told = spans_of(line, word=self.word).items()
+                    spans = {f"{VALIDATED}{name}": at for name, at in told if not trains(name)}
+                    if any(map(is_a_loss, spans)):
+                        yield begin, line, spans
+                return
+
+    def _has_the_counter(self, line: bytes) -> bool:
+        """Tell whether a line has the counter; most are seen to have it by its word alone."""
+        if is_word(self.counter) and self.counter in line.lower():
+            return True
+        return self.counter in counters_of(line)
+
+    def _spans(self, line: bytes) -> Spans:
+        """Return the spans of what a line tells of an evaluation, none if it tells no loss."""
+        spans = {
+            name: span
+            for name, span in spans_of(line, word=self.word).items()
+            if name.startswith(VALIDATED) or is_evaluation(name)
+        }
+        return spans if any(map(is_a_loss, spans)) else {}
+
+
+def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that may be of an evaluation, and where it begins."""
+    plain = data.lower()
+    # A word that does not occur at all is left out of the pattern.
+    words = [word for word in _WORDS if word in plain]
+    after = 0
+    for match in re.finditer(b"|".join(words), plain) if words else ():
+        if match.start() >= after:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            after = line_end(data, match.end(), len(data))
+            yield begin, data[begin:after]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The evidence: which counter there is, on how many lines, and how often it rises.
+
+    The counter stands on the lines of the loss, or ``above`` them on lines of its own; it is None
+    for losses without a counter. ``moves`` is how often it changes, ``restarts`` says that it
+    starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
+    ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
+    log calls its loss.
+    """
+
+    counter: bytes | None
+    loss: str
+    lines: int
+    rising: float
+    moves: int = 0
+    restarts: bool = False
+    above: bool = False
+    epochs: bool = False
+    total: str | None = None
+    word: bytes = LOSS
+
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar that finds the records."""
+        counter = None if self.above else self.counter
+        kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
+        if counter is not None:
+            kinds = (*kinds, Evaluation(counter=counter, word=self.word))
+        kinds = (*kinds, *alarms(self.total or self.loss, STEP), *OVERFLOWS)
+        if self.above and self.counter is not None:
+            kinds = (Heading(counter=self.counter), *kinds)
+        elif self.epochs:
+            kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
+        return Grammar(step=STEP, kinds=kinds, joined=self.above)
+
+    @property
+    def epoch_length(self) -> int | None:
+        """What a position counts up to, in case it restarts with each epoch: 600 for 10/600."""
+        if self.counter is None or not self.counter.startswith(NTH):
+            return None
+        return count_of(self.counter.removeprefix(NTH))
+
+    @property
+    def certainty(self) -> str:
+        """How certain it is that this is a log of a training, in one word."""
+        if self.lines >= 50 and self.rising >= 0.99:
+            return "sure"
+        return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"

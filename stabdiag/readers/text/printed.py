@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.text.cells import columns_of
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.table import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,11 +15,10 @@ import numpy as np
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.asides import SCALE
-from stabdiag.readers.text.bars import TOTAL, told_in
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.reckoned import are_rounded, are_shared, steps_of
+from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of, told_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stabdiag import diagnose, read
-from stabdiag.readers.text.clock import seconds_at
+from stabdiag.readers.text.prefix import seconds_at
 
 BEGIN = 1_767_225_600
 

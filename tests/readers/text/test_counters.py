@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stabdiag import read
-from stabdiag.readers.text.search import evidence
+from stabdiag.readers.text.evidence import evidence
 
 N, PER_EPOCH = 240, 60
 
@@ -47,7 +47,7 @@ TEMPLATES = {
         "Epoch: [{epoch}][{batch:4d}/600]\tTime  0.51 ( 0.61)\tLoss {loss:.4e} ({loss:.4e})\t"
         "Acc@1   1.56 (  1.10)\n",
         (0, 2390),
-        {"epoch"},
+        {"epoch", "step_time"},
     ),
     "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 2400), {"epoch"}),
     "ESPnet": (
@@ -69,7 +69,7 @@ TEMPLATES = {
         "Train: {epoch} [{batch:4d}/600 ({percent:3d}%)]  Loss: {loss:#.4g} ({loss:#.3g})  "
         "Time: 0.512s,  850.10/s  (0.512s,  850.10/s)  LR: {lr:.3e}  Data: 0.010 (0.012)\n",
         (0, 2390),
-        {"epoch", "lr"},
+        {"epoch", "lr", "step_time"},
     ),
     "DINO": (
         "Epoch: [{epoch}/100]  [{batch:4d}/600]  eta: 0:12:34  loss: {loss:.6f} ({loss:.6f})  "
@@ -166,7 +166,7 @@ TEMPLATES = {
         "per_step_time: 512ms, lr: {lr}, "
         "overflow cond: False, loss_scale: 65536.0, global_norm: [{grad:.6f}]\n",
         (10, 2400),
-        {"clock", "epoch", "lr", "loss_scale", "grad_norm"},
+        {"clock", "epoch", "lr", "loss_scale", "grad_norm", "step_time"},
     ),
     "PaddleClas": (
         "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"

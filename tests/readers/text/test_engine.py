@@ -14,7 +14,7 @@ from stabdiag.readers.text.clean import Text, inert
 from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.ranks import NO_RANK, of_one_rank, ranks_of
+from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.shapes import usual_shape
 
 SAMPLES = Path(__file__).parents[1] / "samples"

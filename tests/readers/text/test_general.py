@@ -60,13 +60,33 @@ def test_it_is_read(put, line):
         "epoch 3 step {n} loss {loss} lr 3e-4 gnorm 1.2 ls 65536 knob 7",
         "epoch 3, step {n}, loss {loss}, lr 3e-4, gnorm 1.2, ls 65536, knob 7",
         "epoch=3 step={n} loss={loss} lr=3e-4 grad=1.2 scale=6.6e+04 knob=7",
+        "10:00:00 INFO epoch 3 step {n} loss {loss} lr 3e-4 | gnorm 1.2, scale 65536 | knob 7ms",
     ],
 )
 def test_every_pair_on_a_line_is_a_field(put, line):
-    history = stabdiag.read(put(log(line), "run.txt"), columns={"memory": "knob"})
+    history = stabdiag.read(
+        put(log(line), "run.txt"), columns={"memory": "knob (ms)" if "7ms" in line else "knob"}
+    )
     assert {"loss", "lr", "grad_norm", "loss_scale", "memory"} <= set(history.series)
     assert history.series["grad_norm"].values.tolist() == [1.2] * 60
     assert history.series["memory"].values.tolist() == [7.0] * 60
+
+
+def test_the_densest_error_is_that_of_the_training(put):
+    validation = "Validation Result @ Iteration {n} (ID: Validation)\n---  ----\nmse  5.5\n"
+    lines = "".join(
+        f"[DIAG step={n * 100}] MSE={4 - n / 100} pred=0.5\n"
+        + (validation.format(n=n * 100) if n % 10 == 0 else "")
+        for n in range(1, 61)
+    )
+    series = stabdiag.read(put(lines)).series
+    assert series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+    assert series["eval_loss"].steps.tolist() == list(range(1000, 7000, 1000))
+
+
+def test_the_report_says_which_words_mean_nothing_to_it(put):
+    events = stabdiag.read(put(log("step {n} loss {loss} lr 0.1 knob 7 dial 8"))).events
+    assert events[-1].message == "no role for knob, dial (--column ROLE=NAME gives one)"
 
 
 def test_a_sentence_with_numbers_has_no_fields_of_its_own(put):

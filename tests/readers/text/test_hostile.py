@@ -17,7 +17,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import counters, messages, names, ranks
+from stabdiag.readers.text import messages, prefix, tokens
 from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
@@ -107,7 +107,7 @@ def patterns() -> dict[str, re.Pattern[bytes]]:
         if grammar.config is not None:
             found[f"{one.name} config"] = re.compile(grammar.config)
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
-    for module in (counters, messages, names, ranks):
+    for module in (messages, prefix, tokens):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
         found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
     return found

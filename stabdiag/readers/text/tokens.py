@@ -1,0 +1,299 @@
+"""What stands on a line that somebody printed: names with values, and counters.
+
+A line of any program may hold pairs in any order, whatever parts them: ``loss: 2.31``,
+``"lr"=1e-4``, ``[loss 2.31]``, ``loss tensor(2.31)``, ``foo 7, bar 8ms``. Each name with a value is
+a field. A counter is a word with a whole number, or a position such as ``10/600``.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from stabdiag.readers.text.grammar import NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    _Find = Callable[[bytes], re.Match[bytes] | None]
+
+Span: TypeAlias = tuple[int, int]
+# Where the value of each name stands in a line.
+Spans: TypeAlias = dict[str, Span]
+
+# The part of loss, Loss, train_loss, … that every line with a loss contains.
+LOSS: Final = b"oss"
+
+# What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
+# such as mse, is as often a metric as it is a loss.
+OTHER_LOSSES: Final = (
+    b"LOSS",
+    *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
+    *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
+    *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
+    *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
+    *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
+)
+# Of these, the one that rises as a network learns.
+ELBO: Final = b"elbo"
+# policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
+SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
+_OTHER_LOSS: Final = re.compile(
+    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
+    r"|\w{1,30}'s ){0,2})"
+    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at"
+    r"|perplexity|ppl)",
+    re.IGNORECASE,
+)
+
+# The prefix of names on a line of an evaluation.
+VALIDATED: Final = "val "
+
+# Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
+# Loss D, Gen Loss Total. The level of a logger is no part of them.
+_TITLE: Final = (
+    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
+    rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"|[Ll]oss [A-Z]\w?(?![\w.])"
+)
+
+# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…)
+_AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+
+# A number, without the full stop of a sentence that it ends.
+_NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
+
+# What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. That a loss is NaN or inf is no number.
+_UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B)?"
+_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT
+
+# No name begins with what replaces a number: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
+_NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
+
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
+# loss 2.31, for names that are known to be those of measurements.
+PAIR: Final = re.compile(
+    rb"(?<![A-Za-z\d])(?<!N/)(?!%b)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
+    rb"|(?<![\w./-])(?!%b)"
+    rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
+    rb"(?:[Ll]oss|LOSS|lr|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"\]?[ \t]{1,24}%b(%b)%b"
+    % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
+)
+
+# What parts a line into stretches, and what a word and a number look like that stand in turn in
+# one: | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
+_PARTED: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
+_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
+_WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_NUMBER, _UNIT))
+_TOKEN: Final = re.compile(rb"\S{1,80}")
+_FEWEST_IN_TURN: Final = 3
+
+# Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
+# and Score at iteration 100 is 2.31, as Deeplearning4j calls its loss.
+TOLD_AT: Final = re.compile(
+    rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
+    rb"(?: \([\w ]{1,40}\))? (?:at|after|in|for|on|of) (?:(?:the )?end of )?"
+    rb"(?:global[ _])?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
+    rb"\d{1,12}(?:/\d{1,12})?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b" % (_AROUND, _NUMBER, _AFTER),
+)
+# What is no loss without what stands behind it; and words that tell of one out of many.
+_SCORE: Final = b"Score"
+_OF_MANY: Final = re.compile(
+    rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
+)
+
+# Losses: x 0.272, y 0.254, total 15.143
+_LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
+_LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
+
+# CV is the set for cross-validation.
+_EVALUATION: Final = re.compile(
+    rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
+    re.IGNORECASE,
+)
+
+
+class Field(NamedTuple):
+    """A name on a line, where it stands, and where its value does."""
+
+    name: str
+    at: Span
+    value: Span
+
+
+def fields_of(line: bytes) -> list[Field]:
+    """Return the fields of a line, the most certain of each name the first."""
+    found = []
+    for match in PAIR.finditer(line):
+        group = 1 if match[2] is not None else 3
+        found.append(_field(line, match.span(group), match.span(group + 1)))
+    found = [*_listed(line), *found]
+    known = {one.value for one in found}
+    found += [one for one in _in_turn(line) if one.value not in known]
+    return [*found, *_told_at(line)]
+
+
+def _field(line: bytes, at: Span, value: Span, more: str = "") -> Field:
+    """Return a field; a time that is not in seconds has its unit in its name: ``dt (ms)``."""
+    unit = line[value[1] : value[1] + 2]
+    more += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
+    return Field(line[slice(*at)].decode("utf-8", "replace") + more, at, value)
+
+
+def _listed(line: bytes) -> list[Field]:
+    """Return the losses of a line that lists them after the word, without signs."""
+    found = _LIST.search(line) if b"osses: " in line else None
+    if found is None:
+        return []
+    listed = _LISTED.finditer(line, found.start(1), found.end(1))
+    return [_field(line, one.span(1), one.span(2), " loss") for one in listed]
+
+
+def _in_turn(line: bytes) -> Iterator[Field]:
+    """Yield the fields of stretches that hold nothing but words and numbers in turn.
+
+    There each word names the number behind it, whether the word is known or not. Other words may
+    stand before several of them, as the time and the name of a logger do.
+    """
+    parts = [match.start() for match in _PARTED.finditer(line)]
+    for begin, end in pairwise([-1, *parts, len(line)]):
+        tokens = [one.span() for one in _TOKEN.finditer(line, begin + 1, end)]
+        pairs: list[Field] = []
+        while len(tokens) > 1:
+            number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
+            if number is None or not _WORD.fullmatch(line, *tokens[-2]):
+                break
+            pairs.append(_field(line, tokens[-2], number.span(1)))
+            del tokens[-2:]
+        if not tokens or len(pairs) >= _FEWEST_IN_TURN:
+            yield from reversed(pairs)
+
+
+def _told_at(line: bytes) -> Iterator[Field]:
+    """Yield what a line tells of a step that stands before the value."""
+    for match in TOLD_AT.finditer(line):
+        if not _OF_MANY.search(line[: match.end(1)]):
+            more = " at" if match[1].endswith(_SCORE) else ""
+            yield _field(line, match.span(1), match.span(2), more)
+
+
+def evaluated(line: bytes, first: int) -> bool:
+    """Tell whether a word before the first name of a line shows that it is of an evaluation."""
+    return _EVALUATION.search(line, 0, first) is not None
+
+
+def renamed(pairs: Spans, word: bytes) -> Spans:
+    """Name a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
+    made: Spans = {}
+    for name, span in pairs.items():
+        match = _OTHER_LOSS.fullmatch(name)
+        is_one = match is not None and name.lower().endswith(word.decode().lower())
+        made.setdefault(f"{match[1]}loss" if match is not None and is_one else name, span)
+    return made
+
+
+# 3000, or 3,000
+_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
+# An epoch in other languages, and a training step in Chinese tutorials.
+_OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
+_OF_STEPS: Final = "训练次数|迭代次数".encode()
+# The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
+COUNTER: Final = re.compile(
+    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates"
+    rb"|n?update|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
+    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
+    re.IGNORECASE,
+)
+# [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
+POSITION: Final = re.compile(
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
+)
+# [1/5][20/600], where the first is the epoch
+_TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
+# [1,  2000], an epoch and a batch; 1epoch:train:51-100batch
+_EPOCH_AND_BATCH: Final = re.compile(
+    rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
+)
+# Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
+_OF_TRAINING: Final = re.compile(
+    rb"(?<![A-Za-z])train(?:ing)?: {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", re.IGNORECASE
+)
+# logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; and at the start of a line
+# [30]: train's l2:0.95, or a tab, as LightGBM and XGBoost do. A blank follows the label of a rank.
+_IN_BRACKETS: Final = re.compile(
+    rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])"
+)
+# Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
+_BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
+BATCH_OF_EPOCH: Final = b"Batch epoch/N"
+# 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31], at the start of a line; the
+# same place may hold a rank, the number of a process, or a time.
+_FIRST: Final = re.compile(
+    rb"[ \t]{0,8}[\[(]?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?(?=[A-Za-z\"'])"
+)
+FIRST: Final = b"N at the start"
+# 1 100 loss: 2.31, an epoch and a batch
+_TWO_FIRST: Final = re.compile(rb"[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])")
+
+STEP: Final = "step"
+EPOCH: Final = b"epoch"
+NTH: Final = b"N/"
+
+# Within each of these, other counters may start again; the coarsest last.
+COARSE: Final = (EPOCH, b"episode", b"round")
+
+# What is told to be a counter by the signs around it, and what each group of the pattern counts; of
+# several that count the same the last one holds.
+_WITHIN_EPOCH: Final = b"[epoch, N]"
+_ALONE: Final = b"[N]"
+_BY_SIGNS: Final[tuple[tuple[_Find, tuple[bytes, ...]], ...]] = (
+    (_OF_TRAINING.search, (EPOCH,)),
+    (_TWO_POSITIONS.search, (EPOCH,)),
+    (_EPOCH_AND_BATCH.search, (EPOCH, _WITHIN_EPOCH, EPOCH, _WITHIN_EPOCH)),
+    (_BATCH.search, (BATCH_OF_EPOCH,)),
+    (_TWO_FIRST.match, (EPOCH, _WITHIN_EPOCH)),
+    (_FIRST.match, (FIRST,)),
+    (_IN_BRACKETS.search, (_ALONE, _ALONE)),
+)
+
+
+def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
+    """Return where the counters of a line stand, by what each counts.
+
+    That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.
+    """
+    found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
+    for find, names in _BY_SIGNS:
+        match = find(line)
+        if match is not None:
+            groups = enumerate(names, start=1)
+            found |= {name: match.span(n) for n, name in groups if match[n] is not None}
+    return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
+
+
+def word_of(match: re.Match[bytes]) -> bytes:
+    """Return the word of a counter that has one, in one spelling."""
+    word = match[1].lower()
+    return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
+
+
+def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the word and the number of each counter that has a word, in all lines."""
+    return ((word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
+
+
+def count_of(digits: bytes) -> int:
+    """Return the number that a counter has come to."""
+    return int(digits.replace(b",", b""))
+
+
+def is_word(counter: bytes) -> bool:
+    """Tell whether a counter is a word, and not a position."""
+    return counter[:1].islower()
