@@ -87,7 +87,7 @@ def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
     monkeypatch.setattr(run, "_GRACE", 0.0)
     write_log(sweep / "mute.jsonl")
     with _Mute(2) as executor:
-        overview = scan(sweep, executor=executor, jobs=2, timeout=3)
+        overview = scan(sweep, executor=executor, jobs=2, timeout=1)
     assert overview.runs == 11
     unread = [row for row in overview.rows if row.outcome == "unread"]
     assert [row.reason for row in unread] == ["no worker returned it in time"]

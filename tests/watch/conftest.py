@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -31,3 +35,27 @@ def lines() -> Callable[..., list[str]]:
         ]
 
     return draw
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Return a function that runs Python in a process, which does not outlive the test."""
+    with ExitStack() as running:
+
+        def begin(*command: object, **streams: int) -> subprocess.Popen[str]:
+            piped = {"stdin": subprocess.DEVNULL, "stdout": PIPE, "stderr": PIPE, **streams}
+            line = [sys.executable, *map(str, command)]
+            process = running.enter_context(subprocess.Popen(line, text=True, **piped))
+            running.callback(process.kill)
+            return process
+
+        yield begin
+
+
+@pytest.fixture
+def sleeper(start: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+    """A process that sleeps."""
+    process = start("-c", "import time; print(flush=True); time.sleep(600)")
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process

@@ -1,4 +1,4 @@
-"""The job beside a watch: whether it still runs, and when it is ended."""
+"""The job beside a watch: whether it still runs, when it is ended, and what is certain of it."""
 
 from __future__ import annotations
 
@@ -6,46 +6,27 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag.errors import StabdiagError
-from stabdiag.watch import Job
+from stabdiag.model.findings import Severity
+from stabdiag.places import Asked
+from stabdiag.readers.columns import every_column
+from stabdiag.watch import Ask, Job, Until, open_source, watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Lines = Callable[..., list[str]]
+    Sleeper = subprocess.Popen[str]
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there, no process is asked or ended")
 
 PROC = "stabdiag.watch.loop._PROC"
-
-
-@contextmanager
-def sleeping() -> Iterator[subprocess.Popen[str]]:
-    """Start a process that sleeps."""
-    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-@contextmanager
-def zombie() -> Iterator[int]:
-    """Start a process that has ended, and that nobody has waited for."""
-    with sleeping() as process:
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        yield process.pid
 
 
 @pytest.fixture(params=["/proc", "ps"])
@@ -58,26 +39,16 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.usefixtures("system")
-def test_a_job_runs_until_it_is_told_to_end() -> None:
-    with sleeping() as process:
-        job = Job(process.pid)
-        assert job.runs
-        job.check_ours()
-        assert job.terminate() == f"process {process.pid} was sent SIGTERM"
-        assert process.wait() == -signal.SIGTERM
-        assert not job.runs
-        assert job.terminate() == f"process {process.pid} had already ended"
-
-
-@pytest.mark.usefixtures("system")
-def test_a_zombie_has_ended() -> None:
-    with sleeping() as process:
-        job = Job(process.pid)
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert not job.runs
-    with zombie() as number:
-        assert not Job(number).runs
+def test_a_job_runs_until_it_is_told_to_end(sleeper: Sleeper) -> None:
+    job = Job(sleeper.pid)
+    assert job.runs
+    job.check_ours()
+    assert job.terminate() == f"process {sleeper.pid} was sent SIGTERM"
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert not job.runs  # a zombie has ended
+    assert not Job(sleeper.pid).runs
+    assert sleeper.wait() == -signal.SIGTERM
+    assert job.terminate() == f"process {sleeper.pid} had already ended"
 
 
 @pytest.mark.usefixtures("system")
@@ -96,113 +67,61 @@ def told(folder: Path, number: int, began: int) -> None:
 
 
 def test_another_process_of_the_same_number_is_not_ended(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(PROC, tmp_path)
-    with sleeping() as process:
-        told(tmp_path, process.pid, began=100)
-        job = Job(process.pid)
-        assert job.runs
-        told(tmp_path, process.pid, began=200)
-        assert not job.runs
-        assert job.terminate() == f"process {process.pid} had already ended"
-        assert process.poll() is None
+    told(tmp_path, sleeper.pid, began=100)
+    job = Job(sleeper.pid)
+    assert job.runs
+    told(tmp_path, sleeper.pid, began=200)
+    assert not job.runs
+    assert job.terminate() == f"process {sleeper.pid} had already ended"
+    assert sleeper.poll() is None
 
 
 def test_a_job_of_another_user_may_be_hidden(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(PROC, tmp_path)
-    with sleeping() as process:
-        told(tmp_path, os.getpid(), began=100)
-        job = Job(process.pid)
+    told(tmp_path, os.getpid(), began=100)
+    job = Job(sleeper.pid)
 
-        def refused(_number: int, _signal: int) -> None:
-            raise PermissionError(1, "Operation not permitted")
+    def refused(_number: int, _signal: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "kill", refused)
-            assert job.runs
-            with pytest.raises(StabdiagError, match="is someone else's; you may not end it"):
-                job.check_ours()
-            came_of_it = job.terminate()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "kill", refused)
+        assert job.runs
+        with pytest.raises(StabdiagError, match="is someone else's; you may not end it"):
+            job.check_ours()
+        came_of_it = job.terminate()
     assert came_of_it.endswith("could not be signalled (Operation not permitted)")
 
 
-def watching(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "stabdiag", "watch", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_a_job_is_ended_when_an_error_is_certain(lines: Lines, tmp_path: Path) -> None:
-    log = tmp_path / "run.jsonl"
-    run = lines(300, nan_at=290)
-    log.write_text("".join(run[:200]), encoding="utf-8")
-    with sleeping() as job, watching(log, "--pid", job.pid, "--kill") as watch:
-        assert watch.stderr is not None
-        assert "healthy" in watch.stderr.readline()
-        with log.open("a", encoding="utf-8") as file:
-            file.writelines(run[200:])
-        out, err = watch.communicate(timeout=60)
-        assert job.wait(timeout=60) == -signal.SIGTERM
-    assert watch.returncode == 1
-    assert "[nan-dtype-unknown]" in out
-    assert f"process {job.pid} was sent SIGTERM" in err
-
-
 @pytest.mark.parametrize(
-    ("begin", "goes_on", "slug"),
+    ("first", "then", "told"),
     [
-        ({"nan_at": 290}, {}, "nan-dtype-unknown"),
-        ({}, {"jump_at": 290}, "spike-unresolved"),
+        # An error of an earlier attempt, before and after the job goes on from before it.
+        ({"nan_at": 290}, {}, ["nan-dtype-unknown", "healthy"]),
+        ({}, {"jump_at": 290}, ["healthy", "spike-unresolved"]),
+        ({}, {"nan_at": 290}, ["healthy", "nan-dtype-unknown, certain"]),
     ],
-    ids=["an error of an earlier attempt", "an error that is not certain"],
+    ids=["an earlier attempt's", "not certain", "certain"],
 )
-def test_a_job_goes_on_beside_what_is_not_certain_of_it(
-    lines: Lines, tmp_path: Path, begin: dict[str, int], goes_on: dict[str, int], slug: str
+def test_a_finding_is_certain_of_a_job_whose_log_goes_on(
+    lines: Lines, tmp_path: Path, first: dict[str, int], then: dict[str, int], told: list[str]
 ) -> None:
     log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300 if begin else 200, **begin)), encoding="utf-8")
-    options = ("--kill", "--until-idle", 2)
-    with sleeping() as job, watching(log, "--pid", job.pid, *options) as watch:
-        assert watch.stderr is not None
-        watch.stderr.readline()
-        if goes_on:
+    log.write_text("".join(lines(300, **first)[: 300 if first else 200]), encoding="utf-8")
+    asked = Asked(format=None, wanted=every_column)
+    found, report = [], None
+    with closing(open_source([str(log)], asked)) as source:
+        seen = watch(source, Ask(), Until(fail_on=Severity.ERROR), interval=0)
+        for more in ([], lines(300, **then)[250 if first else 200 :]):
             with log.open("a", encoding="utf-8") as file:
-                file.writelines(lines(300, **goes_on)[200:])
-        out, err = watch.communicate(timeout=60)
-        assert job.poll() is None
-    assert watch.returncode == 1  # as the diagnosis of the log
-    assert f"[{slug}]" in out
-    assert "the log has been quiet" in err
-
-
-def test_an_attempt_that_goes_on_from_before_an_error_is_left_alone(
-    lines: Lines, tmp_path: Path
-) -> None:
-    log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300, nan_at=290)), encoding="utf-8")
-    with sleeping() as job, watching(log, "--pid", job.pid, "--kill") as watch:
-        assert watch.stderr is not None
-        assert "[nan-dtype-unknown]" in watch.stderr.readline()
-        with log.open("a", encoding="utf-8") as file:
-            file.writelines(lines(300)[250:])
-        assert "healthy" in watch.stderr.readline()
-        job.kill()
-        watch.communicate(timeout=60)
-    assert watch.returncode == 0
-
-
-@pytest.mark.parametrize("signalled", [signal.SIGTERM, signal.SIGINT])
-def test_a_watch_that_is_stopped_leaves_the_job_alone(
-    lines: Lines, tmp_path: Path, signalled: signal.Signals
-) -> None:
-    log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(200)), encoding="utf-8")
-    with sleeping() as job, watching(log, "--pid", job.pid, "--kill") as watch:
-        assert watch.stderr is not None
-        assert "healthy" in watch.stderr.readline()
-        watch.send_signal(signalled)
-        watch.communicate(timeout=60)
-        assert job.poll() is None
-    assert watch.returncode == 128 + signalled
+                file.writelines(more)
+            while (one := next(seen)).report is report:
+                pass
+            report = one.report
+            found.append(report.diagnosis.slug + ", certain" * (one.certain is not None))
+    assert found == told

@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,109 +17,69 @@ import pytest
 import stabdiag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Start = Callable[..., subprocess.Popen[str]]
+    Lines = Callable[..., list[str]]
 
-RATE = 1000
-
-# Appends what it is given, a thousand lines a second, and then sits on half of a line, if any.
-WRITER = f"""
+# Appends what it is given, and then sits on half of a line, if any.
+WRITER = """
 import sys, time
 text, log = sys.argv[1:]
-begun = time.monotonic()
 with open(log, "a") as file:
-    for number, line in enumerate(open(text)):
-        time.sleep(max(0, begun + number / {RATE} - time.monotonic()))
+    for line in open(text):
         file.write(line)
         file.flush()
-    while not line.endswith("\\n"):
-        print("half a line", flush=True)
-        time.sleep(60)
+if not line.endswith("\\n"):
+    print("half a line", flush=True)
+    time.sleep(60)
 """
 
 
-@pytest.fixture
-def start() -> Iterator[Start]:
-    """Return a function that starts a process, which does not outlive the test."""
-    with ExitStack() as running:
-
-        def begin(*command: object, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-            process = subprocess.Popen(
-                [sys.executable, *map(str, command)],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            running.enter_context(process)
-            running.callback(process.kill)
-            return process
-
-        yield begin
-
-
-@pytest.fixture
-def write(start: Start, tmp_path: Path) -> Callable[[Path, list[str]], subprocess.Popen[str]]:
-    """Return a function that starts a writer of lines."""
-
-    def begin(log: Path, lines: list[str]) -> subprocess.Popen[str]:
-        text = tmp_path / f"lines-{len(lines)}"
-        text.write_text("".join(lines), encoding="utf-8")
-        return start("-c", WRITER, text, log)
-
-    return begin
-
-
-def watching(start: Start, *arguments: object, **streams: int) -> subprocess.Popen[str]:
-    return start("-m", "stabdiag", "watch", *arguments, **streams)
-
-
-@pytest.mark.parametrize(("jump_at", "code"), [(1400, 1), (None, 0)])
-def test_a_job_that_is_killed_in_mid_line_and_resumed(
-    start: Start,
-    write: Callable[[Path, list[str]], subprocess.Popen[str]],
-    lines: Callable[..., list[str]],
-    tmp_path: Path,
-    jump_at: int | None,
-    code: int,
-) -> None:
-    log = tmp_path / "run.jsonl"
-    run = lines(1500, jump_at=jump_at)
-    watch = watching(start, log)
+def watching(start: Start, *arguments: object, told: str, **streams: int) -> subprocess.Popen[str]:
+    """Start a watch, and wait for the first line that it tells."""
+    watch = start("-m", "stabdiag", "watch", *arguments, **streams)
     assert watch.stderr is not None
-    assert "no such file" in watch.stderr.readline()
-    killed = write(log, [*run[:700], run[700][:20]])
+    assert told in watch.stderr.readline()
+    return watch
+
+
+def append(log: Path, lines: list[str]) -> None:
+    with log.open("a", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def test_a_job_that_is_killed_in_mid_line_and_resumed(
+    start: Start, lines: Lines, tmp_path: Path
+) -> None:
+    log, text = tmp_path / "run.jsonl", tmp_path / "lines"
+    run = lines(1500, jump_at=1400)
+    watch = watching(start, log, told="no such file")
+    text.write_text("".join([*run[:700], run[700][:20]]), encoding="utf-8")
+    killed = start("-c", WRITER, text, log)
     assert killed.stdout is not None
     assert killed.stdout.readline() == "half a line\n"
     killed.kill()
-    killed.wait()
-    assert killed.returncode == -signal.SIGKILL
-    resumed = write(log, run[500:])
-    resumed.wait()
-    if jump_at is None:
-        watch.terminate()
-    out, err = watch.communicate()
-    assert watch.returncode == (code or 143), err  # stopped, and nothing was certain
+    assert killed.wait() == -signal.SIGKILL
+    text.write_text("".join(run[500:]), encoding="utf-8")
+    start("-c", WRITER, text, log).wait()
+    out, err = watch.communicate(timeout=60)
+    assert (watch.returncode, "a finding is certain" in err) == (1, True), err
+    assert "[spike-persistent]" in out
     finished = stabdiag.diagnose(log)
-    assert f"[{finished.diagnosis.slug}]" in out
-    assert finished.diagnosis.slug == ("healthy" if jump_at is None else "spike-persistent")
+    assert finished.diagnosis.slug == "spike-persistent"
     assert any(event.kind == "rewind" for event in finished.history.events)
-    assert ("a finding is certain" in err) is (code == 1)
 
 
 @pytest.mark.parametrize(("end", "code"), [("\n", 1), ("", 0)])
 def test_the_end_of_a_process_ends_the_watch(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path, end: str, code: int
+    start: Start, lines: Lines, tmp_path: Path, end: str, code: int
 ) -> None:
     log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300)), encoding="utf-8")
+    append(log, lines(300))
     job = start("-c", "input()", stdin=subprocess.PIPE)
-    watch = watching(start, log, "--pid", job.pid)
-    assert watch.stderr is not None
-    assert "healthy" in watch.stderr.readline()
-    with log.open("a", encoding="utf-8") as file:
-        file.write('{"step": 300, "loss": NaN, "grad_norm": 1.0}' + end)
+    watch = watching(start, log, "--pid", job.pid, told="healthy")
+    append(log, ['{"step": 300, "loss": NaN, "grad_norm": 1.0}' + end])
     job.communicate("\n")
     out, err = watch.communicate()
     assert "the process has ended" in err
@@ -129,85 +87,74 @@ def test_the_end_of_a_process_ends_the_watch(
     assert ("the last line has no end yet, and is left out" in out) is (code == 0)
 
 
-@pytest.mark.parametrize(("number", "jump_at"), [(signal.SIGINT, None), (signal.SIGTERM, 290)])
-def test_a_signal_ends_the_watch_with_a_report_and_no_verdict(
+@pytest.mark.parametrize(
+    ("number", "more", "code", "slug"),
+    [
+        (signal.SIGINT, {}, 130, "healthy"),
+        (signal.SIGTERM, {"jump_at": 290}, 143, "spike-unresolved"),
+        # What is certain by then is a verdict.
+        (signal.SIGINT, {"nan_at": 290}, 1, "nan-dtype-unknown"),
+    ],
+)
+def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
     start: Start,
-    lines: Callable[..., list[str]],
+    lines: Lines,
+    sleeper: subprocess.Popen[str],
     tmp_path: Path,
     number: signal.Signals,
-    jump_at: int | None,
+    more: dict[str, int],
+    code: int,
+    slug: str,
 ) -> None:
     log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300, jump_at=jump_at)), encoding="utf-8")
-    watch = watching(start, log)
-    assert watch.stderr is not None
-    assert "step 299" in watch.stderr.readline()
+    append(log, lines(280))
+    watch = watching(
+        start, log, "--interval", 600, "--pid", sleeper.pid, "--kill", told="step 279: ok"
+    )
+    append(log, lines(300, **more)[280:])
     watch.send_signal(number)
-    out, err = watch.communicate()
-    assert "the watch is over: stopped" in err
-    assert ("[spike-unresolved]" in out) is (jump_at is not None)
-    assert "FIRST ACTION" in out or "No instability found" in out
-    assert watch.returncode == 128 + number
-
-
-def test_what_is_certain_by_the_time_of_a_signal_is_a_verdict(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    log = tmp_path / "run.jsonl"
-    log.write_text("".join(lines(300)), encoding="utf-8")
-    watch = watching(start, log, "--interval", 600)
-    assert watch.stderr is not None
-    assert "healthy" in watch.stderr.readline()
-    with log.open("a", encoding="utf-8") as file:
-        file.write('{"step": 300, "loss": NaN, "grad_norm": 1.0}\n')
-    watch.send_signal(signal.SIGINT)
-    out, err = watch.communicate()
-    assert "the watch is over: stopped" in err
-    assert "[nan-dtype-unknown]" in out
-    assert watch.returncode == 1
-
-
-@pytest.mark.parametrize("fails", [True, False])
-def test_a_report_that_cannot_be_written_at_the_end_is_printed(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path, fails: bool
-) -> None:
-    log = tmp_path / "run.jsonl"
-    run = lines(300, nan_at=290 if fails else None)
-    log.write_text("".join(run[:200]), encoding="utf-8")
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    options = ("--format", "json", "--output", folder / "r.json")
-    watch = watching(start, log, *options, "--until-idle", 2)
-    assert watch.stderr is not None
-    assert "healthy" in watch.stderr.readline()
-    folder.rmdir()
-    with log.open("a", encoding="utf-8") as file:
-        file.writelines(run[200:])
-    out, err = watch.communicate()
-    assert json.loads(out)["source"]["records"] > 200
-    assert "r.json: cannot be written (No such file or directory); the report goes to" in err
-    assert watch.returncode == (1 if fails else 0)
+    out, err = watch.communicate(timeout=60)
+    assert (watch.returncode, "the watch is over: stopped" in err) == (code, True)
+    assert f"[{slug}]" in out
+    assert (sleeper.poll() is None) is (code != 1)
 
 
 def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(
     start: Start, tmp_path: Path
 ) -> None:
-    watch = watching(start, tmp_path / "run.jsonl")
-    assert watch.stderr is not None
-    assert "no such file" in watch.stderr.readline()
+    watch = watching(start, tmp_path / "run.jsonl", told="no such file")
     watch.send_signal(signal.SIGTERM)
     out, err = watch.communicate()
     assert (watch.returncode, out) == (143, "")
     assert "stopped before anything was read" in err
 
 
-def test_standard_input_is_watched_while_it_comes(
-    start: Start, lines: Callable[..., list[str]]
+def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
+    start: Start, lines: Lines, sleeper: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    watch = watching(start, "-", stdin=subprocess.PIPE)
+    log, folder = tmp_path / "run.jsonl", tmp_path / "reports"
+    run = lines(300, nan_at=290)
+    append(log, run[:200])
+    folder.mkdir()
+    options = ("--pid", sleeper.pid, "--kill", "--format", "json", "--output", folder / "r.json")
+    watch = watching(start, log, *options, told="healthy")
+    folder.rmdir()
+    append(log, run[200:])
+    out, err = watch.communicate(timeout=60)
+    assert sleeper.wait(timeout=60) == -signal.SIGTERM
+    assert f"process {sleeper.pid} was sent SIGTERM" in err
+    assert watch.returncode == 1
+    assert json.loads(out)["diagnosis"]["slug"] == "nan-dtype-unknown"
+    assert "r.json: cannot be written (No such file or directory); the report goes to" in err
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("never", 0)])
+def test_standard_input_is_watched_while_it_comes(
+    start: Start, lines: Lines, fail_on: str, code: int
+) -> None:
+    watch = watching(start, "-", "--fail-on", fail_on, told="waiting", stdin=subprocess.PIPE)
     assert watch.stdin is not None
     assert watch.stderr is not None
-    assert "waiting" in watch.stderr.readline()
     run = lines(300, nan_at=280)
     watch.stdin.writelines(run[:270])
     watch.stdin.flush()
@@ -215,55 +162,10 @@ def test_standard_input_is_watched_while_it_comes(
     watch.stdin.writelines(run[270:])
     watch.stdin.flush()
     assert "nan-dtype-unknown" in watch.stderr.readline()  # and the input has not ended
-    watch.wait()
-    assert watch.returncode == 1
-
-
-def test_the_end_of_standard_input_ends_the_watch(
-    start: Start, lines: Callable[..., list[str]]
-) -> None:
-    watch = watching(start, "-", "--fail-on", "never", stdin=subprocess.PIPE)
-    out, err = watch.communicate("".join(lines(300, nan_at=280)).rstrip("\n"))
-    assert watch.returncode == 0
-    assert "the input ended" in err
-    assert "300 records" in out
-
-
-def test_a_log_that_comes_later_and_is_written_anew_each_time(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    log = tmp_path / "later" / "trainer_state.json"
-    watch = watching(start, log)
-    assert watch.stderr is not None
-    assert "no such file" in watch.stderr.readline()
-    log.parent.mkdir()
-    run = [line.strip() for line in lines(300, nan_at=290)]
-    for count in (100, 200, 300):
-        part = log.with_suffix(".part")
-        records = ",\n".join(run[:count])
-        part.write_text(f'{{"global_step": {count}, "log_history": [{records}]}}', "utf-8")
-        part.replace(log)
-        time.sleep(0.05)
-    out, _ = watch.communicate()
-    assert watch.returncode == 1
-    assert "(trainer-state), 300 records" in out
-
-
-def test_a_folder_is_read_again_when_it_has_changed(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
-    log = tmp_path / "logs" / "metrics.jsonl"
-    log.parent.mkdir()
-    run = lines(300, nan_at=290)
-    log.write_text("".join(run[:200]), encoding="utf-8")
-    watch = watching(start, log.parent)
-    assert watch.stderr is not None
-    assert "healthy" in watch.stderr.readline()
-    with log.open("a", encoding="utf-8") as file:
-        file.writelines(run[200:])
-    out, _ = watch.communicate()
-    assert watch.returncode == 1
-    assert "300 records" in out
+    if not code:
+        _, err = watch.communicate()
+        assert "the input ended" in err
+    assert watch.wait(timeout=60) == code
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "watch.md"
@@ -286,12 +188,9 @@ def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fail
     script = next(block for block in blocks if "JOB=$!" in block)
     (tmp_path / "train.py").write_text(JOB.replace("FAILS", str(fails)), encoding="utf-8")
     script = script.replace("stabdiag watch", f"{sys.executable} -m stabdiag watch")
+    script = script.replace("python train.py", f"{sys.executable} train.py")
     done = subprocess.run(
-        ["sh", "-c", script.replace("python train.py", f"{sys.executable} train.py")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     report = (tmp_path / "report.txt").read_text(encoding="utf-8")
     assert done.stdout == ("" if fails else "the job has come to its end\n")
@@ -302,16 +201,15 @@ def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fail
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
 @pytest.mark.parametrize("begins_as_file", [True, False])
 def test_a_pipe_without_a_writer_does_not_keep_a_watch(
-    start: Start, lines: Callable[..., list[str]], tmp_path: Path, begins_as_file: bool
+    start: Start, lines: Lines, tmp_path: Path, begins_as_file: bool
 ) -> None:
     log = tmp_path / "run.jsonl"
     if begins_as_file:
-        log.write_text("".join(lines(300)), encoding="utf-8")
+        append(log, lines(300))
     else:
         os.mkfifo(log)
-    watch = watching(start, log, "--until-idle", 2)
-    assert watch.stderr is not None
-    assert ("healthy" if begins_as_file else "waiting") in watch.stderr.readline()
+    told = "healthy" if begins_as_file else "waiting"
+    watch = watching(start, log, "--until-idle", 1, told=told)
     if begins_as_file:
         log.unlink()
         os.mkfifo(log)
