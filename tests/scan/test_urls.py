@@ -18,6 +18,7 @@ import pytest
 from stabdiag.errors import LogError
 from stabdiag.scan.scan import scan
 from tests.scan.conftest import scanned, write_log
+from tests.scan.test_store import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,20 +46,21 @@ def outcomes(overview):
 def test_a_folder_of_a_web_server(web, sweep, tmp_path):
     write_log(sweep / "deep" / "metrics.jsonl", 1)
     shutil.copy(sweep / "run1.manifest.json", sweep / "deep" / "manifest.json")
-    here = scan(sweep, jobs=2)
+    here = scan(sweep, executor=THREADS, jobs=2)
     there = scan(f"{web}/sweep/", jobs=2, store=tmp_path / "rows")
     assert outcomes(there) == outcomes(here)
     rows = {row.run: row for row in there.rows}
     assert rows["run1.jsonl"].path == f"{web}/sweep/run1.jsonl"
     assert rows["run1.jsonl"].dtype == rows["deep"].dtype == "bf16"
-    assert scan(f"{web}/sweep/", jobs=2, store=tmp_path / "rows").runs == 11
+    again = scan(f"{web}/sweep/", executor=THREADS, jobs=2, store=tmp_path / "rows")
+    assert again.runs == 11
 
 
 def test_logs_and_archives_behind_urls(web, sweep, tmp_path, capfd):
     with tarfile.open(tmp_path / "old.tar.gz", "w:gz") as archive:
         archive.add(sweep, "sweep")
     urls = [f"{web}/old.tar.gz", f"{web}/sweep/run1.jsonl?signature=secret", f"{web}/none.jsonl"]
-    overview = scan(urls, jobs=2)
+    overview = scan(urls, executor=THREADS, jobs=2)
     assert overview.runs == 12
     rows = {row.run: row for row in overview.rows}
     assert rows[f"{web}/old.tar.gz/sweep/run3.jsonl"].outcome == "nan-bf16"
@@ -70,13 +72,13 @@ def test_logs_and_archives_behind_urls(web, sweep, tmp_path, capfd):
 
 def test_a_file_system_tells_what_has_changed(sweep, tmp_path):
     store, url = tmp_path / "rows", sweep.as_uri()
-    first = scan(url, jobs=2, store=store)
-    assert outcomes(first) == outcomes(scan(sweep, jobs=2))
+    first = scan(url, executor=THREADS, jobs=2, store=store)
+    assert outcomes(first) == outcomes(scan(sweep, executor=THREADS, jobs=2))
     write_log(sweep / "run1.jsonl", 3, steps=40)
-    again = scan(url, jobs=2, store=store)
+    again = scan(url, executor=THREADS, jobs=2, store=store)
     assert (again.runs, again.reused) == (10, 9)
     assert again.changes is not None
-    assert sorted(outcomes(scan(f"{url}/run[12]*.jsonl", jobs=2)).values()) == [
+    assert sorted(outcomes(scan(f"{url}/run[12]*.jsonl", executor=THREADS, jobs=2)).values()) == [
         "healthy",
         "nan-bf16",
     ]
