@@ -47,25 +47,6 @@ def test_what_is_written_besides_does_not_change_the_rest(
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("sarif", "FORMAT=FILE such as sarif=report.sarif"),
-        ("sarif=", "FORMAT=FILE"),
-        ("=x", "FORMAT=FILE"),
-        ("sarf=x", "did you mean sarif?"),
-        ("sarif=no/such/folder/x", "cannot be written"),
-    ],
-)
-def test_errors_are_one_line(
-    stabdiag: Callable[..., Result], tmp_path: Path, value: str, words: str
-):
-    code, out, err = stabdiag("diagnose", LOG, "--write", value)
-    assert (code, out, err.count("\n")) == (2, "", 1)
-    assert words in err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_summary_of_a_job_is_added_to(
     stabdiag: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -89,12 +70,6 @@ def test_a_summary_that_cannot_be_written_is_one_line(
     assert code == 2
     assert err.count("\n") == 1
     assert "GITHUB_STEP_SUMMARY" in err
-
-
-def test_names_in_errors_give_no_orders(stabdiag: Callable[..., Result]):
-    _, _, err = stabdiag("diagnose", "x\n::error::y ##[error]z")
-    assert err.count("\n") == 1
-    assert "##[" not in err
 
 
 def test_pages_are_utf_8_where_the_system_is_not(tmp_path: Path):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,17 +99,3 @@ def test_what_cannot_be_done_is_one_line(
     assert found.err.count("\n") == 1
     for word in words:
         assert word in found.err
-
-
-def test_a_diagnosis_loads_nothing_of_it() -> None:
-    code = (
-        "import sys; from stabdiag.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "sys.exit(any(name.startswith(('stabdiag.compar', 'stabdiag.formats.compar')) "
-        "for name in sys.modules))"
-    )
-    for command, loaded in (("diagnose", 0), ("compare", 1)):
-        logs = list(map(str, SAME[: 1 + loaded]))
-        done = subprocess.run([sys.executable, "-c", code, command, *logs], check=False)
-        assert done.returncode == loaded

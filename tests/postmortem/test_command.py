@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -53,29 +51,6 @@ def test_the_format_is_that_of_the_file_or_the_flag(
     assert [path.name for path in tmp_path.iterdir()] == ([name] if name else [])
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["-o", "a.pdf"], ["a.pdf", ".md or .html", "--format"]),
-        (["--format", "htlm"], ["did you mean html"]),
-        (["-o", "no/such/folder/a.md"], ["cannot be written"]),
-        (["--limit", "spike.sgma=4"], ["did you mean spike.sigma"]),
-        (["--column", "loss=lss"], ["did you mean"]),
-        (["--fail-on", "error"], ["--fail-on"]),
-        (["nope.jsonl"], ["no such file"]),
-    ],
-)
-def test_usage_errors_are_one_line_and_leave_no_file(
-    command: Callable[..., Result], log: Path, tmp_path: Path, options: list[str], words: list[str]
-) -> None:
-    result = command(log, *options)
-    assert (result.code, result.out) == (2, "")
-    assert result.err.count("\n") == 1
-    for word in words:
-        assert word in result.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_options_of_diagnose_are_taken(command: Callable[..., Result], log: Path) -> None:
     result = command(
         log, "--dtype", "bf16", "--set", "checkpoint_every=250", "--limit", "spike.sigma=3.5"
@@ -89,28 +64,3 @@ def test_the_literal_tree_is_named(command: Callable[..., Result], runs: Path) -
     result = command(runs / "nan-blow-up-fp32" / "log.jsonl", "--literal")
     assert "original fixed rules" in result.out
     assert "Symptoms checked" not in result.out
-
-
-def test_standard_input_is_a_log(log: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "stabdiag", "postmortem", "-"],
-        input=log.read_bytes(),
-        capture_output=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0
-    assert done.stdout.startswith(b"# Post-mortem: ")
-
-
-def test_diagnose_does_not_pay_for_it(log: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys\nfrom stabdiag.cli import main\n"
-        f"sys.argv = ['stabdiag', 'diagnose', {str(log)!r}]\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([m for m in sys.modules if m.startswith('stabdiag.formats.postmortem')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
