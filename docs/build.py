@@ -25,7 +25,7 @@ from build_lists import lists_page
 from build_pictures import pictures
 
 import stabdiag
-from stabdiag.explain.pages import PAGES, page
+from stabdiag.explain.__main__ import PAGES, page
 from stabdiag.formats import render
 from stabdiag.formats.scans.overview_text import OverviewPage
 from stabdiag.formats.terminal import picture as drawn

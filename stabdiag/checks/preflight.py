@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
+from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
-from stabdiag.model.optimizers import family_of, usual_rates
 from stabdiag.model.text import every, num, plural
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _summary(settings: TickList) -> str:
 
 def _peak_rate(line: Line, at: Launch) -> Tick:
     peak, name = at.manifest.peak_lr, at.manifest.optimizer
-    usual = usual_rates(name, at.limits.preflight)
+    usual = at.limits.preflight.usual_rates(name)
     if peak is None:
         return line.unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:

@@ -1,6 +1,6 @@
 """What an outcome, a symptom, a finding of a comparison, a question or a limit means, as Markdown.
 
-The texts are Markdown files beside this module, with fixed headings; ``model.texts`` reads them.
+The texts are Markdown files beside this module, with fixed headings; ``model.text`` reads them.
 Limits are explained from their declarations.
 """
 
@@ -13,7 +13,7 @@ from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits import bounds
 from stabdiag.model.edges import QUESTIONS, Question
 from stabdiag.model.leaves import BY_SLUG, OUTCOMES
-from stabdiag.model.texts import filled, text
+from stabdiag.model.text import filled, kept_text
 
 if TYPE_CHECKING:
     from stabdiag.comparison.outcomes import Outcome as Compared
@@ -110,14 +110,15 @@ def _outcome(slug: str, limits: Limits) -> str:
     outcome = BY_SLUG[slug]
     section = f", section {outcome.section}" if outcome.section else ""
     return _with_facts(
-        filled(text("outcomes", slug), limits), f"Severity: {outcome.severity.value}{section}."
+        filled(kept_text("outcomes", slug), limits), f"Severity: {outcome.severity.value}{section}."
     )
 
 
 def _question(question: Question, limits: Limits) -> str:
     needs = f" Needs: {', '.join(question.needs)}." if question.needs else ""
     told = _with_facts(
-        filled(text("questions", question.id), limits), f"Asked as: {question.asked(limits)}{needs}"
+        filled(kept_text("questions", question.id), limits),
+        f"Asked as: {question.asked(limits)}{needs}",
     )
     return _with_limits(told, question.limits, limits, before="Answers")
 
@@ -125,7 +126,7 @@ def _question(question: Question, limits: Limits) -> str:
 def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
     told = _with_facts(
-        filled(text("symptoms", symptom.slug), limits),
+        filled(kept_text("symptoms", symptom.slug), limits),
         f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
     )
     return _with_limits(told, symptom.limits, limits, before="When it must not fire")
@@ -134,7 +135,7 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
 def _comparison(outcome: Compared, limits: Limits) -> str:
     kinds = ", ".join(outcome.kinds)
     told = _with_facts(
-        filled(text("comparisons", outcome.slug), limits),
+        filled(kept_text("comparisons", outcome.slug), limits),
         f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}.",
     )
     return _with_limits(told, outcome.limits, limits, before="When it must not fire")

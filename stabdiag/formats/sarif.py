@@ -15,7 +15,7 @@ from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import AskedOf, Severity, Verdict
-from stabdiag.model.texts import filled, text
+from stabdiag.model.text import filled, kept_text
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Answer, Finding
@@ -150,7 +150,7 @@ class Rule:
 def rule_of(finding: Finding, limits: Limits) -> Rule:
     """Return the rule by which something was found, with the limits in force."""
     kind = "symptoms" if finding.section == "symptom" else "outcomes"
-    markdown = filled(text(kind, finding.slug), limits)
+    markdown = filled(kept_text(kind, finding.slug), limits)
     means = _MEANS.search(markdown)
     meaning = _SIGNS.sub("", means.group(1)).replace("\n", " ") if means else finding.title
     return Rule(meaning=meaning, markdown=markdown)

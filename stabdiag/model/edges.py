@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.model.texts import filled
+from stabdiag.model.text import filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,12 +1,19 @@
-"""Numbers, counts and sentences as text, for every part of the program."""
+"""Numbers, counts and sentences as text, for every part of the program; and the kept texts.
+
+These are about outcomes, symptoms and questions: the files in ``stabdiag/explain``, in which
+``{spike.sigma}`` is that limit's value.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from stabdiag.model.limits import Limits
 
 
 # Deviations have a floor, for logs that stand still: a score beyond this shows that it was reached.
@@ -88,3 +95,19 @@ def uncapitalised(words: str) -> str:
 def clipped(words: str, most: int) -> str:
     """Return words cut to so many characters, the last of them an ellipsis."""
     return words if len(words) <= most else f"{words[: most - 1]}…"
+
+
+_LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
+
+
+def kept_text(kind: str, name: str) -> str:
+    """Return a text as it is kept, limits not filled in; kind is ``questions``, for example."""
+    from importlib.resources import files  # which a diagnosis does not wait for
+
+    return files("stabdiag").joinpath("explain", kind, f"{name}.md").read_text(encoding="utf-8")
+
+
+def filled(content: str, limits: Limits) -> str:
+    """Return a text with the values of the limits that it names."""
+    values = {info.name: f"{info.value:g}" for info in limits.items()}
+    return _LIMIT.sub(lambda found: values[found.group(1)], content)

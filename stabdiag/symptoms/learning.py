@@ -10,7 +10,6 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.optimizers import usual_rates
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
@@ -186,7 +185,7 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     peak = float(logged.max(initial=0.0)) or case.manifest.peak_lr
     if not peak or peak < 0:
         return None
-    usual = usual_rates(case.manifest.optimizer, limits)
+    usual = limits.usual_rates(case.manifest.optimizer)
     low, high = (usual.low, usual.high) if usual else (limits.lion_lr_low, limits.sgd_lr_high)
     if low <= peak <= high:
         return None

@@ -11,13 +11,12 @@ import stabdiag.explain as package
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
-from stabdiag.explain.__main__ import main
-from stabdiag.explain.pages import PAGES, page
+from stabdiag.explain.__main__ import PAGES, main, page
 from stabdiag.formats.terminal.prose import markdown_page
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
-from stabdiag.model.texts import text
+from stabdiag.model.text import kept_text
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 OUTCOME_HEADINGS = ("What it means", "How it is detected", "What to do", "References")
@@ -57,7 +56,7 @@ def test_there_is_a_text_for_each_and_no_other():
 
 @every_text
 def test_form(kind: str, name: str, headings: tuple[str, ...]):
-    lines = text(kind, name).splitlines()
+    lines = kept_text(kind, name).splitlines()
     assert lines[0].startswith(f"# {name}: ")
     assert tuple(line[3:] for line in lines if line.startswith("## ")) == headings
     assert all(len(line) <= 105 and line == line.rstrip() for line in lines)
@@ -72,14 +71,14 @@ def test_form(kind: str, name: str, headings: tuple[str, ...]):
 @every_text
 def test_limits_that_a_text_names_exist(kind: str, name: str, headings: tuple[str, ...]):
     known = {info.name for info in LIMITS.items()}
-    assert set(re.findall(r"\{([^}]*)\}", text(kind, name))) <= known
+    assert set(re.findall(r"\{([^}]*)\}", kept_text(kind, name))) <= known
 
 
 @every_text
 def test_questions_and_slugs_that_a_text_names_exist(
     kind: str, name: str, headings: tuple[str, ...]
 ):
-    content = text(kind, name)
+    content = kept_text(kind, name)
     asked = {question.id for question in QUESTIONS}
     assert set(re.findall(r"Q\d\.\d", content)) <= asked
     prefixes = "nan|spike|gradient|loss-scale|divergence"
@@ -90,7 +89,7 @@ def test_questions_and_slugs_that_a_text_names_exist(
 def test_references_are_in_the_list(kind: str, name: str, headings: tuple[str, ...]):
     listed = re.findall(r"^## (.+)$", (DOCS / "references.md").read_text("utf-8"), re.MULTILINE)
     cited = re.findall(
-        r"^- ([^:]+):", text(kind, name).partition("## References\n")[2], re.MULTILINE
+        r"^- ([^:]+):", kept_text(kind, name).partition("## References\n")[2], re.MULTILINE
     )
     assert cited
     assert set(cited) <= set(listed)

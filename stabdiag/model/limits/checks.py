@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from stabdiag.model.limits.declare import limit
 
+# Optimizers whose peak learning rates are alike, by a part of their names.
+_FAMILIES = (
+    ("lion", re.compile(r"lion", re.IGNORECASE)),
+    ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE)),
+    ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
+)
+
 _ADAM = "Kingma and Ba 2015: 0.001; convention"
 _SGD = "Goyal et al. 2017: 0.1 for 256 images; convention"
 _LION = "Chen et al. 2023: 3 to 10 times below Adam's"
+
+
+def family_of(optimizer: str | None) -> str | None:
+    """Return the optimizer's family, whose usual learning rates are known."""
+    return next((one for one, known in _FAMILIES if known.search(optimizer or "")), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsualRates:
+    """The lowest and the highest usual peak learning rate, and of which optimizers."""
+
+    title: str
+    low: float
+    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +67,19 @@ class PreflightLimits:
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
     """A schedule whose length differs from the run's by more than this share was built for another
     run."""
+
+    def usual_rates(self, optimizer: str | None) -> UsualRates | None:
+        """Return the usual peak learning rates of an optimizer, None if they are not known."""
+        known = {
+            "adam": ("Adam and its variants", self.adam_lr_low, self.adam_lr_high),
+            "sgd": ("SGD", self.sgd_lr_low, self.sgd_lr_high),
+            "lion": ("Lion", self.lion_lr_low, self.lion_lr_high),
+        }
+        family = family_of(optimizer)
+        if family is None:
+            return None
+        title, low, high = known[family]
+        return UsualRates(title=title, low=low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)
