@@ -144,6 +144,7 @@ def diagnose(
     attempt: int | None = None,
     literal: bool = False,
     format: str | None = None,
+    assume: Mapping[str, object] | None = None,
 ) -> Report:
     """Diagnose one run.
 
@@ -157,6 +158,7 @@ def diagnose(
         attempt: which of several appended runs to take, from 1; the last by default.
         literal: use the tree's original fixed rules, and no symptoms.
         format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
+        assume: manifest fields that hold where neither a manifest nor the log tells them.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -169,7 +171,14 @@ def diagnose(
     """
     held = limits_from(limits)
     history, told = loaded_run(
-        source, manifest, settings, limits=held, columns=columns, attempt=attempt, format=format
+        source,
+        manifest,
+        settings,
+        limits=held,
+        columns=columns,
+        attempt=attempt,
+        format=format,
+        assume=assume,
     )
     return report_on(history, told, held, literal=literal)
 
@@ -276,6 +285,7 @@ def convert(
     columns: Mapping[str, str] | None = None,
     attempt: int | None = None,
     format: str | None = None,
+    assume: Mapping[str, object] | None = None,
 ) -> History:
     """Write the history of a run and its manifest as Parquet, and return the history.
 
@@ -300,6 +310,7 @@ def convert(
         columns=columns,
         attempt=attempt,
         format=format,
+        assume=assume,
     )
     keep_inputs([Path(output)], history.source.files)
     write_parquet(history, told, Path(output))

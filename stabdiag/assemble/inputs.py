@@ -61,18 +61,28 @@ def loaded_run(
     columns: Mapping[str, str] | None,
     attempt: int | None,
     format: str | None,
+    assume: Mapping[str, object] | None = None,
 ) -> tuple[History, Manifest]:
     """Return a run's history and its manifest; ``settings`` override what the manifest says."""
-    check_options(settings, columns, format)
+    check_options({**(assume or {}), **(settings or {})}, columns, format)
     told = None if manifest is None else manifest_from(manifest)
     if not isinstance(source, History):
         found = raw_columns(source, format, columns)
-        return run_found(found, told, settings, limits=limits, columns=columns, attempt=attempt)
+        return run_found(
+            found,
+            told,
+            settings,
+            limits=limits,
+            columns=columns,
+            attempt=attempt,
+            assume=assume,
+        )
     if not len(source.series.get("loss", ())):
         raise NoUsableRecord(
             f"{source.source.name}: the history has no loss; a diagnosis needs one"
         )
-    return source, (told or Manifest()).override(settings or {}).completed(source.config)
+    manifest = (told or Manifest()).override(settings or {}).completed(source.config)
+    return source, manifest.assuming(assume or {})
 
 
 def run_found(
@@ -83,6 +93,7 @@ def run_found(
     limits: Limits,
     columns: Mapping[str, str] | None,
     attempt: int | None,
+    assume: Mapping[str, object] | None = None,
 ) -> tuple[History, Manifest]:
     """Return the history of a log that was read, and the manifest of its run.
 
@@ -93,11 +104,12 @@ def run_found(
         limits: thresholds.
         columns: column names by role.
         attempt: which of several appended runs to take, from 1; None for the last.
+        assume: manifest fields that hold where neither a manifest nor the log tells them.
     """
     told = (found.manifest if told is None else told).override(settings or {})
     raw = in_steps(found.columns, told)
     history = build_history(raw, limits, chosen=columns, attempt=attempt)
-    return history, told.completed(history.config)
+    return history, told.completed(history.config).assuming(assume or {})
 
 
 def wanted_columns(columns: Mapping[str, str] | None) -> Wanted:

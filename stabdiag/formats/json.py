@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Mapping
 
-    from stabdiag.model.findings import Action, Answer, Finding
+    from stabdiag.model.findings import Action, Answer, Finding, Ignored
     from stabdiag.model.history import Event, Series, Source
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -108,6 +108,16 @@ def finding(found: Finding) -> Json:
         "actions": [_action(action) for action in found.actions],
         "evidence": mapping(found.evidence),
         "asked_of": found.asked_of.value,
+        **({"ignored": _ignored(found.ignored)} if found.ignored else {}),
+    }
+
+
+def _ignored(rule: Ignored) -> Json:
+    """Return why a finding does not count, until when, and how severe it would be."""
+    return {
+        "reason": escape(rule.reason),
+        "until": rule.until.isoformat(),
+        "severity": rule.severity and rule.severity.value,
     }
 
 

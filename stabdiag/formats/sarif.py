@@ -18,7 +18,7 @@ from stabdiag.model.findings import AskedOf, Severity, Verdict
 from stabdiag.model.text import filled, kept_text
 
 if TYPE_CHECKING:
-    from stabdiag.model.findings import Answer, Finding
+    from stabdiag.model.findings import Answer, Finding, Ignored
     from stabdiag.model.limits import Limits
     from stabdiag.model.report import Report
 
@@ -113,6 +113,7 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
         "level": LEVELS[finding.severity],
         "message": _text(f"{finding.title}{when}. {finding.summary} {finding.first_action}"),
         "locations": [] if place is None else [location],
+        **({"suppressions": [_suppression(finding.ignored)]} if finding.ignored else {}),
         "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
         "properties": {
             "step": finding.step,
@@ -123,6 +124,10 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
             "evidence": mapping(finding.evidence),
         },
     }
+
+
+def _suppression(rule: Ignored) -> Json:
+    return {"kind": "external", "justification": escape(f"{rule.reason} (until {rule.until})")}
 
 
 def _unanswered(answer: Answer) -> Json:

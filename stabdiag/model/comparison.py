@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from stabdiag.model.findings import ignoring
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from stabdiag.model.findings import Finding, Scalar
+    from stabdiag.model.findings import Finding, Ignored, Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -128,6 +130,10 @@ class Comparison:
     def also_found(self) -> tuple[Finding, ...]:
         """All findings but the diagnosis."""
         return self.findings[1:]
+
+    def ignoring(self, rules: Iterable[Ignored]) -> Self:
+        """Return the comparison with some findings as notes, for the reason of each rule."""
+        return replace(self, findings=ignoring(self.findings, rules))
 
     @property
     def against(self) -> Run:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import date
 
     from stabdiag.model.arrays import Floats, Ints, Mask
 
@@ -213,6 +214,19 @@ class Panel:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ignored:
+    """A finding that a project does not count until a day, and why.
+
+    ``severity`` is the one that the finding would have.
+    """
+
+    slug: str
+    reason: str
+    until: date
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """An outcome that holds for this run, with its evidence.
 
@@ -222,7 +236,7 @@ class Finding:
     better than by the step, and ``began`` the step that it is from before, where that is not
     ``step``; ``back`` the step by which a loss had made good what it lost, where that took too
     long. ``panels`` are those of Q2.3 for a spike, whether it recovered or not. ``unit`` is what a
-    step of the log is called.
+    step of the log is called. A finding that is ``ignored`` is a note at most.
     """
 
     slug: str
@@ -240,6 +254,7 @@ class Finding:
     back: int | None = None
     panels: tuple[Panel, ...] = ()
     unit: str = "step"
+    ignored: Ignored | None = None
 
     @property
     def first_action(self) -> str:
@@ -254,7 +269,25 @@ class Finding:
     @property
     def headline(self) -> str:
         """The title, and the step where there is one."""
-        return self.title if self.step is None else f"{self.title}, {self.unit} {self.step}"
+        at = "" if self.step is None else f", {self.unit} {self.step}"
+        return f"{self.title}{at}{f', ignored until {self.ignored.until}' if self.ignored else ''}"
+
+    def ignoring(self, rule: Ignored) -> Finding:
+        """Return the finding as one that is ignored."""
+        severity = max(self.severity, Severity.NOTE, key=lambda one: one.rank)
+        return replace(
+            self,
+            severity=severity,
+            summary=f"Ignored until {rule.until}: {rule.reason.rstrip('.')}. {self.summary}",
+            ignored=replace(rule, severity=self.severity),
+        )
+
+
+def ignoring(findings: Iterable[Finding], rules: Iterable[Ignored]) -> tuple[Finding, ...]:
+    """Return findings, worst first, of which some are ignored."""
+    by_slug = {rule.slug: rule for rule in rules}
+    told = [one.ignoring(by_slug[one.slug]) if one.slug in by_slug else one for one in findings]
+    return tuple(sorted(told, key=lambda one: one.severity.rank))
 
 
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:

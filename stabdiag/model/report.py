@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
-from stabdiag.model.findings import Severity, open_questions
+from stabdiag.model.findings import Severity, ignoring, open_questions
 
 if TYPE_CHECKING:
-    from stabdiag.model.findings import Answer, Baseline, Finding
+    from collections.abc import Iterable
+
+    from stabdiag.model.findings import Answer, Baseline, Finding, Ignored
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -108,6 +110,10 @@ class Report:
     def lacking(self) -> list[str]:
         """What the symptoms that were not checked need, the most wanted first."""
         return lacking(self.not_checked)
+
+    def ignoring(self, rules: Iterable[Ignored]) -> Self:
+        """Return the report with some findings as notes, for the reason that each rule gives."""
+        return replace(self, findings=ignoring(self.findings, rules))
 
     def __repr__(self) -> str:
         """Name the report in one line; all of its data would fill a screen."""

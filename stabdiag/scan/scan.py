@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from stabdiag.model.findings import Ignored
     from stabdiag.model.limits import Limits
     from stabdiag.model.scan import Overview
 
@@ -126,9 +127,11 @@ def asked(
     format: str | None = None,
     literal: bool = False,
     timeout: float = 300.0,
+    assume: Mapping[str, object] | None = None,
+    ignored: tuple[Ignored, ...] = (),
 ) -> Ask:
     """Return how logs are to be read and judged, once it is known to be possible."""
-    check_options(settings, columns, format)
+    check_options({**(assume or {}), **(settings or {})}, columns, format)
     if not timeout > 0:
         raise StabdiagError(f"the time limit of a log must be positive, not {timeout:g}")
     held = limits_from(limits)
@@ -138,6 +141,7 @@ def asked(
         sorted((columns or {}).items()),
         format,
         literal,
+        *([sorted((assume or {}).items()), ignored] if assume or ignored else ()),
     )
     return Ask(
         settings=settings or {},
@@ -146,6 +150,8 @@ def asked(
         format=format,
         literal=literal,
         timeout=timeout,
+        assume=assume or {},
+        ignored=ignored,
         stamp=sha256(repr(decides).encode()).hexdigest()[:16],
     )
 

@@ -38,13 +38,17 @@ from stabdiag.scan.store import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     import pyarrow as pa
 
+    from stabdiag.model.findings import Ignored
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report
     from stabdiag.places import Found
     from stabdiag.places.folder import Place
+
+    Show: TypeAlias = Callable[[Report], None]
 
 _HEAD: Final = 1 << 16
 
@@ -67,6 +71,8 @@ class Ask:
     format: str | None = None
     literal: bool = False
     timeout: float = 300.0
+    assume: Mapping[str, object] = field(default_factory=dict)
+    ignored: tuple[Ignored, ...] = ()
     stamp: str = ""
 
 
@@ -88,15 +94,15 @@ def read_batch(jobs: Sequence[Job], ask: Ask) -> Batch:
     return Batch(rows=table_of(rows), passed=passed)
 
 
-def rows_of_job(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
-    """Yield the row of a run, or the rows of the runs in an archive."""
+def rows_of_job(job: Job, ask: Ask, passed: Passed, show: Show = lambda _: None) -> Iterator[Row]:
+    """Yield the row of a run, or the rows of the runs in an archive; ``show`` gets each report."""
     if job.is_archive or job.logs[0].path.lower().endswith(ARCHIVES):
         try:
-            yield from _packed(job, ask, passed)
+            yield from _packed(job, ask, passed, show)
         except StabdiagError as error:
             yield _unread(job, ask, str(error))
         return
-    yield from _row(job, ask, passed, lambda: _found(job, ask))
+    yield from _row(job, ask, passed, lambda: _found(job, ask), show)
 
 
 def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
@@ -104,14 +110,23 @@ def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
     return table_of([_unread(job, ask, reason)])
 
 
-def _row(job: Job, ask: Ask, passed: Passed, found: Callable[[], Found]) -> Iterator[Row]:
+def _row(
+    job: Job, ask: Ask, passed: Passed, found: Callable[[], Found], show: Show
+) -> Iterator[Row]:
     began = time.monotonic()
 
     def diagnosed() -> Row:
         history, told = run_found(
-            found(), None, ask.settings, limits=ask.limits, columns=ask.columns, attempt=None
+            found(),
+            None,
+            ask.settings,
+            limits=ask.limits,
+            columns=ask.columns,
+            attempt=None,
+            assume=ask.assume,
         )
-        report = report_on(history, told, ask.limits, literal=ask.literal)
+        report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
+        show(report)
         return row_of(report, shown_path(history.source.name), job.run)
 
     try:
@@ -181,17 +196,17 @@ def _entry(place: Place, one: File) -> Entry:
     return Entry(path=PurePosixPath(one.path), size=one.size, written=one.written, key=key)
 
 
-def _packed(job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
+def _packed(job: Job, ask: Ask, passed: Passed, show: Show) -> Iterator[Row]:
     """Yield the rows of all runs in an archive, which is gone through once for all of them."""
     path = f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path
     with Remote(path).open() if "://" in path else open_stream(path) as stream:
         if not is_archive(stream):
             raise LogError(f"{stream.name}: named like an archive, but it is none")
         with open_archive(stream) as place:
-            yield from _members(place, job, ask, passed)
+            yield from _members(place, job, ask, passed, show)
 
 
-def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
+def _members(place: Place, job: Job, ask: Ask, passed: Passed, show: Show) -> Iterator[Row]:
     entries = {str(one.path): one for one in place.entries()}
     runs = list(jobs_below("", _lister(entries), passed))
     asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
@@ -205,7 +220,7 @@ def _members(place: Place, job: Job, ask: Ask, passed: Passed) -> Iterator[Row]:
             sure=run.sure,
             root=held.name,
         )
-        for row in _row(inside, ask, passed, partial(_of_place, held, inside, asked)):
+        for row in _row(inside, ask, passed, partial(_of_place, held, inside, asked), show):
             rows += 1
             # What tells whether it changed is the archive.
             yield replace(row, size=job.size, modified=job.modified, etag=job.etag)

@@ -24,7 +24,7 @@ from stabdiag.watch.sources import Pace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stabdiag.model.findings import Finding, Severity
+    from stabdiag.model.findings import Finding, Ignored, Severity
     from stabdiag.model.report import Report
     from stabdiag.watch.sources import Source
 
@@ -55,7 +55,7 @@ class End(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """How the log is to be diagnosed; the fields are the arguments of ``diagnose``."""
+    """How the log is to be diagnosed: the arguments of ``diagnose``, and what is ignored."""
 
     manifest: Manifest | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -63,6 +63,8 @@ class Ask:
     columns: Mapping[str, str] = field(default_factory=dict)
     attempt: int | None = None
     literal: bool = False
+    assume: Mapping[str, object] = field(default_factory=dict)
+    ignored: tuple[Ignored, ...] = ()
 
     def diagnose(self, source: Source, *, whole: bool) -> Report:
         """Diagnose a source as far as it has come."""
@@ -73,8 +75,10 @@ class Ask:
             limits=self.limits,
             columns=self.columns,
             attempt=self.attempt,
+            assume=self.assume,
         )
-        return report_on(history, told, self.limits, literal=self.literal)
+        report = report_on(history, told, self.limits, literal=self.literal)
+        return report.ignoring(self.ignored)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,6 +107,16 @@ class Manifest:
         new = self._gaps(parse_manifest({**config, **self.also}))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
+    def assuming(self, values: Mapping[str, object]) -> Manifest:
+        """Return the manifest with its gaps filled from what holds where nothing tells it.
+
+        Raises:
+            ManifestError: for an unknown field or a value that cannot be one.
+        """
+        new = self._gaps(Manifest().override(values))
+        why = dict.fromkeys(new, "assumed: neither a manifest nor the log tells it")
+        return replace(self, **new, inferred={**self.inferred, **why}) if new else self
+
     def beside(self, other: Manifest) -> Manifest:
         """Return the manifest with its gaps filled from another one."""
         paths = [path for path in (self.path, other.path) if path]
