@@ -22,25 +22,31 @@ if TYPE_CHECKING:
 
 _QUESTIONS = {question.id: question for question in QUESTIONS}
 
-# So many names that begin as a word does are told.
-_MOST = 6
-
 
 def explain(name: str, limits: Limits) -> str:
     """Explain a finding (by slug), a question (Q2.1) or a limit (spike.sigma), as Markdown.
 
-    Findings are outcomes of the tree, symptoms, and what is found of several runs.
+    Findings are outcomes of the tree, symptoms, and what is found of several runs. Where a name is
+    none of these but words that several pages hold, return the list of these.
 
     Raises:
-        StabdiagError: for a name that is none of these.
+        StabdiagError: for a name that nothing has.
     """
     symptoms, compared = _symptoms(), _compared()
-    wanted = next((known for known in names(limits) if known.lower() == name.lower()), None)
-    if wanted is None:
+    known = {one.lower(): one for one in names(limits)}
+    found = [known[name.lower()]] if name.lower() in known else _fitting(name, limits)
+    if not found:
         raise StabdiagError(
-            f"nothing is called {name!r}{_nearest(name, names(limits))} "
+            f"nothing is called {name!r}{did_you_mean(name, names(limits))} "
             "(`stabdiag explain` lists all findings, questions and limits)"
         )
+    if len(found) > 1:
+        told = titles(limits)
+        listed = "".join(
+            f"- `{one}`: {_ended(told[one])}{_first_sentence(one, limits)}\n" for one in found
+        )
+        return f"# What fits {name!r}\n\n{listed}\n`stabdiag explain NAME` tells all of one.\n"
+    wanted = found[0]
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
     if wanted in symptoms:
@@ -52,12 +58,38 @@ def explain(name: str, limits: Limits) -> str:
     return _limit(next(info for info in limits.items() if info.name == wanted))
 
 
-def _nearest(name: str, known: tuple[str, ...]) -> str:
-    """Return the names that a part of one may stand for, such as ``nan``, else the nearest name."""
-    begun = [one for one in known if name and one.lower().startswith(name.lower())]
-    if not begun:
-        return did_you_mean(name, known)
-    return f"; did you mean {', '.join(begun[:_MOST])}{', …' if len(begun) > _MOST else ''}?"
+def _fitting(words: str, limits: Limits) -> list[str]:
+    """Return what holds all of some words in its name and title, else in its text."""
+    wanted = words.lower().split()
+    told = {name: f"{name} {title}".lower() for name, title in titles(limits).items()}
+    for within in (told, {name: explain(name, limits).lower() for name in told}):
+        if found := [name for name in told if all(word in within[name] for word in wanted)]:
+            return found
+    return []
+
+
+def _first_sentence(name: str, limits: Limits) -> str:
+    """Return what a page begins with; nothing for a limit, whose title says it."""
+    if "." in name and name not in _QUESTIONS:
+        return ""
+    _, _, section = explain(name, limits).partition("\n## ")
+    paragraph = section.split("\n\n")[1].replace("\n", " ")
+    return f"\n  {_ended(paragraph.split('. ')[0])}"
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."
+
+
+def titles(limits: Limits) -> dict[str, str]:
+    """Return everything that can be explained, with its title."""
+    return {
+        **{outcome.slug: outcome.title for outcome in OUTCOMES},
+        **{symptom.slug: symptom.title for symptom in _symptoms().values()},
+        **{one.slug: one.title for one in _compared().values()},
+        **{one.id: one.asked(limits) for one in _QUESTIONS.values()},
+        **{info.name: info.about.why for info in limits.items()},
+    }
 
 
 def contents(limits: Limits) -> str:
@@ -78,13 +110,7 @@ def contents(limits: Limits) -> str:
 
 def names(limits: Limits) -> tuple[str, ...]:
     """Return everything that can be explained: slugs, question ids, names of limits."""
-    return (
-        *BY_SLUG,
-        *_symptoms(),
-        *_compared(),
-        *_QUESTIONS,
-        *(info.name for info in limits.items()),
-    )
+    return tuple(titles(limits))
 
 
 def _symptoms() -> dict[str, Symptom]:
