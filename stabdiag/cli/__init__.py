@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from stabdiag._version import __version__
-from stabdiag.cli.options import Exit
-from stabdiag.cli.terminal import complain
+from stabdiag.cli.terminal import Exit, complain
 from stabdiag.errors import StabdiagError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # The commands in the order of the help, and the modules that hold each with its examples.
 _COMMANDS = {
-    "diagnose": ("diagnose", "DIAGNOSE"),
+    "diagnose": ("diagnose", "EPILOG"),
     "watch": ("watch", "EPILOG"),
-    "check": ("diagnose", "CHECK"),
+    "check": ("check", "EPILOG"),
     "scan": ("scan", "EPILOG"),
     "compare": ("compare", "EPILOG"),
     "postmortem": ("documents", "POSTMORTEM"),
@@ -28,14 +31,33 @@ _COMMANDS = {
     "formats": ("tables", "FORMATS"),
     "thresholds": ("tables", "THRESHOLDS"),
     "explain": ("tables", "EXPLAIN"),
+    "config": ("settings", "EPILOG"),
 }
+
+# As the usage shows it, and as the variable is called by which a shell asks for completions.
+_NAME = "stabdiag"
+
+EPILOG = """
+**Examples**
+
+`stabdiag run.jsonl  # what went wrong, and what to do first`
+
+`stabdiag run.jsonl -o report.html`
+
+`stabdiag scan runs  # every run below a folder, and what the failed ones share`
+
+`stabdiag explain "loss spike"`
+
+`stabdiag --install-completion`
+"""
 
 
 def main() -> Exit:
     """Run the command line; every error that the user can fix is one line and exit code 2."""
     try:
         _check_folder()
-        ended = _app(sys.argv[1:2])(standalone_mode=False)
+        words = _with_command(sys.argv[1:])
+        ended = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
     except StabdiagError as error:
         return complain(str(error))
     except OSError as error:
@@ -44,7 +66,11 @@ def main() -> Exit:
     except MemoryError:
         return complain("the log needs more memory than there is; use a part of it")
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
-        return _usage(error)
+        return _usage(error, words)
+    except SystemExit as ended_early:  # after a shell was helped to complete a command
+        if ended_early.code != Exit.OK:
+            raise
+        return Exit.OK
     # A plain number is typer's own exit code, as for Ctrl-C.
     if ended == Exit.FOUND and not isinstance(ended, Exit):
         raise SystemExit(ended)
@@ -61,15 +87,32 @@ def _check_folder() -> None:
         ) from None
 
 
-def _app(asked: list[str]) -> typer.Typer:
+def _with_command(words: list[str]) -> list[str]:
+    """Return the arguments with the command that is meant where a log is named and no command."""
+    first = words[0] if words else ""
+    # Options may stand before the log; those of the program itself come without one.
+    named = words if first.startswith("-") and first != "-" else words[:1]
+    if not _COMMANDS.keys() & {*named} and any(map(_is_place, named)):
+        return ["diagnose", *words]
+    return words
+
+
+def _is_place(word: str) -> bool:
+    """Return whether a word can only be the name of a log: no command has a dot or a slash."""
+    if word.startswith("-"):
+        return word == "-"
+    return os.path.exists(word) or "/" in word or "." in word  # noqa: PTH110 - of any length
+
+
+def app(asked: Sequence[str] = ()) -> typer.Typer:
     """Return the command line, with all commands unless one of them is asked for.
 
     Setting up the others takes 5% of the time of a small log.
     """
     app = typer.Typer(
-        name="stabdiag",
+        name=_NAME,
         no_args_is_help=True,
-        add_completion=False,
+        epilog=EPILOG,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -88,6 +131,7 @@ def _main(
         bool,
         typer.Option(
             "--version",
+            "-V",
             callback=lambda value: _print_version() if value else None,
             is_eager=True,
             help="Print the version and exit.",
@@ -100,12 +144,12 @@ def _main(
     pass
 
 
-def _usage(error: Exception) -> Exit:
+def _usage(error: Exception, words: Sequence[str]) -> Exit:
     """Print a usage error of the argument parser in one line; raise anything else."""
     if not hasattr(error, "format_message"):
         raise error
     message = error.format_message()
-    command = " ".join(["stabdiag", *(name for name in sys.argv[1:2] if name in _COMMANDS)])
+    command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
     # Without a command, the help has been shown already.
     return complain(f"{message} (see {command} --help)") if message else Exit.REFUSED
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
 from stabdiag.files import keep_inputs
+from stabdiag.formats import render
 
 if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
@@ -50,6 +51,7 @@ class FailOnLine(StrEnum):
     NEVER = "never"
 
 
+@options.bundled
 def preflight(
     manifest: Annotated[
         Path,
@@ -58,27 +60,23 @@ def preflight(
             help="The run's configuration as JSON, TOML or YAML, with your framework's names.",
         ),
     ],
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: options.SheetFormat = None,
-    output: options.Output = None,
-    fail_on: options.Severe = options.FailOn.ERROR,
-    color: options.Color = None,
-) -> options.Exit:
+    how: options.Told,
+    out: options.Sheet,
+    fail_on: options.Severe = None,
+) -> Exit:
     """Check a configuration before the launch, and say what to try first."""
     from stabdiag.checks.preflight import preflight as run
-    from stabdiag.formats import names, render
     from stabdiag.model.checks import State
 
-    check_outputs([output], [manifest], config)
-    chosen = options.format_of(format, output, names("sheet"))
-    told = _read(manifest).override(options.settings_of(settings, dtype))
-    sheet = run(told, options.limits_of(limit, config))
-    write(render(sheet, chosen, "sheet", **terminal(output, color)), output)
-    crossed = (tick for tick in sheet.ticks if tick.state is State.CROSSED)
-    return options.exit_code(crossed, fail_on)
+    chosen = out.chosen(how, [manifest])
+    told = _read(manifest).override(how.given).assuming(how.project.manifest)
+    sheet = run(told, how.limits)
+    crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
+    out.write(
+        render(sheet, chosen, "sheet", **out.screen),
+        f"{len(crossed)} to see to of {len([*sheet.ticks])}",
+    )
+    return options.exit_code(crossed, how.fails_on(fail_on))
 
 
 def _read(path: Path) -> Manifest:
@@ -101,40 +99,31 @@ def _read(path: Path) -> Manifest:
     )
 
 
+@options.bundled
 def checklist(
     logs: options.Logs,
-    manifest: options.ManifestFile = None,
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    columns: options.ColumnNames = None,
-    attempt: options.Attempt = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: options.SheetFormat = None,
-    output: options.Output = None,
+    how: options.Reading,
+    out: options.Sheet,
     fail_on: Annotated[
         FailOnLine,
         typer.Option(
             "--fail-on", metavar="WHEN", help="Exit 1 if a line is not done: not-done or never."
         ),
     ] = FailOnLine.NEVER,
-    color: options.Color = None,
-) -> options.Exit:
+) -> Exit:
     """Tick off the debugging checklists from what a log and its manifest show."""
-    from stabdiag.formats import names, render
-
-    check_outputs([output], [*logs, manifest], config)
-    chosen = options.format_of(format, output, names("sheet"))
+    chosen = out.chosen(how, [*logs, how.manifest])
     from stabdiag.api import diagnose
     from stabdiag.checks.checklist import checklist as run
     from stabdiag.model.checks import State
 
-    how = options.reading(manifest, dtype, settings, columns, attempt, log_format, limit, config)
     with progress(logs):
-        report = diagnose(logs, **how)
-    keep_inputs([output], report.history.source.files)
+        report = diagnose(logs, **how.arguments).ignoring(how.project.ignored)
+    keep_inputs([out.output], report.history.source.files)
     sheet = run(report)
-    write(render(sheet, chosen, "sheet", **terminal(output, color)), output)
-    fails = fail_on is FailOnLine.NOT_DONE
-    return options.Exit(fails and any(tick.state is State.CROSSED for tick in sheet.ticks))
+    crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
+    out.write(
+        render(sheet, chosen, "sheet", **out.screen),
+        f"{len(crossed)} not done of {len([*sheet.ticks])}",
+    )
+    return Exit(bool(crossed) and fail_on is FailOnLine.NOT_DONE)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.cli.terminal import Exit, progress, write
 from stabdiag.files import keep_inputs
 from stabdiag.model.comparison import Kind
 
@@ -30,7 +30,9 @@ usage error; 70 internal error, no verdict.
 """
 
 
+@options.bundled
 def compare(
+    context: typer.Context,
     runs: Annotated[
         list[str],
         typer.Argument(
@@ -39,6 +41,8 @@ def compare(
             "the logs of several ranks.",
         ),
     ],
+    how: options.Read,
+    out: options.Sheet,
     kind: Annotated[
         Kind | None,
         typer.Option(
@@ -57,26 +61,19 @@ def compare(
             "files beside each log.",
         ),
     ] = None,
-    columns: options.ColumnNames = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: options.SheetFormat = None,
-    output: options.Output = None,
-    fail_on: options.Severe = options.FailOn.ERROR,
+    fail_on: options.Severe = None,
+    quiet: options.Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
-    color: options.Color = None,
-) -> options.Exit:
+) -> Exit:
     """Compare runs that should agree: seeds, reruns, a resume, or the ranks of a job.
 
     Shows the first step where they differ, by how much, which series differs first, and why.
     """
-    from stabdiag.formats import names, render
+    from stabdiag.formats import render
 
-    check_outputs([output], [*runs, *(manifests or ())], config)
-    chosen = options.format_of(format, output, names("comparison"))
+    chosen = out.chosen(how, [*runs, *(manifests or ())])
     from stabdiag.api import compare as run
 
     with progress(runs):
@@ -84,26 +81,16 @@ def compare(
             runs,
             kind=kind,
             manifests=manifests,
-            limits=options.limits_of(limit, config),
-            columns=options.columns_of(columns),
-            format=log_format,
-        )
-    keep_inputs([output], [file for one in comparison.runs for file in one.history.source.files])
-    flags = {
-        "--as": kind,
-        "--manifest": manifests,
-        "--column": columns,
-        "--log-format": log_format,
-        "--limit": limit,
-        "--config": config,
-    }
-    text = render(
-        comparison,
-        chosen,
-        "comparison",
-        verbose=verbose,
-        command=options.command("compare", runs, flags),
-        **terminal(output, color),
-    )
-    write(text, output)
-    return options.exit_code(comparison.findings, fail_on)
+            limits=how.limits,
+            columns=how.named,
+            format=how.log_format,
+        ).ignoring(how.project.ignored)
+    sources = [one.history.source for one in comparison.runs]
+    keep_inputs([out.output], [file for source in sources for file in source.files])
+    told = options.verdict(comparison.diagnosis)
+    shown = {"verbose": verbose, "command": options.again(context), **out.screen}
+    if quiet:
+        write(told, None)
+    if out.output is not None or not quiet:
+        out.write(render(comparison, chosen, "comparison", **shown), told)
+    return options.exit_code(comparison.findings, how.fails_on(fail_on))

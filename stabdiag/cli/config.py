@@ -1,46 +1,91 @@
-"""Limits from configuration files: ``pyproject.toml`` and ``stabdiag.toml``."""
+"""A project's settings: ``[tool.stabdiag]`` in ``pyproject.toml``, or ``stabdiag.toml``."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field, fields
+from datetime import date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stabdiag.errors import ConfigError, LimitError
+from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
 from stabdiag.model.limits import Limits
-from stabdiag.model.manifest.text import parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from stabdiag.model.findings import Ignored
+
+_NAMES = ("stabdiag.toml", "pyproject.toml")
+_TABLES = ("columns", "manifest", "limits")
+_SECTIONS = tuple(one.name for one in fields(Limits) if one.name != "set_by")
+_SEVERITIES = ("error", "warning", "never")
 
 
-def configured_limits(
-    folder: Path, *, config: Path | None = None, flags: Iterable[str] = ()
-) -> Limits:
-    """Return the limits in force.
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """What a project has set for all commands; empty where it has no settings file.
 
-    Later sources override earlier ones: ``[tool.stabdiag.limits]`` in the nearest
-    ``pyproject.toml`` of ``folder`` or above it, the nearest ``stabdiag.toml`` (or ``config``
-    instead of both), and ``flags`` such as ``spike.sigma=4``.
+    ``name`` is the file as it is shown, ``heading`` the table of it that holds the settings.
+    ``columns`` are names by role, ``manifest`` what holds where neither a manifest nor the log
+    tells it, ``rules`` the findings that do not count, expired ones among them.
+    """
+
+    name: str = ""
+    heading: str = ""
+    fail_on: str | None = None
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    manifest: Mapping[str, object] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    rules: tuple[Ignored, ...] = ()
+
+    @cached_property
+    def ignored(self) -> tuple[Ignored, ...]:
+        """The findings that do not count today."""
+        return tuple(rule for rule in self.rules if date.today() <= rule.until)
+
+    @property
+    def expired(self) -> tuple[Ignored, ...]:
+        """The findings that count again."""
+        return tuple(rule for rule in self.rules if rule not in self.ignored)
+
+    def table(self, *inner: str) -> str:
+        """Return where in the file a table stands: ``pyproject.toml [tool.stabdiag.limits]``."""
+        heading = ".".join(filter(None, (self.heading, *inner)))
+        return f"{self.name} [{heading}]" if heading else self.name
+
+
+def project_of(folder: Path, config: Path | None = None) -> Project:
+    """Return the settings in ``config``, else in the nearest file of a folder or above it.
+
+    A ``pyproject.toml`` without ``[tool.stabdiag]`` is passed over; ``stabdiag.toml`` goes before a
+    ``pyproject.toml`` beside it.
 
     Raises:
-        ConfigError: if a file cannot be read.
-        LimitError: for an unknown limit or a value out of range; the message names the file.
+        ConfigError: if the file cannot be read, or holds what is no setting.
+        LimitError: for an unknown limit or a value out of range.
     """
-    limits = Limits()
-    for path in config_files(folder, config):
-        try:
-            limits = limits.override(dict(_values(path)), by=_shown(path, folder))
-        except LimitError as error:
-            raise LimitError(f"{path}: {error}") from None
-    return limits.override(dict(_flag(flag) for flag in flags), by="--limit")
+    for path in [config] if config else config_files(folder):
+        raw = _read(path)
+        if raw is not None:
+            try:
+                return _checked(raw, _shown(path, folder), _heading(path, raw))
+            except LimitError as error:
+                raise LimitError(f"{path}: {error}") from None
+            except StabdiagError as error:
+                raise ConfigError(f"{path}: {error}") from None
+    return Project()
 
 
-def config_files(folder: Path, config: Path | None = None) -> list[Path]:
-    """Return the files that limits are read from; the last one wins."""
+def config_files(folder: Path, config: Path | None = None) -> Iterator[Path]:
+    """Yield the files that may hold settings, the nearest first."""
     if config is not None:
-        return [config]
-    found = (_nearest(folder, name) for name in ("pyproject.toml", "stabdiag.toml"))
-    return [path for path in found if path is not None]
+        yield config
+        return
+    folder = folder.absolute()
+    for place in (folder, *folder.parents):
+        yield from (path for name in _NAMES if (path := place / name).is_file())
 
 
 def _shown(path: Path, folder: Path) -> str:
@@ -49,42 +94,121 @@ def _shown(path: Path, folder: Path) -> str:
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def _nearest(folder: Path, name: str) -> Path | None:
-    folder = folder.absolute()
-    return next((p / name for p in (folder, *folder.parents) if (p / name).is_file()), None)
-
-
-def _values(path: Path) -> Iterator[tuple[str, object]]:
-    """Yield the limits of a file by dotted name.
-
-    Any file may hold them in ``[tool.stabdiag.limits]``; all but pyproject.toml also at the top.
-    """
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what a file holds; None for a ``pyproject.toml`` that does not name stabdiag."""
     try:
-        raw: Any = parsed(path.read_text(encoding="utf-8"), "TOML")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}; check the path") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
+    if path.name == "pyproject.toml" and "stabdiag" not in text:
+        return None
+    from stabdiag.model.manifest.text import parsed
+
+    try:
+        raw: Any = parsed(text, "TOML")
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    if path.name != "pyproject.toml":
-        yield from _dotted({name: value for name, value in raw.items() if name != "tool"})
-    yield from _dotted(_among_tools(path, raw.get("tool")))
+    found: dict[str, Any] = raw
+    return None if path.name == "pyproject.toml" and not _heading(path, found) else found
 
 
-def _among_tools(path: Path, tool: object) -> Mapping[str, Any]:
-    """Return the table ``[tool.stabdiag.limits]``."""
-    ours = tool.get("stabdiag", {}) if isinstance(tool, dict) else {}
-    limits = ours.get("limits", {}) if isinstance(ours, dict) else None
-    if not isinstance(limits, dict):
-        raise ConfigError(f"{path}: [tool.stabdiag.limits] is not a table")
-    other = next((name for name in ours if name != "limits"), None)
-    if other is not None:
-        raise ConfigError(
-            f"{path}: unknown key 'tool.stabdiag.{other}'; only "
-            "[tool.stabdiag.limits] is read, for thresholds"
-        )
-    return limits
+def _heading(path: Path, raw: Mapping[str, Any]) -> str:
+    """Return the table of a file that holds the settings; none if they stand at its top."""
+    tool = raw.get("tool", {})
+    return "tool.stabdiag" if isinstance(tool, dict) and "stabdiag" in tool else ""
+
+
+def _checked(raw: Mapping[str, Any], name: str, heading: str) -> Project:
+    """Return settings once it is known that they can be in force."""
+    table = raw["tool"]["stabdiag"] if heading else raw
+    if not isinstance(table, dict):
+        raise ConfigError(f"{heading} is not a table")
+    _refuse_others(table, ["fail-on", "format", "ignore", *_TABLES, *_SECTIONS], heading)
+    for inner in _TABLES:
+        if not isinstance(table.get(inner, {}), dict):
+            raise ConfigError(f"{'.'.join(filter(None, (heading, inner)))} is not a table")
+    told = Project(
+        name=name,
+        heading=heading,
+        fail_on=_one_of(table, "fail-on", _SEVERITIES),
+        format=_one_of(table, "format", _formats() if "format" in table else ()),
+        columns=table.get("columns", {}),
+        manifest=table.get("manifest", {}),
+        rules=tuple(_rules(table.get("ignore", []))),
+    )
+    _check_run(told)
+    # Sections of limits may stand on top, as `stabdiag thresholds -o FILE` writes them.
+    sections = {section: table[section] for section in _SECTIONS if section in table}
+    limits = dict(_dotted({**table.get("limits", {}), **sections}))
+    held = Limits().override(limits, by=name) if limits else told.limits
+    return Project(**{**vars(told), "limits": held})
+
+
+def _refuse_others(table: Mapping[str, Any], known: list[str], heading: str) -> None:
+    """Raise an error for a key that means nothing, with what it may have been meant for."""
+    for key in table:
+        if key not in known:
+            from stabdiag.model.manifest.keys import KEYS
+
+            inside = {one.name: f"manifest.{one.name}" for one in KEYS}
+            near = f"; did you mean {inside[key]}?" if key in inside else did_you_mean(key, known)
+            near = near or f"; there are {', '.join(known[:6])}"
+            raise ConfigError(f"unknown key {'.'.join(filter(None, (heading, key)))!r}{near}")
+
+
+def _formats() -> tuple[str, ...]:
+    from stabdiag.formats import names
+
+    return names()
+
+
+def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
+    value = table.get(key)
+    if value is not None and value not in known:
+        raise ConfigError(f"{key} wants one of {', '.join(known)}, not {value!r}")
+    return value
+
+
+def _check_run(told: Project) -> None:
+    """Raise an error for a column or a manifest field that no run can have."""
+    if not told.columns and not told.manifest:
+        return
+    from stabdiag.assemble.inputs import check_options
+
+    for role, column in told.columns.items():
+        if not isinstance(column, str):
+            raise ConfigError(f"columns.{role} wants the name of a column, not {column!r}")
+    check_options(told.manifest, told.columns, None)
+
+
+def _rules(entries: object) -> Iterator[Ignored]:
+    """Yield the findings that do not count."""
+    from stabdiag.model.findings import Ignored
+
+    example = 'finding = "spike-recovered", reason = "…" and until = 2030-01-31'
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+        raise ConfigError(f"ignore wants entries as [[tool.stabdiag.ignore]] with {example}")
+    for one in entries:
+        slug, reason, until = (one.get(key) for key in ("finding", "reason", "until"))
+        _refuse_others(one, ["finding", "reason", "until"], "ignore")
+        if slug not in _slugs():
+            near = did_you_mean(str(slug), _slugs())
+            raise ConfigError(f"ignore: no finding is called {slug!r}{near}")
+        if not isinstance(reason, str) or not reason.strip():
+            raise ConfigError(f"ignore: {slug} wants a reason, in words")
+        if not isinstance(until, date) or isinstance(until, datetime):
+            raise ConfigError(f"ignore: {slug} wants a day to look again: until = 2030-01-31")
+        yield Ignored(slug=slug, reason=" ".join(reason.split()), until=until)
+
+
+def _slugs() -> list[str]:
+    from stabdiag.comparison import outcomes
+    from stabdiag.model import leaves
+    from stabdiag.symptoms import BY_SLUG
+
+    return [*leaves.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG]
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
@@ -93,6 +217,11 @@ def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, o
             yield from _dotted(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
+
+
+def limits_with(limits: Limits, flags: list[str] | None) -> Limits:
+    """Return limits with some changed by flags such as ``spike.sigma=4``."""
+    return limits.override(dict(_flag(flag) for flag in flags), by="--limit") if flags else limits
 
 
 def _flag(flag: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import check_outputs, progress, terminal, write
+from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
+from stabdiag.formats import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,65 +44,49 @@ CONVERT = """
 **Exit codes**: 0 the file was written; 2 unreadable input or usage error; 70 internal error.
 """
 
-_DOCUMENTS = (".md", ".markdown", ".html", ".htm")
-
 # Suffixes under which nobody looks for Parquet.
 _NOT_PARQUET = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Document(options.Output):
+    """The options about a document."""
+
+    format: Annotated[
+        str | None, options.format_option(names("postmortem"), default="markdown")
+    ] = None
+    known = names("postmortem")
+
+
+@options.bundled
 def postmortem(
     logs: options.Logs,
-    manifest: options.ManifestFile = None,
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    columns: options.ColumnNames = None,
-    attempt: options.Attempt = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: Annotated[
-        str | None, options.format_option("markdown or html", default="markdown")
-    ] = None,
-    output: options.Output = None,
+    how: options.Reading,
+    out: Document,
     literal: options.Literal = False,
 ) -> None:
     """Write a post-mortem of a spike or a NaN: timeline, cost, evidence, causes and actions.
 
     Marked blanks are left for a person to fill in.
     """
-    from stabdiag.formats import names
-
-    if format is None and output is not None and output.suffix.lower() not in _DOCUMENTS:
-        raise StabdiagError(
-            f"{output}: a post-mortem is a .md or .html file; name it so, or choose with --format"
-            " markdown or html"
-        )
-    chosen = options.format_of(format, output, names("postmortem"), "markdown")
-    check_outputs([output], [*logs, manifest], config)
+    chosen = out.chosen(how, [*logs, how.manifest])
     from stabdiag.api import diagnose as run
     from stabdiag.api import postmortem as document
 
-    how = options.reading(manifest, dtype, settings, columns, attempt, log_format, limit, config)
     with progress(logs):
-        report = run(logs, **how, literal=literal)
-        keep_inputs([output], report.history.source.files)
+        report = run(logs, **how.arguments, literal=literal)
+        keep_inputs([out.output], report.history.source.files)
         text = document(report, chosen)
-    write(text, output)
+    out.write(text, options.verdict(report.diagnosis))
 
 
+@options.bundled
 def convert(
     logs: options.Logs,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")
     ],
-    manifest: options.ManifestFile = None,
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    columns: options.ColumnNames = None,
-    attempt: options.Attempt = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
+    how: options.Reading,
 ) -> None:
     """Convert a log to Parquet: its series by role, and what is known about the run.
 
@@ -112,12 +98,11 @@ def convert(
         raise StabdiagError(
             f"{output}: convert writes Parquet; name the file {output.with_suffix('.parquet')}"
         )
-    check_outputs([output], [*logs, manifest], config)
+    options.check_outputs([output], [*logs, how.manifest], how.config)
     from stabdiag.api import convert as run
 
-    how = options.reading(manifest, dtype, settings, columns, attempt, log_format, limit, config)
     with progress(logs):
-        history = run(logs, output, **how)
+        history = run(logs, output, **how.arguments)
     # A name is never broken, so that it can be copied.
     lines = wrap(
         f"{output}: {', '.join(_roles(history))}",

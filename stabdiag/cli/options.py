@@ -1,24 +1,33 @@
-"""The options that several commands share, and what they stand for."""
+"""The options that several commands share, in bundles, and what they stand for."""
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import sys
-from enum import IntEnum, StrEnum
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
+from stabdiag.cli import complete
+from stabdiag.cli.config import Project, config_files, limits_with, project_of
+from stabdiag.cli.terminal import Exit, public, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
+from stabdiag.files import keep_inputs, refuse_unwritable
+from stabdiag.formats import by_suffix, names, suffixes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from stabdiag.cli.terminal import Terminal
     from stabdiag.model.checks import Tick
     from stabdiag.model.findings import Finding
     from stabdiag.model.limits import Limits
-
+    from stabdiag.scan.work import Ask
 
 _WANTS = {
     "--column": "ROLE=NAME such as loss=train/ce",
@@ -26,15 +35,13 @@ _WANTS = {
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
 
+_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
 
-class Exit(IntEnum):
-    """The exit codes that a command returns; 70, an internal error, is returned by none."""
-
-    OK = 0
-    FOUND = 1
-    REFUSED = 2
-    INTERRUPTED = 130
-    TERMINATED = 143
+# The parameters that decide what a report says, and not how or where it is written.
+_DECIDES = (
+    *("kind", "manifest", "manifests", "dtype", "settings", "columns", "attempt", "log_format"),
+    *("limit", "config", "literal", "store", "where"),
+)
 
 
 class FailOn(StrEnum):
@@ -45,18 +52,25 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
-def format_option(names: str, default: str = "terminal") -> Any:
+def format_option(known: Sequence[str], default: str = "terminal") -> Any:
     """Return the option that names the format of an output."""
-    by_name = f"{names}. Default: by the suffix of `--output`, else {default}."
-    return typer.Option("--format", "-f", metavar="FORMAT", help=by_name)
+    listed = f"{', '.join(known[:-1])} or {known[-1]}"
+    return typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        autocompletion=complete.among(known),
+        help=f"{listed}. Default: by the suffix of `--output`, the settings file, else {default}.",
+    )
 
 
 Severe = Annotated[
-    FailOn,
+    FailOn | None,
     typer.Option(
         "--fail-on",
         metavar="SEVERITY",
-        help="Exit 1 at or above this severity: error, warning or never.",
+        help="Exit 1 at or above this severity: error, warning or never. Default: the settings "
+        "file, else error.",
     ),
 ]
 Logs = Annotated[
@@ -67,90 +81,23 @@ Logs = Annotated[
         "run. `-` reads standard input.",
     ),
 ]
-ManifestFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The run's configuration. Default: the files beside the log, such as "
-        "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`.",
-    ),
-]
-Dtype = Annotated[
-    str | None,
-    typer.Option(metavar="DTYPE", help="fp16, bf16 or fp32; overrides the manifest."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Override a manifest field, such as `grad_clip=1`. Repeatable.",
-    ),
-]
-ColumnNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="ROLE=NAME",
-        help="Name the column of a role, such as `loss=train/ce`. Repeatable.",
-    ),
-]
-Attempt = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Which of several appended runs to read. Default: the last."),
-]
-LogFormat = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The format of the log, if it is not recognized; `stabdiag formats` lists them.",
-    ),
-]
-LimitFlags = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--limit",
-        metavar="NAME=VALUE",
-        help="Change a threshold, such as `spike.sigma=4`. Repeatable.",
-    ),
-]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Read thresholds from this TOML file instead of `pyproject.toml` and `stabdiag.toml`.",
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        callback=lambda path: None if path == Path("-") else path,
-        help="Write to this file. Default: standard output (`-`).",
-    ),
-]
 Besides = Annotated[
     list[str] | None,
     typer.Option(
         "--write",
         metavar="FORMAT=FILE",
+        autocompletion=complete.among([f"{name}=" for name in names()]),
         help="Also write this format to a file, such as `sarif=report.sarif`. Repeatable.",
     ),
 ]
-ReportFormat = Annotated[
-    str | None,
-    format_option(
-        "terminal, lines, json, html, svg, markdown, github, gitlab, junit or sarif",
-    ),
-]
-SheetFormat = Annotated[str | None, format_option("terminal, markdown or json")]
 Literal = Annotated[bool, typer.Option("--literal", help="Use the tree's original fixed rules.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone, in a line.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
 ]
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="The same as `--format json`.")]
 Color = Annotated[
     bool | None,
     typer.Option(
@@ -161,6 +108,325 @@ Color = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """The options about limits and the project's settings."""
+
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=VALUE",
+            autocompletion=complete.limits,
+            help="Change a threshold, such as `spike.sigma=4`. Repeatable.",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Read the settings from this TOML file, not from the nearest `stabdiag.toml` or "
+            "`pyproject.toml`.",
+        ),
+    ] = None
+
+    @cached_property
+    def project(self) -> Project:
+        """The project's settings; ignored findings that have expired are told of."""
+        found = project_of(Path.cwd(), self.config)
+        for rule in found.expired:
+            tell(
+                f"{found.table('ignore')}: {rule.slug} was to be ignored until {rule.until}, and "
+                "counts again; fix it, or set a later day"
+            )
+        return found
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The limits in force."""
+        return limits_with(self.project.limits, self.limit)
+
+    def fails_on(self, flag: FailOn | None) -> FailOn:
+        """Return the severity with exit code 1: by the flag, else by the settings."""
+        return flag or FailOn(self.project.fail_on or FailOn.ERROR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Read(Held):
+    """The options about how the columns of a log are read."""
+
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            "--columns",
+            metavar="ROLE=NAME",
+            autocompletion=complete.columns,
+            help="Name the column of a role, such as `loss=train/ce`. Repeatable.",
+        ),
+    ] = None
+    log_format: Annotated[
+        str | None,
+        typer.Option(
+            "--log-format",
+            metavar="NAME",
+            autocompletion=complete.log_formats,
+            help="The format of the log, if it is not recognized; `stabdiag formats` lists them.",
+        ),
+    ] = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The columns by role."""
+        told = dict(_pair(one, "--column") for one in self.columns or ())
+        return {**self.project.columns, **told}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told(Held):
+    """The options about how a run was configured."""
+
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DTYPE",
+            autocompletion=complete.among(("fp16", "bf16", "fp32")),
+            help="fp16, bf16 or fp32; overrides the manifest.",
+        ),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            autocompletion=complete.fields,
+            help="Override a manifest field, such as `grad_clip=1`. Repeatable.",
+        ),
+    ] = None
+
+    @property
+    def given(self) -> dict[str, object]:
+        """The manifest fields that the options give."""
+        given: dict[str, object] = dict(_pair(one, "--set") for one in self.settings or ())
+        return given if self.dtype is None else {**given, "dtype": self.dtype}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs(Told, Read):
+    """The options about how many logs are read."""
+
+    def asked(self, **more: Any) -> Ask:
+        """Return how to read and judge the logs of a scan."""
+        from stabdiag.scan.scan import asked
+
+        return asked(
+            settings=self.given,
+            limits=self.limits,
+            columns=self.named,
+            format=self.log_format,
+            assume=self.project.manifest,
+            ignored=self.project.ignored,
+            **more,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Runs):
+    """The options about how one log is read."""
+
+    manifest: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The run's configuration. Default: the files beside the log, such as "
+            "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`.",
+        ),
+    ] = None
+    attempt: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Which of several appended runs to read. Default: the last."
+        ),
+    ] = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the Python API that these options stand for."""
+        return {
+            "manifest": self.manifest,
+            "settings": self.given,
+            "columns": self.named,
+            "attempt": self.attempt,
+            "format": self.log_format,
+            "limits": self.limits,
+            "assume": self.project.manifest,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The options about what is written, and where."""
+
+    format: Annotated[str | None, format_option(("terminal", "markdown"))] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            callback=lambda path: None if path == Path("-") else path,
+            help="Write to this file. Default: standard output (`-`).",
+        ),
+    ] = None
+    color: Color = None
+
+    known: ClassVar[tuple[str, ...]] = ("terminal", "markdown")
+
+    @property
+    def asked(self) -> str | None:
+        """The format that is asked for by name."""
+        return self.format
+
+    @property
+    def screen(self) -> Terminal:
+        """What the terminal, or the file in its place, can show."""
+        return terminal(self.output, self.color)
+
+    def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
+        """Return the format to write, once it is known that it can be written.
+
+        Raises:
+            StabdiagError: if it cannot, or for a format that this command does not have.
+        """
+        check_outputs([self.output, *besides], inputs, held.config)
+        chosen = self._named(held)
+        if self.output is None and chosen in ("html", "svg") and sys.stdout.isatty():
+            raise StabdiagError(
+                f"a terminal cannot show {chosen}; write a file: -o report.{chosen}"
+            )
+        return chosen
+
+    def _named(self, held: Held) -> str:
+        if self.asked is not None:
+            refuse_unknown(self.asked, self.known)
+            return self.asked
+        suffix = "" if self.output is None else self.output.suffix
+        told = by_suffix(suffix)
+        if told in self.known:
+            return told
+        if suffix:
+            have = " ".join(each for one in self.known for each in suffixes(one))
+            raise StabdiagError(
+                f"{self.output}: this command writes no {suffix} file; end the name with one of "
+                f"{have}, or choose with --format ({', '.join(self.known)})"
+            )
+        set_by_file = held.project.format
+        return set_by_file if set_by_file in self.known else self.known[0]
+
+    def write(self, text: str | Iterable[str], verdict: str = "", *also: Path) -> None:
+        """Write a text, and say which files were written."""
+        write(text, self.output)
+        files = [str(path) for path in (self.output, *also) if path is not None and path.is_file()]
+        if files:
+            tell(f"wrote {', '.join(files)}{f'; {verdict}' if verdict else ''}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data(Output):
+    """The options about an output that can be JSON, too."""
+
+    json: AsJson = False
+
+    @property
+    def asked(self) -> str | None:
+        """The format that is asked for by name."""
+        if self.json and self.format not in (None, "json"):
+            raise StabdiagError(f"--json and --format {self.format} exclude each other")
+        return "json" if self.json else self.format
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet(Data):
+    """The options about a list, a table or a comparison."""
+
+    format: Annotated[str | None, format_option(names("sheet"))] = None
+    known = names("sheet")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Data):
+    """The options about the list of settings."""
+
+    format: Annotated[str | None, format_option(("terminal", "json"))] = None
+    known = ("terminal", "json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Data):
+    """The options about a report."""
+
+    format: Annotated[str | None, format_option(names())] = None
+    quiet: Quiet = False
+    verbose: Verbose = False
+    known = names()
+
+    def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
+        """Return the format to write: the verdict alone is none of them."""
+        chosen = super().chosen(held, inputs, besides)
+        if self.quiet and self.output is None and self.asked:
+            raise StabdiagError(
+                f"--quiet prints one line and --format {chosen} a report; write one to a file"
+            )
+        return chosen
+
+
+def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
+    """Give a command the options of each bundle among its parameters, one by one for typer."""
+    own = inspect.signature(command, eval_str=True).parameters
+    bundles = {
+        name: _options(one.annotation) for name, one in own.items() if is_dataclass(one.annotation)
+    }
+
+    @wraps(command)
+    def called(**given: Any) -> Exit | None:
+        for name, options in bundles.items():
+            taken = {option.name: given.pop(option.name) for option in options}
+            given[name] = own[name].annotation(**taken)
+        return command(**given)
+
+    flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
+    flat = [one.replace(kind=_BY_NAME) for one in flat]
+    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in flat}
+    return called
+
+
+def _options(bundle: Any) -> list[inspect.Parameter]:
+    """Return the options of a bundle: its own, then those of what it is made from."""
+    defaults = {one.name: one.default for one in fields(bundle)}
+    kinds: dict[str, Any] = {}
+    for part in bundle.__mro__:
+        for name, kind in inspect.get_annotations(part, eval_str=True).items():
+            kinds.setdefault(name, kind)
+    return [
+        inspect.Parameter(name, _BY_NAME, default=defaults[name], annotation=kind)
+        for name, kind in kinds.items()
+        if name in defaults
+    ]
+
+
+def check_outputs(
+    outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
+) -> None:
+    """Refuse at once outputs that cannot be written, or that the command line names as inputs.
+
+    What else is read, such as the manifest beside a log, is known only afterwards.
+    """
+    refuse_unwritable(outputs)
+    keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
+
+
 def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
     """Return whether something that was found is at least as severe as that."""
     from stabdiag.model.findings import fails
@@ -168,82 +434,18 @@ def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
     return Exit(any(fails(one.severity, fail_on) for one in found))
 
 
-def format_of(
-    format: str | None, output: Path | None, names: Collection[str], default: str = "terminal"
-) -> str:
-    """Return the format that is named, else the one that the output's suffix stands for.
-
-    Raises:
-        StabdiagError: for a format that is none of these names, or one that no terminal can show.
-    """
-    if format is not None:
-        refuse_unknown(format, names)
-        if output is None and format in ("html", "svg") and sys.stdout.isatty():
-            raise StabdiagError(
-                f"a terminal cannot show {format}; write a file: -o report.{format}"
-            )
-        return format
-    from stabdiag.formats import by_suffix
-
-    told = None if output is None else by_suffix(output.suffix)
-    if told is None:
-        return default
-    if told not in names:
-        raise StabdiagError(
-            f"{output}: this command does not write {told}; choose a format with --format "
-            f"({', '.join(names)}), or another file name"
-        )
-    return told
-
-
-def limits_of(flags: list[str] | None, config: Path | None) -> Limits:
-    """Return the limits in force under these options."""
-    from stabdiag.cli.config import configured_limits
-
-    return configured_limits(Path.cwd(), config=config, flags=flags or ())
-
-
-def settings_of(settings: list[str] | None, dtype: str | None) -> dict[str, object]:
-    """Return the manifest fields that these options give."""
-    given: dict[str, object] = dict(_pair(one, "--set") for one in settings or ())
-    return given if dtype is None else {**given, "dtype": dtype}
-
-
-def columns_of(columns: list[str] | None) -> dict[str, str]:
-    """Return the columns by role that these options name."""
-    return dict(_pair(one, "--column") for one in columns or ())
-
-
-def reading(
-    manifest: Path | None,
-    dtype: str | None,
-    settings: list[str] | None,
-    columns: list[str] | None,
-    attempt: int | None,
-    log_format: str | None,
-    limit: list[str] | None,
-    config: Path | None,
-) -> dict[str, Any]:
-    """Return the arguments of the Python API that these options stand for."""
-    return {
-        "manifest": manifest,
-        "settings": settings_of(settings, dtype),
-        "columns": columns_of(columns),
-        "attempt": attempt,
-        "format": log_format,
-        "limits": limits_of(limit, config),
-    }
+def verdict(found: Finding) -> str:
+    """Return a finding in one line."""
+    return f"{found.severity.value}: {found.headline} [{found.slug}]"
 
 
 def besides_of(
-    besides: list[str] | None, names: Collection[str] | None = None
+    besides: list[str] | None, known: Collection[str] | None = None
 ) -> list[tuple[Path, str]]:
     """Return the other files to write, each with the name of its format."""
-    from stabdiag import formats
-
     pairs = [_pair(one, "--write") for one in besides or ()]
     for name, path in pairs:
-        refuse_unknown(name, formats.names() if names is None else names)
+        refuse_unknown(name, names() if known is None else known)
         if path == "-":
             raise StabdiagError(
                 f"--write {name}=- names no file; --format {name} writes to standard output"
@@ -258,8 +460,19 @@ def _pair(text: str, flag: str) -> tuple[str, str]:
     return name.strip(), value
 
 
+def again(context: typer.Context, **more: object) -> str:
+    """Return the command line that makes the same report again.
+
+    ``more`` are options such as ``--output`` that belong to one file of several.
+    """
+    known = {one.name: one for one in context.command.params}
+    places = next(name for name, one in known.items() if one.param_type_name == "argument")
+    given = {known[name].opts[0]: context.params[name] for name in _DECIDES if name in known}
+    return command(context.info_name or "", context.params[places or ""], {**given, **more})
+
+
 def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> str:
-    """Return the command line that makes the same report again, quoted for a shell.
+    """Return a command line, quoted for a shell.
 
     A flag that was not given (None, False) is left out; one with a list is repeated. Secrets in a
     URL are left out as well, since a report is passed on.
@@ -273,12 +486,3 @@ def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> st
         elif given not in (None, False):
             words += [flag, str(given)]
     return shlex.join(words)
-
-
-def public(place: str) -> str:
-    """Return a place as it may be shown: a URL without its secrets."""
-    if "://" not in place:
-        return place
-    from stabdiag.places.remote import shown
-
-    return shown(place)

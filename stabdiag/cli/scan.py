@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.options import command
-from stabdiag.cli.terminal import check_outputs, tell, terminal, write
+from stabdiag.cli.terminal import Exit, tell, write
 from stabdiag.errors import StabdiagError
+from stabdiag.formats import names
 from stabdiag.model.scan import UNREAD
 from stabdiag.model.text import plural
 
@@ -61,7 +61,15 @@ internal error, which is no verdict.
 """
 
 
+class Overviews(options.Data):
+    """The options about an overview."""
+
+    known = names("overview")
+
+
+@options.bundled
 def scan(
+    context: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(
@@ -69,6 +77,7 @@ def scan(
             help="Folders, logs, archives, URLs, buckets, and patterns of these.",
         ),
     ],
+    how: options.Runs,
     store: Annotated[
         Path | None,
         typer.Option(
@@ -115,57 +124,26 @@ def scan(
     top: Annotated[
         int, typer.Option(min=0, metavar="N", help="Number of worst runs to name.")
     ] = 10,
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    columns: options.ColumnNames = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help="terminal, json, csv, markdown, html, junit or github; terminal by default.",
-        ),
-    ] = None,
+    format: Annotated[str | None, options.format_option(names("overview"))] = None,
+    json: options.AsJson = False,
     also: options.Besides = None,
-    fail_on: options.Severe = options.FailOn.ERROR,
+    fail_on: options.Severe = None,
     literal: options.Literal = False,
     color: options.Color = None,
-) -> options.Exit:
+) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
-    from stabdiag.formats import names
     from stabdiag.scan.executors import without_pandas
-    from stabdiag.scan.scan import asked, scan_into
+    from stabdiag.scan.scan import scan_into
 
     beside = options.besides_of(also, [*names("overview"), _ROWS])
-    check_outputs([path for path, _ in beside], paths, config)
     if format == _ROWS:
         raise StabdiagError("parquet is not text: use --write parquet=FILE, or -o FOLDER")
-    chosen = options.format_of(format, None, names("overview"))
+    out = Overviews(format=format, json=json, color=color)
+    chosen = out.chosen(how, paths, [path for path, _ in beside])
+    fails_on = how.fails_on(fail_on)
     gc.enable()  # a command that is soon over does without
-    ask = asked(
-        settings=options.settings_of(settings, dtype),
-        limits=options.limits_of(limit, config),
-        columns=options.columns_of(columns),
-        format=log_format,
-        literal=literal,
-        timeout=timeout,
-    )
+    ask = how.asked(literal=literal, timeout=timeout)
     without_pandas()
-    flags = {
-        "--output": store,
-        "--where": where,
-        "--dtype": dtype,
-        "--set": settings,
-        "--column": columns,
-        "--log-format": log_format,
-        "--limit": limit,
-        "--config": config,
-        "--literal": literal,
-    }
     caught: list[int] = []
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
         try:
@@ -185,13 +163,12 @@ def scan(
         except KeyboardInterrupt:
             kept = "the same command continues" if store else "nothing is kept without -o"
             tell(f"stopped; {kept}")
-            return options.Exit(128 + (caught or [signal.SIGINT])[0])
+            return Exit(128 + (caught or [signal.SIGINT])[0])
         for line in found.passed.told():
             tell(line)
-        again = command("scan", paths, flags)
-        told = {"command": again, "fail_on": fail_on, **terminal(None, color)}
+        told = {"command": options.again(context), "fail_on": fails_on, **out.screen}
         _write(found.overview, [(None, chosen), *beside], told)
-    return _exit_of(found.overview, fail_on)
+    return _exit_of(found.overview, fails_on)
 
 
 def _write(
@@ -208,13 +185,13 @@ def _write(
             write(pieces(overview, name, **told), path)
 
 
-def _exit_of(overview: Overview, fail_on: options.FailOn) -> options.Exit:
+def _exit_of(overview: Overview, fail_on: options.FailOn) -> Exit:
     from stabdiag.model.findings import Severity, fails
 
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fail_on) for one in severities):
-        return options.Exit.FOUND
-    return options.Exit.REFUSED if None in severities else options.Exit.OK
+        return Exit.FOUND
+    return Exit.REFUSED if None in severities else Exit.OK
 
 
 def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:

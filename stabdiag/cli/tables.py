@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stabdiag.cli import options
-from stabdiag.cli.terminal import check_outputs, terminal, write
+from stabdiag.cli import complete, options
+from stabdiag.formats import names, render
 
 if TYPE_CHECKING:
     from stabdiag.formats.lists import LogFormat
@@ -37,23 +38,21 @@ EXPLAIN = """
 
 `stabdiag explain spike-lr-jump`
 
+`stabdiag explain loss spike  # what fits these words`
+
 `stabdiag explain Q2.1`
 
 `stabdiag explain spike.sigma`
 """
 
 
+@options.bundled
 def formats(
-    format: options.SheetFormat = None,
-    output: options.Output = None,
-    color: options.Color = None,
+    out: options.Sheet,
 ) -> None:
     """List the log formats that can be read, and how each is recognized."""
-    from stabdiag.formats import names, render
-
-    check_outputs([output], [], None)
-    chosen = options.format_of(format, output, names("logs"))
-    write(render(log_formats(), chosen, "logs", **terminal(output, color)), output)
+    chosen = out.chosen(options.Held(), [])
+    out.write(render(log_formats(), chosen, "logs", **out.screen))
 
 
 def log_formats() -> tuple[LogFormat, ...]:
@@ -75,47 +74,46 @@ def log_formats() -> tuple[LogFormat, ...]:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Thresholds(options.Data):
+    """The options about the table of thresholds."""
+
+    format: Annotated[str | None, options.format_option(names("limits"))] = None
+    known = names("limits")
+
+
+@options.bundled
 def thresholds(
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: Annotated[str | None, options.format_option("terminal, markdown, json or toml")] = None,
-    output: options.Output = None,
-    color: options.Color = None,
+    how: options.Held,
+    out: Thresholds,
 ) -> None:
     """Print the quick-reference table and every threshold in force."""
-    from stabdiag.formats import names, render
-
-    check_outputs([output], [], config)
-    chosen = options.format_of(format, output, names("limits"))
-    limits = options.limits_of(limit, config)
-    write(render(limits, chosen, "limits", **terminal(output, color)), output)
+    chosen = out.chosen(how, [])
+    out.write(render(how.limits, chosen, "limits", **out.screen))
 
 
+@options.bundled
 def explain(
-    name: Annotated[
-        str | None,
+    how: options.Held,
+    out: options.Output,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="An outcome, a symptom, a finding of compare, a question or a threshold. "
-            "Default: list them all.",
+            autocompletion=complete.explained,
+            help="An outcome, a symptom, a finding of compare, a question or a threshold; or words "
+            "to search for. Default: list them all.",
         ),
     ] = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
-    format: Annotated[str | None, options.format_option("terminal or markdown")] = None,
-    output: options.Output = None,
-    color: options.Color = None,
 ) -> None:
-    """Explain a finding, a question or a threshold, and what to do about it."""
+    """Explain a finding, a question or a threshold, or search for what fits some words."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
-    check_outputs([output], [], config)
-    chosen = options.format_of(format, output, ("terminal", "markdown"))
-    limits = options.limits_of(limit, config)
-    text = contents(limits) if name is None else page(name, limits)
+    chosen = out.chosen(how, [])
+    text = page(" ".join(words), how.limits) if words else contents(how.limits)
     if chosen == "terminal":
         from stabdiag.formats.terminal.prose import markdown_page
 
-        text = markdown_page(text, **terminal(output, color))
-    write(text, output)
+        text = markdown_page(text, **out.screen)
+    out.write(text)

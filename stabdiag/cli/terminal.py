@@ -6,13 +6,13 @@ import os
 import shlex
 import sys
 from contextlib import nullcontext, suppress
+from enum import IntEnum
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from stabdiag.cli.options import Exit, public
 from stabdiag.errors import StabdiagError
-from stabdiag.files import keep_inputs, refuse_unwritable, written_whole
+from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
     from stabdiag.model.history import Source
     from stabdiag.model.report import Report
+
+
+class Exit(IntEnum):
+    """The exit codes that a command returns; 70, an internal error, is returned by none."""
+
+    OK = 0
+    FOUND = 1
+    REFUSED = 2
+    INTERRUPTED = 130
+    TERMINATED = 143
+
 
 # Logs from so many bytes on take longer than people wait without a sign of life.
 _LARGE = 100_000_000
@@ -68,19 +79,6 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
         width = max(shutil.get_terminal_size().columns, 40)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
     return Terminal(width=width, color=wanted if color is None else color, encoding=encoding)
-
-
-def check_outputs(
-    outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
-) -> None:
-    """Refuse at once outputs that cannot be written, or that the command line names as inputs.
-
-    What else is read, such as the manifest beside a log, is known only afterwards.
-    """
-    from stabdiag.cli.config import config_files
-
-    refuse_unwritable(outputs)
-    keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
 def write(text: str | Iterable[str], output: Path | None) -> None:
@@ -149,6 +147,15 @@ def tell_of_runs_beside(place: str, source: Source) -> None:
             f"{place} holds several runs, and this is one of them; to diagnose them all, run"
             f" stabdiag scan {shlex.quote(place)}"
         )
+
+
+def public(place: str) -> str:
+    """Return a place as it may be shown: a URL without its secrets."""
+    if "://" not in place:
+        return place
+    from stabdiag.places.remote import shown
+
+    return shown(place)
 
 
 def complain(message: str) -> Exit:

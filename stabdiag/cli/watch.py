@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import check_outputs, tell, terminal, write
+from stabdiag.cli.terminal import Exit, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
     from types import FrameType
 
     from stabdiag.watch import Job, Seen
@@ -48,6 +47,7 @@ unreadable input or wrong usage; 130 stopped by Ctrl-C before anything was certa
 """
 
 
+@options.bundled
 def watch(
     logs: Annotated[
         list[str],
@@ -56,23 +56,17 @@ def watch(
             help="A growing log, a folder, or several files of one run; `-` is standard input.",
         ),
     ],
-    manifest: options.ManifestFile = None,
-    dtype: options.Dtype = None,
-    settings: options.Settings = None,
-    columns: options.ColumnNames = None,
-    attempt: options.Attempt = None,
-    log_format: options.LogFormat = None,
-    limit: options.LimitFlags = None,
-    config: options.ConfigFile = None,
+    how: options.Reading,
+    out: options.Page,
     fail_on: Annotated[
-        options.FailOn,
+        options.FailOn | None,
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
             help="Exit 1 at or above this severity, as soon as the finding is certain: error, "
             "warning or never.",
         ),
-    ] = options.FailOn.ERROR,
+    ] = None,
     interval: Annotated[
         float,
         typer.Option(min=0.05, metavar="SECONDS", help="How often to check the log."),
@@ -91,12 +85,8 @@ def watch(
         bool,
         typer.Option("--kill", help="Send SIGTERM to the --pid process when an error is certain."),
     ] = False,
-    format: options.ReportFormat = None,
-    output: options.Output = None,
     literal: options.Literal = False,
-    verbose: options.Verbose = False,
-    color: options.Color = None,
-) -> options.Exit:
+) -> Exit:
     """Follow a growing log, and exit with code 1 as soon as an error is certain.
 
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
@@ -104,34 +94,36 @@ def watch(
     """
     from stabdiag.assemble.inputs import check_options, wanted_columns
     from stabdiag.cli.display import display
-    from stabdiag.formats import names, render, writer
+    from stabdiag.formats import render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
     from stabdiag.places import Asked
     from stabdiag.watch import Ask, End, Until, open_source
     from stabdiag.watch import watch as run
 
-    check_outputs([output], [*logs, manifest], config)
-    chosen = options.format_of(format, output, names())
+    chosen = out.chosen(how, [*logs, how.manifest])
+    fails_on = how.fails_on(fail_on)
     for flag, seconds in (("--interval", interval), ("--until-idle", until_idle)):
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
     writer(chosen)  # now, as at the end there is no time for it
-    job = _job(pid, fail_on, kill=kill)
+    job = _job(pid, fails_on, kill=kill)
     ask = Ask(
-        manifest=None if manifest is None else read_manifest(manifest),
-        settings=options.settings_of(settings, dtype),
-        limits=options.limits_of(limit, config),
-        columns=options.columns_of(columns),
-        attempt=attempt,
+        manifest=None if how.manifest is None else read_manifest(how.manifest),
+        settings=how.given,
+        limits=how.limits,
+        columns=how.named,
+        attempt=how.attempt,
         literal=literal,
+        assume=how.project.manifest,
+        ignored=how.project.ignored,
     )
-    check_options(ask.settings, ask.columns, log_format)
-    source = open_source(logs, Asked(format=log_format, wanted=wanted_columns(ask.columns)))
-    with closing(source), _stopping() as caught, display(logs, color) as show:
+    check_options(ask.settings, ask.columns, how.log_format)
+    source = open_source(logs, Asked(format=how.log_format, wanted=wanted_columns(ask.columns)))
+    with closing(source), _stopping() as caught, display(logs, out.color) as show:
         until = Until(
-            fail_on=None if fail_on is options.FailOn.NEVER else Severity(fail_on.value),
+            fail_on=None if fails_on is options.FailOn.NEVER else Severity(fails_on.value),
             quiet=until_idle,
             process=job,
             stopped=lambda: bool(caught),
@@ -143,24 +135,28 @@ def watch(
     report = seen.report
     if report is None:
         return _nothing_read(seen, caught)
-    text = render(report, chosen, verbose=verbose, **terminal(output, color))
-    _hand_over(text, output, report.history.source.files)
+    told = options.verdict(report.diagnosis)
+    if out.quiet:
+        write(told, None)
+    if out.output is not None or not out.quiet:
+        text = render(report, chosen, verbose=out.verbose, **out.screen)
+        _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         return _after(caught)
-    return options.exit_code(report.findings, fail_on)
+    return options.exit_code(report.findings, fails_on)
 
 
-def _hand_over(text: str, output: Path | None, read: Sequence[str]) -> None:
+def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:
     """Write the report; where the disk has filled meanwhile, the verdict is still one."""
     try:
-        keep_inputs([output], read)
-        write(text, output)
+        keep_inputs([out.output], read)
+        out.write(text, verdict)
     except StabdiagError as error:
         tell(f"{error}; the report goes to standard output")
         write(text, None)
 
 
-def _nothing_read(seen: Seen, caught: Sequence[int]) -> options.Exit:
+def _nothing_read(seen: Seen, caught: Sequence[int]) -> Exit:
     """End a watch that has read nothing; stopping it is no bad input."""
     from stabdiag.watch import End
 
@@ -170,9 +166,9 @@ def _nothing_read(seen: Seen, caught: Sequence[int]) -> options.Exit:
     return _after(caught)
 
 
-def _after(caught: Sequence[int]) -> options.Exit:
+def _after(caught: Sequence[int]) -> Exit:
     """Return how a shell has it that a signal ended a command: to look away is no verdict."""
-    return options.Exit(128 + (caught or [signal.SIGINT])[0])
+    return Exit(128 + (caught or [signal.SIGINT])[0])
 
 
 def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:

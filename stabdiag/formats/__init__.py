@@ -43,6 +43,7 @@ _SCREEN = ("width", "color", "encoding")
 FORMATS: tuple[Format, ...] = (
     Format(
         name="terminal",
+        suffixes=(".txt",),
         writers={
             "report": Writer(module="terminal", options=(*_SCREEN, "verbose")),
             "comparison": Writer(module="compared.terminal", options=(*_SCREEN, "verbose")),
@@ -81,7 +82,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         name="lines",
-        writers={"report": Writer(module="issues", function="lines", options=("limits",))},
+        writers={"report": Writer(module="issues", function="lines", options=("limits", "color"))},
     ),
     Format(
         name="markdown",
@@ -134,6 +135,11 @@ FORMATS: tuple[Format, ...] = (
 def names(kind: Kind = "report") -> tuple[str, ...]:
     """Return the names of the formats in which something can be written."""
     return tuple(entry.name for entry in FORMATS if kind in entry.writers)
+
+
+def suffixes(name: str) -> tuple[str, ...]:
+    """Return the suffixes of the files in a format."""
+    return next((one.suffixes for one in FORMATS if one.name == name), ())
 
 
 def by_suffix(suffix: str) -> str | None:

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 
 
-def lines(report: Report, *, limits: bool = True) -> str:
+# As terminals know them: bold red, bold yellow, bold.
+_COLORS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1"}
+
+
+def lines(report: Report, *, limits: bool = True, color: bool = False) -> str:
     """Return two lines for each finding, and a last one on changed ``limits``.
 
-    A healthy run has no findings.
+    A healthy run has no findings. Only the severity has a ``color``.
     """
     found = (
-        f"{visible(_headline(finding, report))}\n    {visible(finding.first_action)}\n"
+        f"{_headline(finding, report, color=color)}\n    {visible(finding.first_action)}\n"
         for finding in report.findings
         if finding.severity is not Severity.OK
     )
@@ -38,10 +42,13 @@ def limits_line(limits: Limits) -> str:
     return f"limits: {visible(told)}\n" if told else ""
 
 
-def _headline(finding: Finding, report: Report) -> str:
+def _headline(finding: Finding, report: Report, *, color: bool) -> str:
     line = line_of(finding, report)
     at = path_of(finding, report) if line is None else f"{path_of(finding, report)}:{line}"
-    return f"{at}: {finding.severity.value}: {finding.headline} [{finding.slug}]"
+    severity = f"{finding.severity.value}:"
+    if color:
+        severity = f"\x1b[{_COLORS[finding.severity]}m{severity}\x1b[0m"
+    return f"{visible(at)}: {severity} {visible(finding.headline)} [{finding.slug}]"
 
 
 def gitlab(report: Report) -> str:

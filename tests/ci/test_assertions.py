@@ -107,14 +107,16 @@ def test_each_file_is_a_run_of_its_own(hook: Callable[..., tuple[int, str, str]]
     code, out, err = hook(*(f"fixtures/runs/{name}/log.jsonl" for name in names))
     assert (code, err) == (1, "")
     heads = [line for line in out.splitlines() if not line.startswith(" ")]
+    assert heads.pop() == "3 runs: 1 failed, 1 with a warning, 1 healthy"
     assert [line.split(" ")[:2] for line in heads] == [
         ["fixtures/runs/spike-lr-jump/log.jsonl:", "warning:"],
         ["fixtures/runs/spike-persistent-lost-layer/log.jsonl:", "error:"],
     ]
 
 
-def test_healthy_runs_pass_in_silence(hook: Callable[..., tuple[int, str, str]]):
-    assert hook("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd") == (0, "", "")
+def test_of_healthy_runs_there_are_only_the_totals(hook: Callable[..., tuple[int, str, str]]):
+    healthy = ("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd")
+    assert hook(*healthy) == (0, "2 runs: 2 healthy\n", "")
 
 
 def test_a_warning_fails_the_check_where_it_is_asked_to(hook: Callable[..., tuple[int, str, str]]):

@@ -33,7 +33,7 @@ def test_every_kind_has_its_formats():
         names("sheet") == names("logs") == names("comparison") == ("terminal", "json", "markdown")
     )
     told = {suffix: by_suffix(suffix) for suffix in (".HTM", ".xml", ".toml", ".txt", "")}
-    assert told == {".HTM": "html", ".xml": "junit", ".toml": "toml", ".txt": None, "": None}
+    assert told == {".HTM": "html", ".xml": "junit", ".toml": "toml", ".txt": "terminal", "": None}
 
 
 def test_only_what_a_terminal_shows_waits_for_rich():

@@ -67,12 +67,11 @@ def test_a_store_that_cannot_be_written_keeps_what_it_has(stabdiag, sweep):
     assert done.err.startswith("stabdiag: /proc/rows: cannot be opened")
 
 
-@pytest.mark.parametrize("command", ["diagnose", "check"])
-def test_a_folder_of_several_runs_leads_to_it(stabdiag, sweep, command):
-    done = stabdiag(command, sweep)
+def test_a_folder_of_several_runs_leads_to_it(stabdiag, sweep):
+    done = stabdiag("diagnose", sweep)
     assert done.err.count("\n") == 1
     assert f"stabdiag scan {sweep}" in done.err
-    assert stabdiag(command, sweep / "run1.jsonl").err == ""
+    assert stabdiag("diagnose", sweep / "run1.jsonl").err == ""
 
 
 def test_views_of_one_run_do_not(stabdiag, tmp_path):

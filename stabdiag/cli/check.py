@@ -1,0 +1,150 @@
+"""``stabdiag check``."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stabdiag.cli import options
+from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
+from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.formats import names
+from stabdiag.model.scan import UNREAD, Row
+from stabdiag.model.text import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from stabdiag.model.report import Report
+    from stabdiag.scan.work import Ask
+
+EPILOG = """
+**Examples**
+
+`stabdiag check runs  # every run below a folder`
+
+`stabdiag check runs/smoke runs/*.jsonl --fail-on warning`
+
+`stabdiag check runs --quiet  # the totals alone`
+
+`stabdiag check runs --format junit -o report.xml`
+
+**Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 a finding at or above it; 2 an
+unreadable log or usage error; 70 internal error, no verdict.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines(options.Data):
+    """The options about the lines of a check, or what is written instead of them."""
+
+    format: Annotated[str | None, options.format_option(("lines", *names("overview")), "lines")] = (
+        None
+    )
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the totals alone, in a line.")
+    ] = False
+    known = ("lines", *names("overview"))
+
+
+@options.bundled
+def check(
+    context: typer.Context,
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG...",
+            help="Logs, each a run of its own, and folders with any number of runs.",
+        ),
+    ],
+    how: options.Runs,
+    out: Lines,
+    fail_on: options.Severe = None,
+) -> Exit:
+    """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""
+    from stabdiag.formats import render
+    from stabdiag.formats.issues import limits_line
+    from stabdiag.formats.scans import pieces
+    from stabdiag.scan.overview import overview_of
+
+    chosen = out.chosen(how, logs)
+    fails_on, color = how.fails_on(fail_on), out.screen["color"]
+    ask = how.asked()
+    shown = chosen == "lines" and not out.quiet and out.output is None
+    if shown:
+        write(limits_line(how.limits), None)
+    code, told, rows = Exit.OK, [limits_line(how.limits)], list[Row]()
+
+    def show(report: Report) -> None:
+        nonlocal code
+        code = max(code, options.exit_code(report.findings, fails_on))
+        told.append(render(report, "lines", limits=False, color=color))
+
+    for log in logs:
+        try:
+            for row in _rows(log, ask, show):
+                rows.append(row)
+                if row.severity is None:
+                    code = complain(f"{row.path}: {row.reason}")
+                elif shown:
+                    write(told.pop(), None)
+        except StabdiagError as error:
+            code = complain(str(error))
+    totals = f"{_totals(rows)}\n"
+    if chosen == "lines":
+        text: Iterable[str] = [totals] if shown or out.quiet else [*told, totals]
+    else:
+        command = options.again(context)
+        found = overview_of(rows, places=logs)
+        text = pieces(found, chosen, command=command, fail_on=fails_on, **out.screen)
+    out.write(text, totals.strip())
+    return code
+
+
+def _rows(log: str, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
+    """Yield the row of a log, or of every run below a folder; ``show`` gets each report."""
+    from stabdiag.scan.find import find
+    from stabdiag.scan.group import Passed
+    from stabdiag.scan.work import row_of, rows_of_job
+
+    if not Path(log).is_dir():
+        from stabdiag.api import diagnose
+
+        report = diagnose(
+            log,
+            settings=ask.settings,
+            limits=ask.limits,
+            columns=ask.columns,
+            format=ask.format,
+            assume=ask.assume,
+        ).ignoring(ask.ignored)
+        tell_of_runs_beside(log, report.history.source)
+        show(report)
+        yield row_of(report, log, log)
+        return
+    whole, passed, rows = os.path.abspath(log), Passed(), 0  # noqa: PTH100 - as a scan does it
+    for job in find([log], passed):
+        # Lines name a log as it was given: relative to the top of a repository.
+        given = replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}")
+        for row in rows_of_job(given, ask, passed, show):
+            rows += 1
+            yield row
+    if not rows:
+        raise NoUsableRecord("; ".join([f"{log}: no log of a run found", *passed.told()]))
+
+
+def _totals(rows: Iterable[Row]) -> str:
+    """Return how many runs there are, and how many of each severity."""
+    counts = Counter(row.severity or UNREAD for row in rows)
+    names = {"error": "failed", "warning": "with a warning", "note": "with a note", "ok": "healthy"}
+    told = [
+        f"{counts[one]} {name}"
+        for one, name in {**names, UNREAD: "not read"}.items()
+        if counts[one]
+    ]
+    return f"{plural(counts.total(), 'run')}: {', '.join(told) or 'none'}"

@@ -1,0 +1,188 @@
+"""What people type out of habit, and what they get."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stabdiag import __version__
+from stabdiag.formats import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Result
+
+    Command = Callable[..., Result]
+
+VERDICT = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
+
+
+@pytest.fixture
+def log(runs: Path, tmp_path: Path) -> str:
+    """A log with a spike, in the folder in which commands run."""
+    shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
+    return "log.jsonl"
+
+
+def test_a_log_alone_is_diagnosed(stabdiag: Command, log: str) -> None:
+    told = stabdiag("diagnose", log)
+    assert stabdiag(log) == told
+    assert stabdiag(f"./{log}", "--fail-on", "warning").code == 1
+    assert stabdiag("-q", log) == (0, f"{VERDICT}\n", "")
+    assert stabdiag("--fail-on", "warning", ".").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nope.jsonl"], "nope.jsonl: no such file; check the path"),
+        (["s3://none/nope.jsonl"], "s3://none/nope.jsonl: "),
+        (["diagnos", "LOG"], "Did you mean 'diagnose'?"),
+        (["explian", "Q2.1"], "Did you mean 'explain'?"),
+        (["nonsense"], "No such command 'nonsense'. (see stabdiag --help)"),
+        (["--verson"], "No such option: --verson (Possible options: --version)"),
+        (["-x", "LOG"], "No such option: -x (see stabdiag diagnose --help)"),
+    ],
+)
+def test_what_is_no_log_is_no_diagnosis(
+    stabdiag: Command, log: str, words: list[str], told: str
+) -> None:
+    result = stabdiag(*(log if word == "LOG" else word for word in words))
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert told in result.err
+
+
+def test_a_command_goes_before_a_file_of_its_name(
+    stabdiag: Command, log: str, tmp_path: Path
+) -> None:
+    (tmp_path / log).rename(tmp_path / "formats")
+    assert stabdiag("formats").out == stabdiag("formats", "-f", "terminal").out
+    assert stabdiag("./formats", "-q").out == f"{VERDICT}\n"
+
+
+def test_short_names(stabdiag: Command, log: str) -> None:
+    assert stabdiag("-V") == (0, f"stabdiag {__version__}\n", "")
+    assert stabdiag(log, "--json") == stabdiag(log, "--format", "json")
+    assert stabdiag(log, "--columns", "loss=loss") == stabdiag(log, "--column", "loss=loss")
+    assert json.loads(stabdiag("thresholds", "--json").out)["limits"]
+
+
+def test_the_verdict_alone(stabdiag: Command, log: str, tmp_path: Path) -> None:
+    assert stabdiag(log, "--quiet", "--fail-on", "warning") == (1, f"{VERDICT}\n", "")
+    both = stabdiag(log, "-q", "-o", "report.json")
+    assert both == (0, f"{VERDICT}\n", f"stabdiag: wrote report.json; {VERDICT}\n")
+    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert stabdiag("compare", log, log, "-q").out == "ok: The runs agree [agree]\n"
+    assert stabdiag("watch", log, "-q", "--until-idle", "0").out == f"{VERDICT}\n"
+    assert stabdiag("check", log, "-q").out == "1 run: 1 with a warning\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-q", "--json"], "--quiet prints one line and --format json a report"),
+        (["--json", "-f", "html"], "--json and --format html exclude each other"),
+        (["-o", "out.pdf"], "out.pdf: this command writes no .pdf file; end the name with one of"),
+        (["-o", "out.csv"], "writes no .csv file"),
+        (["-o", "out.tom"], ".txt .json .svg .md .markdown .xml .sarif .html .htm"),
+    ],
+)
+def test_what_cannot_be_meant(
+    stabdiag: Command, log: str, tmp_path: Path, words: list[str], told: str
+) -> None:
+    result = stabdiag(log, *words)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert told in result.err
+    assert [path.name for path in tmp_path.iterdir()] == [log]
+
+
+def test_what_was_written_is_told_but_not_of_devices(stabdiag: Command, log: str) -> None:
+    assert stabdiag(log, "-o", "out").err == f"stabdiag: wrote out; {VERDICT}\n"
+    assert stabdiag(log, "-o", "/dev/null").err == ""
+    assert stabdiag("thresholds", "-o", "limits.toml").err == "stabdiag: wrote limits.toml\n"
+
+
+def test_an_option_has_examples_in_its_help(stabdiag: Command) -> None:
+    for command in re.findall(r"^│ ([a-z]+) ", stabdiag("--help").out, re.MULTILINE):
+        told = stabdiag(command, "--help").out
+        assert f"stabdiag {command}" in told.partition("Examples")[2], command
+        assert max(map(len, told.splitlines())) <= 80
+
+
+@pytest.fixture
+def sweep(runs: Path, tmp_path: Path) -> str:
+    """A folder of runs, one of them broken."""
+    for name in ("healthy-fp32", "spike-lr-jump", "spike-persistent-lost-layer"):
+        shutil.copytree(runs / name, tmp_path / "sweep" / name)
+    (tmp_path / "sweep" / "half").mkdir()
+    (tmp_path / "sweep" / "half" / "trainer_state.json").write_text("{", encoding="utf-8")
+    return "sweep"
+
+
+def test_a_check_of_a_folder_has_every_run_and_totals(stabdiag: Command, sweep: str) -> None:
+    code, out, err = stabdiag("check", sweep)
+    heads = [line.split(" ")[:2] for line in out.splitlines() if not line.startswith(" ")]
+    assert heads == [
+        ["sweep/spike-lr-jump/log.jsonl:", "warning:"],
+        ["sweep/spike-persistent-lost-layer/log.jsonl:", "error:"],
+        ["4", "runs:"],
+    ]
+    assert out.splitlines()[-1] == "4 runs: 1 failed, 1 with a warning, 1 healthy, 1 not read"
+    assert (code, err.count("\n")) == (2, 1)
+    assert err.startswith("stabdiag: sweep/half/trainer_state.json: ")
+
+
+def test_a_check_has_formats_and_color(stabdiag: Command, sweep: str, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "sweep" / "half")
+    told = json.loads(stabdiag("check", sweep, "--json").out)
+    assert told["runs"] == 3
+    code, out, err = stabdiag("check", sweep, "-o", "report.xml")
+    assert (code, out) == (1, "")
+    assert err == "stabdiag: wrote report.xml; 3 runs: 1 failed, 1 with a warning, 1 healthy\n"
+    assert (tmp_path / "report.xml").read_text(encoding="utf-8").startswith("<?xml")
+    plain, colored = stabdiag("check", sweep).out, stabdiag("check", sweep, "--color").out
+    assert "\x1b[1;31merror:\x1b[0m" in colored
+    assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
+
+
+def test_a_check_of_nothing_is_told(stabdiag: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    told = stabdiag("check", "empty", "missing")
+    assert (told.code, told.out) == (2, "0 runs: none\n")
+    assert told.err.splitlines() == [
+        "stabdiag: empty: no log of a run found",
+        "stabdiag: missing: no such file; check the path",
+    ]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_reader_who_has_enough_is_no_failure_of_the_pipe(name: str, runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    line = f"set -o pipefail; {sys.executable} -m stabdiag {log} -f {name} | head -c 20"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
+def test_no_color_is_kept_to(runs: Path) -> None:
+    log = runs / "spike-lr-jump" / "log.jsonl"
+    for variables, colored in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
+        leader, follower = os.openpty()
+        subprocess.run(
+            [sys.executable, "-m", "stabdiag", str(log)],
+            stdout=follower,
+            check=False,
+            env={**os.environ, "TERM": "xterm", **variables},
+        )
+        os.close(follower)
+        assert (b"\x1b[" in os.read(leader, 10000)) == colored
+        os.close(leader)
