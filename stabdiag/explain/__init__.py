@@ -88,7 +88,7 @@ def titles(limits: Limits) -> dict[str, str]:
         **{symptom.slug: symptom.title for symptom in _symptoms().values()},
         **{one.slug: one.title for one in _compared().values()},
         **{one.id: one.asked(limits) for one in _QUESTIONS.values()},
-        **{info.name: info.about.why for info in limits.items()},
+        **{info.name: info.why for info in limits.items()},
     }
 
 
