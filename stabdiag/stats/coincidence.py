@@ -12,26 +12,17 @@ from stabdiag.stats.quantiles import IN_A_ROW
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
-# How often something changes is told by so many points on either side, and by so many times as many
-# as lie as near as the change does.
-_AROUND = 100
-_TIMES = 30
-
 
 @dataclass(frozen=True, kw_only=True)
 class Near:
     """The change that lies nearest to an onset: its number, and by how many points it is off.
 
-    ``chance`` is that of so near a change by mere chance, as told by the points from ``begin`` to
-    before ``end``, and ``overall`` as told by all points.
+    ``chance`` is that of so near a change by mere chance.
     """
 
     number: int
     off: int
     chance: float
-    overall: float
-    begin: int
-    end: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +41,8 @@ class Onset:
 def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
     """Return the nearest change from one constant value to another; None if none is near.
 
-    The chance is that of a place thrown anywhere in this part of the log, or in all of it: the
-    share of its points that lie as near to one of the changes there. It is bounded by their sum
-    (Boole's inequality).
+    The chance is that of a place thrown anywhere in the log: the share of its points that lie as
+    near to one of the changes. It is bounded by their sum (Boole's inequality).
 
     Args:
         low: shape (n,), the first point at which each change may have happened.
@@ -66,17 +56,7 @@ def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
     number = int(np.flatnonzero(near & (off == off[near].min()))[-1])
     least = int(off[number])
     width = onset.last - onset.first + 1 + int(high[number] - low[number]) + least
-    reach = max(_AROUND, _TIMES * width)
-    begin, end = max(onset.first - reach, 0), min(onset.last + reach + 1, onset.points)
-    around = int(((high >= begin) & (high < end)).sum())
-    return Near(
-        number=number,
-        off=least,
-        chance=around * width / (end - begin),
-        overall=len(high) * width / onset.points,
-        begin=begin,
-        end=end,
-    )
+    return Near(number=number, off=least, chance=len(high) * width / onset.points)
 
 
 def _is_step(low: Ints, high: Ints) -> Mask:
@@ -86,29 +66,6 @@ def _is_step(low: Ints, high: Ints) -> Mask:
     after = np.append(np.diff(low) >= IN_A_ROW, True)
     both: Mask = before & after
     return both
-
-
-def any_again(values: Floats, within: int) -> bool:
-    """Tell whether any value comes again at most ``within`` places later.
-
-    Args:
-        values: shape (n,); NaN equals nothing.
-        within: places, at least 1.
-
-    Cheaper than to find out where: rising values are seen at once, and others are sorted in short,
-    overlapping blocks.
-    """
-    if np.all(values[1:] > values[:-1]):
-        return False
-    size = 2 * within
-    if len(values) <= size:
-        return _has_twins(np.sort(values))
-    blocks = np.lib.stride_tricks.sliding_window_view(values, size)[::within]
-    return _has_twins(np.sort(blocks, axis=1)) or _has_twins(np.sort(values[-size:]))
-
-
-def _has_twins(ordered: Floats) -> bool:
-    return bool((ordered[..., 1:] == ordered[..., :-1]).any())
 
 
 def steps_since_seen(steps: Ints, values: Floats) -> Floats:

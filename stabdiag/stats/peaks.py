@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import CLEAR, TELLING, medians, typical
+from stabdiag.stats.quantiles import CLEAR, ENOUGH, TELLING, typical
 from stabdiag.stats.rolling import Baseline, median_before
 from stabdiag.stats.tails import FAR_OUT
 
@@ -25,36 +25,26 @@ APART = 2
 _SHARE_OF_SCORE = 0.3
 
 # A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
-# and one in so many points of a long log. Two or three points with nothing between them and the
-# noise are spikes: unless some others come near, it takes three, in a short log two.
-_HALF = 0.5
+# and one in so many points of a long log. Two points with nothing between them and the noise are
+# two spikes: a third has to come near. Below this share of a height nothing comes near it, and a
+# spike has not left its level yet.
+HALF = 0.5
 _POINTS = 750
-_NEAR = 0.2
-_MANY = 3
-
-# An excursion stands alone if no other reaches this share of it. Only the highest few are checked.
-ALONE = 0.4
-_MOST = 64
+NEAR = 0.2
 
 # The tail of noise leaves a gap as wide with at most this chance. Its index is estimated from so
-# many of the next scores below the gap; between so many and so many may lie above it together. The
-# prior for the inverse of the index counts as much as five scores, and is a little heavier than the
-# normal distribution is at three deviations.
+# many of the next scores below the gap; up to so many may lie above it together. The prior for the
+# inverse of the index counts as much as five scores, and is a little heavier than the normal
+# distribution is at three deviations.
 BY_CHANCE = 0.05
 _BELOW = (10, 30)
-_TOGETHER = (3, 16)
+_TOGETHER = 3
 _PRIOR = 5
 _PRIOR_MEAN = 0.15
 
 # Noise matches a single point if it reaches as high, and a stretch from this share of its height
-# on: medians of noise vary less than points do. Only so many of the highest points are compared.
+# on: medians of noise vary less than points do.
 _STRETCH_SHARE = 0.6
-_COMPARED = 4096
-
-# A spike has left its level where it has made this share of its height. Noise that it is compared
-# with has left the median of the three before it.
-_BEFORE = np.arange(1, 4)
-LEFT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,40 +88,36 @@ class Excursions:
             others: heights of comparable excursions, as shares of this one's.
             single: whether it is a single point, and not a stretch.
         """
-        halves, near = int((others >= _HALF).sum()), int((others >= _NEAR).sum())
-        if halves < max(1 if single else 2, self.points // _POINTS):
-            return False
-        return not single or near > halves or halves >= _MANY - (self.points < _POINTS)
+        halves, near = int((others >= HALF).sum()), int((others >= NEAR).sum())
+        least = max(1 if single else 2, self.points // _POINTS)
+        return halves >= least and (near > 1 or not single)
 
     def alone(self, window: int) -> list[int]:
-        """Return the places of the clear rises that no other excursion comes close to.
+        """Return the place of the highest clear rise, if no other excursion comes close to it.
 
         What follows within ``window`` points counts as part of the same.
         """
-        found = []
-        for i in np.argsort(-self.heights)[:_MOST].tolist():
-            place, score = int(self.places[i]), float(self.scores[i])
-            if self.rises[i] and score >= CLEAR:
-                others = self.others(self.heights[i], score, place - APART, place + window)
-                if not (others >= ALONE).any():
-                    found.append(place)
-        return found
+        clear = np.flatnonzero(self.rises & (self.scores >= CLEAR))
+        if not len(clear):
+            return []
+        top = clear[np.argmax(self.heights[clear])]
+        place = int(self.places[top])
+        others = self.others(self.heights[top], self.scores[top], place - APART, place + window)
+        return [] if (others >= HALF).any() else [place]
 
     def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap too wide for noise separates this score from most others.
 
         The score is in deviations. The others are the rises outside the positions from ``first`` to
-        ``last``, from levels up to ``highest``. A few may lie above the gap together, more of them
-        in a long log: two or three spikes are spikes.
+        ``last``, from levels up to ``highest``. Up to three may lie above the gap together: two or
+        three spikes are spikes.
         """
         rises = self.rises & self._outside(first, last, highest)
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
         rank = int((scores >= score).sum())
-        fewest, most = _TOGETHER
-        together = min(max(fewest, self.points // _POINTS), most)
         return any(
             _chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(_BELOW)
-            for above in range(rank, together + 1)
+            for above in range(rank, _TOGETHER + 1)
             for depth in _BELOW
         )
 
@@ -215,25 +201,15 @@ class Residuals:
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
         share = 1.0 if single else _STRETCH_SHARE
-        return bool(self._went_up(where[self.heights[where] > share * height]).any())
-
-    def _went_up(self, where: Ints) -> Mask:
-        """Tell which positions lie well above the points just before them, too.
-
-        Where a steep descent ends, the baseline overshoots downwards: points above it there are no
-        noise.
-        """
-        values = self.level[: len(self.heights)] + self.heights
-        before = np.maximum(where[:, np.newaxis] - self.width * _BEFORE, 0)
-        return values[where] - medians(values[before]) > LEFT * self.heights[where]
+        return bool((self.heights[where] > share * height).any())
 
     @cached_property
     def _highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
         heights = self.heights[self.settled :]
-        if len(heights) <= _COMPARED:
+        if len(heights) <= ENOUGH:
             return np.arange(self.settled, len(self.heights))
-        return np.argpartition(heights, -_COMPARED)[-_COMPARED:] + self.settled
+        return np.argpartition(heights, -ENOUGH)[-ENOUGH:] + self.settled
 
 
 def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:

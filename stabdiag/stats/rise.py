@@ -15,7 +15,7 @@ from stabdiag.stats.levels import (
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median
+from stabdiag.stats.quantiles import BESIDE, TELLING, diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ FEWEST = 10
 # out of healthy runs: one in five hundred is called a rise.
 RANGES = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
-_MANY = 5
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
@@ -135,7 +134,7 @@ def _left_behind(x: Floats) -> Rise | None:
     span = high - np.minimum.accumulate(x)[:-1]
     low = np.minimum.accumulate(x[::-1])[::-1][1:]
     count = np.arange(n - 1, 0, -1)
-    times = np.where(count < _MANY, _TIMES, _TIMES_OF_MANY)
+    times = np.where(count < BESIDE, _TIMES, _TIMES_OF_MANY)
     times[:1] = _TIMES_OF_ONE
     left = (count > 1) & (high > 0) & (low > times * high) & (low > high + RANGES * span)
     if not left.any():
@@ -177,10 +176,6 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     if calm.stop - down >= TELLING:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
-    # What blew up bursts as low as it likes: only what came before it left for good is usual.
-    left = best + _last_near(up, progress)
-    if float(up[-1]) > BLOWN * progress > 0 and TELLING <= left < near:
-        calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.

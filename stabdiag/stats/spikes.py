@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.peaks import ALONE, APART, LEFT, Residuals, median_residuals, point_residuals
+from stabdiag.stats.peaks import HALF, NEAR, Residuals, median_residuals, point_residuals
 from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, median
 from stabdiag.stats.rise import RANGES
 from stabdiag.stats.rolling import Baseline, baseline, rounding
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from stabdiag.model.arrays import Floats, Mask
 
-# Stretches are looked for in medians of so many points. One counts from so many deviations on.
+# Stretches are looked for in medians of so many points.
 LASTING = 8
-_LEAST_STRETCH = 2.0
 
 # After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
 # many times larger.
@@ -74,8 +73,7 @@ def find_spikes(
     Args:
         x: shape (n,), finite.
         reach: windows in points.
-        sigmas: a spike's peak lies more than so many deviations above the mean of its window; one
-            that towers above a descent, so many of its local deviations above the local level.
+        sigmas: a spike's peak lies more than so many deviations above the mean of its window.
         false_alarm: the chance that noise alone gives one spike anywhere in the log.
         least_share: rises below this share of the range that the levels before them span are passed
             over.
@@ -113,12 +111,10 @@ def find_spikes(
             continue
         held = single if width == 1 else lasting
         spike = describe(x, held.base, one.onset, held.reach, atypical)
-        towers = one.alone and _towers(spike, single.points, reach)
-        height = spike.score if towers else spike.height / spike.sigma
-        if height <= sigmas or spike.height <= least_share * spans[one.onset]:
+        if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
             continue
         if not suspect[one.onset]:
-            if spike.recovered and not towers and spike.height <= CLEAR * spike.sigma:
+            if spike.recovered and spike.height <= CLEAR * spike.sigma:
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
@@ -177,15 +173,13 @@ def _chance_of_one(false_alarm: float, points: int) -> float:
 class _Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
-    ``limit`` is how far noise reaches among these residuals, in deviations; ``alone`` says that no
-    other point comes near, so that it needs no tail to be judged by.
+    ``limit`` is how far noise reaches among these residuals, in deviations.
     """
 
     at: int
     onset: int
     residuals: Residuals
     limit: float
-    alone: bool = False
 
 
 def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> list[_Candidate]:
@@ -201,11 +195,10 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     if suspects:
         high |= (points.scores > single.tail.exceeded_with_chance(caused)) & suspect
     high[:first] = False
-    alone = points.excursions.alone(single.reach.window)
-    found = [
-        *(_Candidate(at, at, points, limit) for at in np.flatnonzero(high).tolist()),
-        *(_Candidate(at, at, points, limit, alone=True) for at in alone if at >= first),
-    ]
+    # A rise that no other comes near needs no tail to be a candidate.
+    alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
+    singles = {*np.flatnonzero(high).tolist(), *alone}
+    found = [_Candidate(at, at, points, limit) for at in singles]
     medians = median_residuals(x, lasting.base, LASTING, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // ENOUGH)]
@@ -227,7 +220,7 @@ def _stretches(
     """Return how far noise reaches, and from where on the next points are higher than that."""
     # Windows that overlap are not independent tests.
     chance = min(medians.width * chance, 0.25)
-    limit = max(tail.exceeded_with_chance(chance), _LEAST_STRETCH)
+    limit = tail.exceeded_with_chance(chance)
     high = medians.scores > limit
     high[: medians.first] = False
     places = np.flatnonzero(high)
@@ -277,19 +270,6 @@ def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     return at + int(np.argmin(np.append(0.0, lost)))
 
 
-def _towers(spike: Spike, points: Residuals, reach: Reach) -> bool:
-    """Tell whether a rise that no other comes near is far above what the run did lately.
-
-    On a descent the window is wider than its noise: what the loss did lately, apart from the trend,
-    tells more. The usual deviation would not do, as it is that of the whole window, too.
-    """
-    lately = points.heights[max(spike.onset - max(reach.window // 4, reach.least), 1) : spike.onset]
-    height = float(points.heights[spike.onset : spike.peak + 1].max())
-    first, last = spike.onset - APART, spike.end + APART
-    others = points.excursions.others(height, spike.score, first, last)
-    return height > RANGES * float(np.ptp(lately)) and not (others >= ALONE).any()
-
-
 def _from_its_rise(x: Floats, spike: Spike) -> Spike:
     """Return a spike that came back, its onset the first point that has left the level.
 
@@ -297,7 +277,7 @@ def _from_its_rise(x: Floats, spike: Spike) -> Spike:
     """
     if not spike.recovered:
         return spike
-    up = x[spike.onset : spike.peak + 1] > spike.base + LEFT * spike.height
+    up = x[spike.onset : spike.peak + 1] > spike.base + NEAR * spike.height
     return replace(spike, onset=spike.onset + int(np.argmax(up)))
 
 
@@ -353,7 +333,7 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
     spread = max(float(np.ptp(without_line(row))) for row in lately)
     least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
     others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BESIDE :]])
-    unlike = up[place] > least and not (others >= ALONE * up[place]).any()
+    unlike = up[place] > least and not (others >= HALF * up[place]).any()
     return place + BESIDE if unlike else None
 
 

@@ -36,13 +36,6 @@ _MOST_WEIGHT = 0.5
 # Medians are taken to have at least this tail weight: scores of neighbours are not independent.
 _MEDIANS_WEIGHT = 0.05
 
-# Of more scores than this only about the highest sixteenth is put in order whole, and of the others
-# each seventeenth one: to sort a million would be a third of the time of the whole tree. Seventeen
-# is no length of what repeats itself in a log, as a power of two is.
-_SORTED = 100_000
-_HIGHEST = 16
-_EACH = 17
-
 
 @dataclass(frozen=True, kw_only=True)
 class UpperTail:
@@ -147,7 +140,7 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
     Such scores are left out and the tail is fitted again, until no more of them are found: a spike
     must not raise the bar for itself.
     """
-    ordered = _in_order(scores)
+    ordered = np.sort(scores)
     kept = count = len(ordered)
     while True:
         tail = upper_tail(ordered[:kept])
@@ -156,20 +149,6 @@ def noise_tail(scores: Floats, chance: float) -> UpperTail:
         if inside >= kept or inside < count // 2:
             return tail
         kept = inside
-
-
-def _in_order(x: Floats) -> Floats:
-    """Return finite values in rising order; of many, all but the highest by a sample.
-
-    A sample of a million values tells their median as well as all of them do, but not their tail.
-    Its values stand for as many each, so that there are as many as there were, but for a few.
-    """
-    if len(x) <= _SORTED:
-        return np.sort(x)
-    sample = np.sort(x[::_EACH])
-    bound = sample[-(len(sample) // _HIGHEST)]
-    lower = np.repeat(sample[sample <= bound], _EACH)
-    return np.concatenate([lower, np.sort(x[x > bound])])
 
 
 def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:

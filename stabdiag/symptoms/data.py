@@ -109,7 +109,7 @@ EPOCH_BOUNDARY_JUMP = Symptom(
 def batch_repeats(case: Case) -> Evidence | None:
     """Do a few batches come again long before the epoch is over?"""
     batches = case.history.series["batch_id"]
-    if len(batches) < LEAST or not case.causes.batches_repeat:
+    if len(batches) < LEAST:
         return None
     soon, ids = case.causes.seen_again, batches.values
     count, which = int(soon.sum()), len(np.unique(ids[soon]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.coincidence import any_again, steps_since_seen
+from stabdiag.stats.coincidence import steps_since_seen
 from stabdiag.stats.quantiles import BESIDE, NEARLY, usual_gap
 from stabdiag.stats.rise import FEWEST
 
@@ -78,16 +78,6 @@ class Causes:
         return highest_to_come(self.history.finite("lr").values)
 
     @cached_property
-    def batches_repeat(self) -> bool:
-        """Whether any batch comes again within the lookback of §2."""
-        batches = self.history.get("batch_id")
-        if batches is None or len(batches) < 2:
-            return False
-        # Batches may be logged more often than losses are.
-        gap = usual_gap(batches.steps)
-        return any_again(batches.values, max(round(self.limits.batch_lookback / gap), 1))
-
-    @cached_property
     def since_seen(self) -> Floats:
         """How many steps ago the batch of each record was last seen; inf for a new one."""
         batches = self.history.series["batch_id"]
@@ -101,9 +91,10 @@ class Causes:
     @cached_property
     def repeated(self) -> Ints | None:
         """The steps on batches that had been seen shortly before, if these are few."""
-        if not self.batches_repeat:
+        batches = self.history.get("batch_id")
+        if batches is None:
             return None
-        steps = self.history.series["batch_id"].steps
+        steps = batches.steps
         found = steps[self.seen_again]
         return found if 0 < len(found) <= ALL_ALONG * len(steps) else None
 

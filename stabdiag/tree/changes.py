@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -85,17 +84,14 @@ def changes_near(
         late=run.points(run.lookback, least=2) if within is None else within,
         points=n,
     )
+    # That one of several settings is near is so much more likely (Bonferroni); those that always
+    # change together count as one.
+    kinds = len({one.high.tobytes() for one in run.causes.moves if len(one.high)})
     found = ((one, near) for one in run.causes.moves if (near := nearest(one.low, one.high, onset)))
-
-    @cache  # the parts of many settings are mostly the same
-    def kinds(begin: int, end: int) -> int:
-        return _kinds(run.causes.moves, begin, end)
-
     told = (
         _change(run, one, near.number, near.off)
         for one, near in found
-        if near.chance * kinds(near.begin, near.end) < BY_CHANCE
-        and near.overall * kinds(0, n + 1) < BY_CHANCE
+        if near.chance * kinds < BY_CHANCE
     )
     return tuple(sorted(told, key=lambda change: (change.off, -change.step)))
 
@@ -125,15 +121,6 @@ def went(changes: Sequence[Change]) -> str:
     more = len(changes) - MOST
     others = f", and {plural(more, 'more setting')}" if more > 0 else ""
     return "; ".join(told) + others
-
-
-def _kinds(moves: Sequence[Moves], begin: int, end: int) -> int:
-    """Return how many settings change in a part, those that always change together there as one.
-
-    That one of so many is near to something by chance is so much more likely (Bonferroni).
-    """
-    inside = (one.high[(one.high >= begin) & (one.high < end)] for one in moves)
-    return len({places.tobytes() for places in inside if len(places)})
 
 
 def _change(run: Run, one: Moves, number: int, off: int) -> Change:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 # A jump is but the beginning of a climb if its level is so many times as high in the end.
 _TO_COME = 2.0
 
-# A climb that made less than this share of a jump's height does not explain the jump.
-_SHARE_OF_JUMP = 0.05
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
@@ -102,17 +99,11 @@ def _spikes(
             return False
         return spike.explodes or run.history.contested != OF_OPPONENTS
 
-    ours = [spike for spike in found if is_ours(spike)]
-    sudden = [
-        spike
-        for spike in ours
-        if spike.recovered
-        or caused[spike.onset]
-        or rise_points(run.loss.values, spike.onset, run.reach) <= longest
-    ]
-    # No climb may be lost between the two sections.
-    if len(sudden) < len(ours) and _ends_higher(run, sudden):
-        ours = sudden
+    def is_sudden(spike: Spike) -> bool:
+        took = rise_points(run.loss.values, spike.onset, run.reach)
+        return bool(spike.recovered or caused[spike.onset] or took <= longest)
+
+    ours = [spike for spike in found if is_ours(spike) and is_sudden(spike)]
     stayed = next((spike for spike in ours if not spike.recovered), None)
     if stayed is not None and (
         _climbs_before(run, stayed, ours, shifts)
@@ -157,12 +148,6 @@ def _comparable_from(position: int, shifts: Sequence[Shift]) -> int:
     return min(max(ends, default=0), position)
 
 
-def _ends_higher(run: Run, spikes: Sequence[Spike]) -> bool:
-    """Tell whether the loss has climbed by its end, beyond what it does anyway."""
-    rise = rise_of(run, slice(0, len(run.loss)), spikes)
-    return rise is not None and is_clear(run, rise)
-
-
 def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
     """Tell whether the loss was already climbing materially before it jumped.
 
@@ -173,9 +158,7 @@ def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Seque
     rise = rise_of(run, part, spikes)
     if rise is None or not is_material(run, rise):
         return False
-    if has_rising_lr(run, rise):
-        return True
-    return is_clear(run, rise) and rise.amount > _SHARE_OF_JUMP * jump.height
+    return has_rising_lr(run, rise) or is_clear(run, rise)
 
 
 def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:

@@ -21,7 +21,7 @@ def test_the_nearest_change_up_to_an_onset() -> None:
     exact = near([500], 500)
     assert exact is not None
     assert exact.off == 0
-    assert exact.chance == pytest.approx(1 / 201)
+    assert exact.chance == pytest.approx(1 / 1000)
 
 
 def test_what_comes_later_or_long_before_is_not_near() -> None:
@@ -44,7 +44,7 @@ def test_a_change_that_was_logged_late_may_have_come_at_any_point_before() -> No
         np.array([491]), np.array([500]), Onset(first=495, last=495, late=0, points=999)
     )
     assert found is not None
-    assert found.chance == pytest.approx(10 / 601)
+    assert found.chance == pytest.approx(10 / 999)
 
 
 @pytest.mark.parametrize("points", [40, 300, 3000])

