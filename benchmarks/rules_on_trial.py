@@ -69,7 +69,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="stands alone",
         purpose="a rise that no other comes near needs no tail to be judged by",
-        off={f"{STATS}.spikes:_towers": always(False)},
+        off={f"{STATS}.peaks:Excursions.alone": always([])},
     ),
     Rule(
         name="abrupt",
@@ -136,11 +136,6 @@ RULES: tuple[Rule, ...] = (
         off={f"{TREE}.measure:_climbs_before": always(False)},
     ),
     Rule(
-        name="climb beside a jump",
-        purpose="a climb far smaller than the jump does not explain it",
-        off={f"{TREE}.measure:_SHARE_OF_JUMP": 0.0},
-    ),
-    Rule(
         name="climbs on",
         purpose="a jump after which the loss goes on to twice as high begins a climb",
         off={f"{TREE}.measure:_climbs_on": always(False)},
@@ -166,7 +161,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="blown up",
         purpose="what blew up tells nothing of what is usual",
-        off={f"{STATS}.rise:BLOWN": 1e99},
+        off={f"{STATS}.rise:EXPLODES": 1e99},
         needed="a loss that jumps between 1e4 and 1e24",
     ),
     Rule(

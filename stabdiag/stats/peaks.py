@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import CLEAR, ENOUGH, TELLING, typical
+from stabdiag.stats.quantiles import CLEAR, ENOUGH, IN_A_ROW, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
 from stabdiag.stats.tails import FAR_OUT
 
@@ -25,20 +25,19 @@ APART = 2
 _SHARE_OF_SCORE = 0.3
 
 # A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
-# and one in so many points of a long log. Two points with nothing between them and the noise are
-# two spikes: a third has to come near. Below this share of a height nothing comes near it, and a
-# spike has not left its level yet.
+# and one in so many points of a long log. Two or three points with nothing between them and the
+# noise are spikes: unless some others come near, it takes three others, in a short log two. Below a
+# fifth of a height nothing comes near it, and a spike has not left its level yet.
 HALF = 0.5
-_POINTS = 750
 NEAR = 0.2
+_POINTS = 750
+_TOGETHER = 3
 
 # The tail of noise leaves a gap as wide with at most this chance. Its index is estimated from so
-# many of the next scores below the gap; up to so many may lie above it together. The prior for the
-# inverse of the index counts as much as five scores, and is a little heavier than the normal
-# distribution is at three deviations.
+# many of the next scores below the gap. The prior for the inverse of the index counts as much as
+# five scores, and is a little heavier than the normal distribution is at three deviations.
 BY_CHANCE = 0.05
 _BELOW = (10, 30)
-_TOGETHER = 3
 _PRIOR = 5
 _PRIOR_MEAN = 0.15
 
@@ -89,8 +88,9 @@ class Excursions:
             single: whether it is a single point, and not a stretch.
         """
         halves, near = int((others >= HALF).sum()), int((others >= NEAR).sum())
-        least = max(1 if single else 2, self.points // _POINTS)
-        return halves >= least and (near > 1 or not single)
+        if halves < max(1 if single else 2, self.points // _POINTS):
+            return False
+        return not single or near > halves or halves >= _TOGETHER - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
         """Return the place of the highest clear rise, if no other excursion comes close to it.
@@ -201,7 +201,17 @@ class Residuals:
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
         share = 1.0 if single else _STRETCH_SHARE
-        return bool((self.heights[where] > share * height).any())
+        return bool(self._went_up(where[self.heights[where] > share * height]).any())
+
+    def _went_up(self, where: Ints) -> Mask:
+        """Tell which positions lie well above the three points just before them, too.
+
+        Where a steep descent ends, the baseline overshoots downwards: points above it there are no
+        noise.
+        """
+        values = self.level[: len(self.heights)] + self.heights
+        before = np.maximum(where[:, np.newaxis] - self.width * np.arange(1, IN_A_ROW + 1), 0)
+        return values[where] - medians(values[before]) > NEAR * self.heights[where]
 
     @cached_property
     def _highest(self) -> Ints:

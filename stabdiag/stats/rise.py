@@ -16,6 +16,7 @@ from stabdiag.stats.levels import (
     pair_means,
 )
 from stabdiag.stats.quantiles import BESIDE, TELLING, diff_sigma, median
+from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 # that the run had made good before.
 _LEVEL_SIGMAS = 3.0
 _WANDERS = 2.0
-
-# A loss that ends so many times as far above its best level as it ever fell has blown up.
-BLOWN = 10.0
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by
 # this factor.
@@ -176,6 +174,10 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     if calm.stop - down >= TELLING:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
+    # What blew up bursts as low as it likes: only what came before it left for good is usual.
+    left = best + _last_near(up, progress)
+    if float(up[-1]) > EXPLODES * progress > 0 and TELLING <= left < near:
+        calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.

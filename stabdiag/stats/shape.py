@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stabdiag.stats.rolling import Baseline
 
 # A loss that grows by this factor has exploded.
-_EXPLODES = 20.0
+EXPLODES = 20.0
 
 # A loss came back late if this share of its levels since then is low.
 _NEARLY_ALL = 0.8
@@ -57,7 +57,7 @@ class Spike:
     @property
     def explodes(self) -> bool:
         """Whether the loss grew by a factor that no mere shift does."""
-        return self.height > _EXPLODES * max(abs(self.base), self.sigma)
+        return self.height > EXPLODES * max(abs(self.base), self.sigma)
 
 
 def describe(x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | None) -> Spike:
@@ -165,7 +165,7 @@ def rise_points(x: Floats, at: int, reach: Reach) -> int:
     """
     first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
     part = x[first:last]
-    if part.min() > 0 and part.max() > _EXPLODES * median(part[: at - first + 1]):
+    if part.min() > 0 and part.max() > EXPLODES * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
     smooth = _centred_median(x[first:last], 5)
     before, after = smooth[: at - first + 1], smooth[at - first :]

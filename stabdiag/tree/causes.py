@@ -25,13 +25,7 @@ ALL_ALONG = 0.1
 _FEW = 2
 
 # A setting that changes more often than this, and all along, has no steps.
-_FEW_CHANGES = 3
-
-# A rate of few digits, such as llm.c prints with six decimals, has no more units than this.
-_MOST_UNITS = 1e6
-
-# A setting that was not logged for so many losses was logged where it changed.
-_GAP = 20
+FEW_CHANGES = 3
 
 # What is written with fewer digits, here or there, has not changed.
 _ROUNDING = 1e-6
@@ -208,8 +202,6 @@ def unit_of(values: Floats) -> float:
     if not len(changes):
         return 0.0
     unit = float(changes.min())
-    if np.abs(values).max() >= _MOST_UNITS * unit:
-        return 0.0
     counts = values / unit
     in_units = bool((np.abs(counts - np.round(counts)) < NEARLY).all())
     return unit if in_units and np.sum(changes < 1.5 * unit) >= BESIDE else 0.0
@@ -242,7 +234,7 @@ def stepped_settings(history: History) -> list[Series]:
     found = []
     for one in history.group("setting").values():
         count = np.count_nonzero(one.values[1:] != one.values[:-1])
-        if count <= max(ALL_ALONG * len(history.finite("loss")), _FEW_CHANGES):
+        if count <= max(ALL_ALONG * len(history.finite("loss")), FEW_CHANGES):
             found.append(one)
     return found
 
@@ -253,4 +245,6 @@ def _moves(setting: Series, steps: Ints) -> Moves:
     at = np.flatnonzero(np.abs(np.diff(values)) > _ROUNDING * np.abs(values[1:])) + 1
     high = np.searchsorted(steps, setting.steps[at])
     low = np.minimum(np.searchsorted(steps, setting.steps[at - 1], side="right"), high)
-    return Moves(setting=setting, at=at, low=np.where(high - low > _GAP, high, low), high=high)
+    if len(at) == len(setting) - 1:  # it was logged where it changed
+        low = high
+    return Moves(setting=setting, at=at, low=low, high=high)

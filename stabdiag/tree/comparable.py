@@ -18,8 +18,10 @@ from stabdiag.model.roles import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import BESIDE, NEARLY, median, usual_gap
-from stabdiag.stats.rise import BLOWN, Rise, net_rise
+from stabdiag.stats.rise import FEWEST, Rise, net_rise
+from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.causes import FEW_CHANGES
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
 
@@ -34,30 +36,13 @@ if TYPE_CHECKING:
 # What is logged as a mean, or with a delay, shows a change so many points late at most.
 _FOUND_WITHIN = 2
 
-# Fewer losses over a ramp tell nothing of its course.
-_SHORT = 20
-
-# The later losses lie below the level at which the run began, by this share of what was learned:
-# those of a model that is back at chance do not. They go on rising if they do so by this share of
-# the jump, and significantly.
-_KEPT = 0.05
-_RISES = 0.1
-
-# A setting that changes fewer times than this goes by steps: its jumps are shifts.
-_MOVES = 4
-
-# So much of a change goes with the rise. A rise goes with a change if it is nowhere farther off its
-# course, in parts of the rise: one that goes with the square of it is off by 0.25, one that is all
-# made in the second half by 0.5. It is looked at in so many parts.
-_LEAST_CHANGE = 0.5
+# A rise goes with a change if at half of the one no less than this share of the other was made, and
+# no less is left.
 _EVEN = 0.25
-_PARTS = 10
 
 # A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
-# plays goes up and down by a tenth all the time. It tells of the whole run if this share of the run
-# is left after its last record.
+# plays goes up and down by a tenth all the time.
 _LOST = 0.25
-_SILENT = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,45 +121,30 @@ def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> boo
     """
     if until - spike.onset < BESIDE:
         return False
-    x, significance = run.loss.values, run.limits.divergence.significance
+    x = run.loss.values
     later = x[(spike.onset + until) // 2 : until]
-    begin = beginning(x)
-    if not weighs and median(later) >= begin - _KEPT * (begin - spike.base):
-        return False
-    half = len(later) // 2
-    rise = median(later[half:]) - median(later[:half])
-    return rise <= _RISES * (median(later) - spike.base) or mann_kendall(later) >= significance
+    keeps = weighs or median(later) < beginning(x)
+    return keeps and mann_kendall(later) >= run.limits.divergence.significance
 
 
 def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
     """Tell whether the log shows a cause of a jump that is no matter of the data.
 
-    A loss that is so many times larger has gradients that are so many times larger too.
+    A gradient is noisy, and large at first where data are new; that of a loss so many times larger
+    is so many times larger too.
     """
-    onset, low, high = shift.spike.onset, shift.spike.base, shift.level
-    gradients, weights = run.limits.spike.grad_ratio, run.limits.divergence.weight_norm_ratio
-    gradients *= high / low if 0 < low < high else 1.0
-    norms = run.history.group("weight_norm").values()
-    return (
-        bool(run.suspect[onset])
-        or any(_turns(run, one.finite(), onset, _FOUND_WITHIN, weights) for one in norms)
-        or _turns(run, run.history.finite("grad_norm"), onset, run.reach.recovery, gradients)
-    )
-
-
-def _turns(run: Run, norm: Series, onset: int, after: int, ratio: float) -> bool:
-    """Tell whether a norm is another by a factor so many losses after the jump as just before it.
-
-    Each is the median of the last few: a gradient is noisy, and large at first where data are new.
-    """
-    first = run.at(max(onset - _FOUND_WITHIN, 0))
-    last = run.at(min(onset + after, len(run.loss) - 1))
-    begin, end = np.searchsorted(norm.steps, [first, last])
+    onset = shift.spike.onset
+    first, last = run.at(max(onset - _FOUND_WITHIN, 0)), run.at(onset + _FOUND_WITHIN)
+    if run.suspect[onset] or _rises_elsewhere(run, first, last):
+        return True
+    norm = run.history.finite("grad_norm")
+    begin, end = np.searchsorted(norm.steps, [first, run.at(onset + run.reach.recovery)])
     before, later = norm.values[max(begin - BESIDE, 0) : begin], norm.values[begin : end + 1]
     if not (len(before) and len(later)):
         return False
-    low, high = sorted(map(abs, (median(before), median(later[len(later) // 2 :]))))
-    return high > ratio * low
+    grew = max(shift.level / shift.spike.base, 1.0) if shift.spike.base > 0 else 1.0
+    low, high = sorted((median(before), median(later[len(later) // 2 :])))
+    return high > run.limits.spike.grad_ratio * grew * low
 
 
 def ramp_of(run: Run, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> Ramp | None:
@@ -192,7 +162,7 @@ def _ramp(
     run: Run, setting: Series, spikes: Sequence[Spike], shifts: Sequence[Shift]
 ) -> Ramp | None:
     course = _course(run, setting)
-    if course is None or len(course) <= _SHORT:
+    if course is None or len(course) <= 2 * FEWEST:
         return None
     n, near = len(course), NEARLY * np.ptp(course)
     until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
@@ -207,7 +177,9 @@ def _ramp(
     weighs = setting.role == "loss_weight" or any(map(is_weight, _names(setting)))
     if not weighs and rise.last_level > beginning(run.loss.values):
         return None  # what gets harder lifts no loss to above where it began; what weighs more may
-    if last - first < _SHORT or not _goes_with(run, course, first, last, weighs=weighs):
+    if last - first < 2 * FEWEST or 2 * (course[last] - course[first]) < np.ptp(course):
+        return None
+    if not _goes_with(run, course, first, last, weighs=weighs):
         return None
     if _rises_elsewhere(run, run.at(first), run.at(last)):
         return None
@@ -233,14 +205,14 @@ def _course(run: Run, setting: Series) -> Floats | None:
     if setting.role != "loss_weight":
         told = () if setting.words else map(hardens, _names(setting))
         way = next((one for one in told if one is not None), None)
-    if way is None or len(setting) <= _MOVES:
+    if way is None or len(setting) <= FEW_CHANGES:
         return None
     if way == 0:
         way = 1 if setting.values[-1] > setting.values[0] else -1
     hard = way * setting.values
     if (hard[1:] < hard[:-1]).any() and setting.role != "loss_weight":
         return None
-    if np.count_nonzero(hard[1:] != hard[:-1]) < _MOVES:
+    if np.count_nonzero(hard[1:] != hard[:-1]) <= FEW_CHANGES:
         return None
     at = np.searchsorted(setting.steps, run.loss.steps, side="right") - 1
     course: Floats = hard[np.maximum(at, 0)]
@@ -256,26 +228,17 @@ def _names(setting: Series) -> tuple[str, str]:
 def _goes_with(run: Run, course: Floats, first: int, last: int, *, weighs: bool) -> bool:
     """Tell whether a rise is spread over a change, as the steps go on or as the change does.
 
-    The distance is that of Kolmogorov 1933, but of levels, and at ten places. The least that a sum
-    can be is a concave function of the weights in it: with a weight, a rise may run ahead.
+    The least that a sum can be is a concave function of the weights in it: with a weight, a rise
+    may run ahead.
     """
-    x, went = run.loss.values[first : last + 1], course[first : last + 1]
-    if went[-1] - went[0] < _LEAST_CHANGE * np.ptp(course):
-        return False
-    near = max(len(x) // (4 * _PARTS), 2)
-    gone = np.linspace(0.0, 1.0, _PARTS + 1)
-    courses = [run.loss.steps[first : last + 1].astype(np.float64)]
-    if (np.diff(went) >= 0).all():
-        courses.append(went)
-    for along in courses:
-        length = float(along[-1] - along[0])
-        at = np.minimum(np.searchsorted(along, along[0] + gone * length), len(x) - 1)
-        levels = np.array([median(x[max(one - near, 0) : one + near + 1]) for one in at.tolist()])
-        made = levels - levels[0]
-        if 0 < made[-1] < np.inf and length > 0:
-            ahead = made / made[-1] - gone
-            if -ahead.min() <= _EVEN and (weighs or ahead.max() <= _EVEN):
-                return True
+    x, near = run.loss.values, max((last - first) // FEWEST, 2)
+    low, high = median(x[first : first + near]), median(x[last - near : last + 1])
+    for along in (run.loss.steps, course):
+        half = (along[first] + along[last]) / 2
+        at = first + int(np.searchsorted(along[first:last], half))
+        made = (median(x[at - near : at + near]) - low) / (high - low) if high > low else 0.0
+        if made >= _EVEN and (weighs or made <= 1 - _EVEN):
+            return True
     return False
 
 
@@ -322,10 +285,13 @@ def held_reward(run: Run) -> Reward | None:
     fall = _fall(run, reward)
     if fall is None or not len(run.loss) or not np.ptp(reward.values):
         return None
-    if _is_lost(run, fall) or (fall.progress <= fall.bar and _explodes(run.loss.values)):
-        return None
-    begun, ended = int(run.loss.steps[0]), int(run.loss.steps[-1])
-    if ended - int(reward.steps[-1]) > max(_SILENT * (ended - begun), usual_gap(reward.steps)):
+    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
+    x = run.loss.values
+    ends = median(x[-max(len(x) // 10, 1) :])
+    explodes = fall.progress <= fall.bar and ends > EXPLODES * median(np.abs(x))
+    silent = int(run.loss.steps[-1] - reward.steps[-1])
+    over = silent > max(run.limits.divergence.window, usual_gap(reward.steps))
+    if explodes or over or _is_lost(run, fall):
         return None
     return _ending(reward, fall)
 
@@ -358,8 +324,3 @@ def _ending(reward: Series, fall: Rise) -> Reward:
 
 def _is_lost(run: Run, fall: Rise) -> bool:
     return is_clear(run, fall) and fall.amount > _LOST * max(fall.progress, abs(fall.best_level))
-
-
-def _explodes(x: Floats) -> bool:
-    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
-    return median(x[-max(len(x) // 10, 1) :]) > BLOWN * median(np.abs(x))

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from stabdiag.tree.comparable import Ramp, Reward, Shift
     from stabdiag.tree.run import Run
 
-# A jump is but the beginning of a climb if its level is so many times as high in the end.
-_TO_COME = 2.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
@@ -103,7 +100,11 @@ def _spikes(
         took = rise_points(run.loss.values, spike.onset, run.reach)
         return bool(spike.recovered or caused[spike.onset] or took <= longest)
 
-    ours = [spike for spike in found if is_ours(spike) and is_sudden(spike)]
+    ours = [spike for spike in found if is_ours(spike)]
+    sudden = [spike for spike in ours if is_sudden(spike)]
+    # No climb may be lost between the two sections.
+    if len(sudden) < len(ours) and _ends_higher(run, sudden):
+        ours = sudden
     stayed = next((spike for spike in ours if not spike.recovered), None)
     if stayed is not None and (
         _climbs_before(run, stayed, ours, shifts)
@@ -148,6 +149,12 @@ def _comparable_from(position: int, shifts: Sequence[Shift]) -> int:
     return min(max(ends, default=0), position)
 
 
+def _ends_higher(run: Run, spikes: Sequence[Spike]) -> bool:
+    """Tell whether the loss has climbed by its end, beyond what it does anyway."""
+    rise = rise_of(run, slice(0, len(run.loss)), spikes)
+    return rise is not None and is_clear(run, rise)
+
+
 def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
     """Tell whether the loss was already climbing materially before it jumped.
 
@@ -158,7 +165,8 @@ def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Seque
     rise = rise_of(run, part, spikes)
     if rise is None or not is_material(run, rise):
         return False
-    return has_rising_lr(run, rise) or is_clear(run, rise)
+    explains = rise.amount > run.limits.divergence.material * jump.height
+    return has_rising_lr(run, rise) or (explains and is_clear(run, rise))
 
 
 def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
@@ -172,8 +180,7 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
     if len(after) < 2 * span:
         return False
     levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
-    first = max(levels[0], 0.0)
-    if levels[1] <= TIMES_AS_HIGH * first or levels.max() <= _TO_COME * first:
+    if levels[1] <= TIMES_AS_HIGH * max(levels[0], 0.0):
         return False
     part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
     rise = rise_of(run, part, spikes)

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # the scale.
 _FEW_OVERFLOWS = 2
 
-# What led to a NaN is looked for in so many steps before it.
-_LEAD_UP = 100
-
 # What each series says where nothing overflowed.
 _FINE = {
     "grad_norm": "every gradient norm is finite",
@@ -237,7 +234,7 @@ def _leads(near: Series) -> bool:
 
 def _lead_up(case: Case, bad: int) -> tuple[int, int]:
     """Return the first and the last step of what may have led to a NaN."""
-    return bad - max(_LEAD_UP, round(10 * case.stride)), bad - 1
+    return bad - max(case.limits.spike.window, round(10 * case.stride)), bad - 1
 
 
 ANSWERS: Final = {

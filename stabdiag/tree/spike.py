@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
 _FAR = 5.0
 
-# Where a loss stood still, or fell from 1e20, deviations have a floor far above its noise: of this
-# the scores tell nothing.
-_LEAST_NOISE = 1e-3
-
 _HEAVY = "the loss is too heavy-tailed to flag single-step spikes"
 
 
@@ -80,9 +76,11 @@ def _is_there_a_spike(case: Case) -> Reply:
     if not scan.tested:
         return _untested(case)
     counted, measured = _exceedances(case)
-    if scan.limit >= _LEAST_NOISE:
-        measured |= {"family_size": scan.tested, "family_limit": scan.limit}
-    measured["window_points"] = case.spike_window
+    measured |= {
+        "family_size": scan.tested,
+        "family_limit": scan.limit,
+        "window_points": case.spike_window,
+    }
     wide = _width(case)
     if worst is None:
         return no(
@@ -90,9 +88,7 @@ def _is_there_a_spike(case: Case) -> Reply:
             case.at(scan.largest_at),
             measured={"largest_score": scan.largest, **measured},
         )
-    if scan.limit < min(worst.score, _LEAST_NOISE):
-        why = ""
-    elif worst.score > scan.limit:
+    if worst.score > scan.limit:
         why = f"; normal variation reaches {sigmas(scan.limit)}"
     else:
         noise = f"single steps vary by up to {sigmas(scan.limit)}"

@@ -127,7 +127,7 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
 
 
 @pytest.mark.parametrize(
-    ("later", "slug"), [(0.7, "spike-persistent"), (2.0, "divergence-unexplained")]
+    ("later", "slug"), [(0.4, "spike-persistent"), (2.0, "divergence-unexplained")]
 )
 def test_a_jump_after_which_the_loss_goes_on_to_twice_as_high_begins_a_climb(
     calm: Callable[..., Log], later: float, slug: str

@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.shape import EXPLODES
 from stabdiag.tree.advice.shared import (
     LEVEL,
     Advice,
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
     from stabdiag.model.findings import Answer
     from stabdiag.tree.case import Case
-
-# A loss that rose by so many times all it had ever fallen is no matter of harder data.
-_EXPLODED = 10.0
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
@@ -337,4 +335,4 @@ def _exploded(case: Case) -> bool:
     rise = found_rise(case)
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
-    return rise.amount > _EXPLODED * max(fell, abs(rise.best_level))
+    return rise.amount > EXPLODES * max(fell, abs(rise.best_level))
