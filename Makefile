@@ -18,7 +18,7 @@ TEST := $(VENV)/.test
 DEV := $(VENV)/.dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs fixtures coverage clean
+.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs site snippets fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -87,6 +87,16 @@ calibrate: $(RUNTIME)  ## write docs/calibration.md again: our own limits, halve
 
 docs: $(RUNTIME)  ## write the generated pages, tables and pictures again
 	$(BIN)/python docs/build.py
+
+site: $(RUNTIME)  ## build the documentation as a site, build/site/index.html; a dead link is an error
+	$(INSTALL) --group site
+	$(BIN)/python docs/build_site.py build/pages
+	$(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --conf-dir docs/site build/pages build/site
+
+snippets:  ## run the scripts of docs/logging.md (installs the frameworks in .venvs/snippets; gigabytes)
+	@$(MAKE) --no-print-directory $(abspath .venvs/snippets)/.test VENV=$(abspath .venvs/snippets) CONSTRAINTS=/dev/null
+	.venvs/snippets/bin/python -m pip install --quiet --group snippets
+	.venvs/snippets/bin/python -m pytest tests/docs/test_logging.py
 
 fixtures: $(DEV)  ## train the fixtures again (installs torch; some fifteen minutes)
 	$(INSTALL) --group fixtures

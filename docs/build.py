@@ -39,6 +39,17 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SHOWN_NAMES = 6
 
+# The scripts that the page on logging shows, by what they train with.
+SNIPPETS = {
+    "Plain PyTorch": "pytorch_loop",
+    "Hugging Face Trainer": "hf_trainer",
+    "Lightning": "lightning_module",
+    "Accelerate": "accelerate_loop",
+    "DeepSpeed": "deepspeed_loop",
+    "JAX and Optax": "optax_loop",
+    "Keras": "keras_callback",
+}
+
 # Healthy runs and some that failed, which have something in common.
 SCANNED = "fixtures/runs/[hl]*"
 
@@ -119,6 +130,8 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     yield ROOT / "docs" / "scan.svg", overview()
     yield from pictures()
+    logging = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
+    yield ROOT / "docs" / "logging.md", _put(logging, "snippets", snippets)
     names = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
     for name, table in (("roles", roles), ("manifest", manifest)):
         names = _put(names, name, table)
@@ -135,6 +148,17 @@ def in_short() -> str:
     fields = ", ".join(f"`{key.name}`" for key in KEYS)
     items = (f"- {what}: {names}." for what, names in (("Columns", columns), ("Manifest", fields)))
     return "\n".join(textwrap.fill(item, 118, subsequent_indent="  ") for item in items)
+
+
+def snippets() -> str:
+    """Return the scripts that log, each under its heading."""
+    folder = ROOT / "docs" / "logging"
+    texts = ((folder / f"{name}.py").read_text(encoding="utf-8") for name in SNIPPETS.values())
+    shown = zip(SNIPPETS, SNIPPETS.values(), texts, strict=True)
+    return "\n\n".join(
+        f"## {title}\n\n[{name}.py](logging/{name}.py)\n\n```python\n{text}```"
+        for title, name, text in shown
+    )
 
 
 def roles() -> str:

@@ -1,4 +1,4 @@
-"""The pictures of the page of symptoms: what a fixture logged that shows each."""
+"""Pictures of what a fixture logged that shows a finding; those of symptoms stand in their page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import stabdiag
-from stabdiag.symptoms import SYMPTOMS
+from stabdiag.symptoms import BY_SLUG, SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +36,15 @@ SHOWN = {
     "grad-exploding": ("grad_norm", "loss"),
     "lr-no-warmup": ("loss", "lr"),
     "resume-data-replayed": ("batch_id",),
+    "nan-fp16-overflow": ("loss", "loss_scale"),
+    "spike-lr-jump": ("loss", "lr"),
+    "spike-duplicate-batch": ("loss", "batch_id"),
+    "gradient-overflow": ("grad_norm", "loss"),
+    "loss-scale-static": ("loss_scale", "grad_norm"),
+    "loss-scale-collapsed": ("loss_scale", "loss"),
+    "divergence-lr-rising": ("loss", "lr"),
+    "divergence-weight-norm-climbing": ("loss", "weight_norm"),
+    "divergence-weight-norm-collapsing": ("loss", "weight_norm"),
 }
 
 WIDTH, PANEL, LEFT, TOP = 640, 92, 62, 16
@@ -51,18 +60,25 @@ STYLE = (
 def pictures() -> Iterator[tuple[Path, str]]:
     """Yield the file of each picture with what should be in it."""
     for symptom in SYMPTOMS:
-        yield ROOT / "docs" / "symptoms" / f"{symptom.slug}.svg", _picture(symptom)
+        report = diagnosed(run_of(symptom))
+        yield ROOT / "docs" / "symptoms" / f"{symptom.slug}.svg", drawing(report, symptom.slug)
 
 
-def _run(symptom: Symptom) -> str:
+def run_of(symptom: Symptom) -> str:
+    """Return the name of the run that shows a symptom."""
     return RUN.get(symptom.slug, f"symptom-{symptom.slug}")
 
 
-def _picture(symptom: Symptom) -> str:
+def diagnosed(run: str) -> stabdiag.Report:
+    """Return the report on a fixture, which names its log as one asks for it here."""
     with chdir(ROOT):
-        report = stabdiag.diagnose(next((RUNS / _run(symptom)).glob("log.*")))
-    finding = next(one for one in report.findings if one.slug == symptom.slug)
-    panels = _series(symptom, finding, report.history)
+        return stabdiag.diagnose(next((RUNS / run).glob("log.*")).relative_to(ROOT))
+
+
+def drawing(report: stabdiag.Report, slug: str) -> str:
+    """Return what was logged of the series that show a finding."""
+    finding = next(one for one in report.findings if one.slug == slug)
+    panels = _series(finding, report.history)
     first = min(int(one.steps[0]) for one in panels)
     last = max(int(one.steps[-1]) for one in panels)
     height = len(panels) * (PANEL + TOP) + 18
@@ -81,10 +97,11 @@ def _picture(symptom: Symptom) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _series(symptom: Symptom, finding: Finding, history: History) -> list[Series]:
-    """Return what to draw: two series at most of those that the symptom needs."""
+def _series(finding: Finding, history: History) -> list[Series]:
+    """Return what to draw: two series at most of those that tell the finding."""
     found = []
-    for need in SHOWN.get(symptom.slug, symptom.needs):
+    symptom = BY_SLUG.get(finding.slug)
+    for need in SHOWN.get(finding.slug, symptom.needs if symptom else ("loss", "grad_norm")):
         logged = (history.group(role) for role in need.split(" or "))
         groups = next((group for group in logged if group), {})
         named = groups.get(str(finding.evidence.get("group"))) or groups.get("all")

@@ -1,0 +1,106 @@
+"""Lay out the site for Sphinx: the pages of the repository in groups, and a gallery of failures.
+
+    python docs/build_site.py build/pages
+
+Pages stay where the repository has them. Here they get their places in the site, links between them
+are made to fit, and files that they link to come along.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from build_gallery import gallery
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What people come for, and the pages for it, by the files that they are made from.
+GROUPS = {
+    "Start": ("docs/logging.md", "docs/formats.md", "docs/places.md", "docs/names.md"),
+    "A run failed": ("docs/failure-modes.md", "docs/pages.md", "docs/postmortem.md"),
+    "In CI": ("docs/ci.md", "docs/json.md"),
+    "Before and beside a job": ("docs/preflight.md", "docs/watch.md"),
+    "Many runs": ("docs/scan.md", "docs/compare.md", "docs/comparisons.md"),
+    "Understand a finding": (
+        *("gallery.md", "docs/outcomes.md", "docs/symptoms.md", "docs/questions.md"),
+        "docs/limits.md",
+    ),
+    "Reference": ("docs/coverage.md", "CHANGELOG.md"),
+    "How it is made": (
+        *("docs/accuracy.md", "docs/calibration.md", "docs/rules.md", "docs/architecture.md"),
+        *("docs/references.md", "fixtures/README.md", "benchmarks/README.md"),
+        *("benchmarks/accuracy/README.md", "benchmarks/cure/README.md", "CONTRIBUTING.md"),
+    ),
+}
+NAMED = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changes.md",
+    "fixtures/README.md": "fixtures.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/accuracy/README.md": "labelled-runs.md",
+    "benchmarks/cure/README.md": "first-actions.md",
+}
+LINK = re.compile(r'(\]\(|src="|srcset=")([^)"\s#:]+)(?=[)"#])')
+FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+
+
+def main(out: Path) -> None:
+    """Write the pages, and what they show, into a new folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    groups = with_the_rest()
+    pages = {source: place(source) for group in groups.values() for source in group}
+    pages["README.md"] = place("README.md")
+    for source, page in pages.items():
+        if (ROOT / source).exists():
+            text = moved((ROOT / source).read_text(encoding="utf-8"), source, pages, out)
+            (out / page).write_text(text, encoding="utf-8")
+    for name, text in gallery(out / "gallery"):
+        (out / name).write_text(text, encoding="utf-8")
+    with (out / "index.md").open("a", encoding="utf-8") as index:
+        for title, sources in groups.items():
+            index.write(contents(title, [pages[source] for source in sources]))
+
+
+def with_the_rest() -> dict[str, tuple[str, ...]]:
+    """Return the groups; a page of docs/ that none of them names is for reference."""
+    named = {source for group in GROUPS.values() for source in group}
+    found = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    return GROUPS | {"Reference": (*sorted(found - named), *GROUPS["Reference"])}
+
+
+def place(source: str) -> str:
+    """Return where a page stands in the site."""
+    return NAMED.get(source, Path(source).name.lower())
+
+
+def moved(text: str, source: str, pages: dict[str, str], out: Path) -> str:
+    """Return a page with its links as they are in the site; copy other files that it links to."""
+
+    def link(found: re.Match[str]) -> str:
+        target = (ROOT / source).parent / found[2]
+        there = target.resolve().relative_to(ROOT).as_posix()
+        if there in pages:
+            return found[1] + pages[there]
+        if not target.is_file():
+            return found[0]  # Sphinx says that it leads nowhere
+        copy = out / "_files" / there
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(target, copy)
+        return f"{found[1]}_files/{there}"
+
+    parts = FENCE.split(text)
+    return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+
+
+def contents(title: str, pages: list[str]) -> str:
+    """Return a part of the table of contents, which stands beside every page."""
+    names = "\n".join(pages)
+    return f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())

@@ -1,0 +1,87 @@
+"""The site: built as `make site` does, and opened from disk in a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import sync_playwright
+
+from stabdiag.model.leaves import BY_SLUG as OUTCOMES
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Page
+
+pytest.importorskip("furo")
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+SHOWN = ("index", "logging", "ci", "accuracy", "limits", "gallery", "gallery/nan-fp32", "search")
+
+
+def sphinx(pages: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--nitpicky", "--quiet"]
+    command += ["--conf-dir", str(ROOT / "docs" / "site"), str(pages), str(out)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "docs/build_site.py", str(folder / "pages")]
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "COLUMNS": "80"})
+    done = sphinx(folder / "pages", folder / "site")
+    assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def page(site: Path) -> Iterator[Page]:
+    """Open the site in the system's Chromium."""
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here; Debian's package is called chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium.new_page(viewport={"width": 1280, "height": 900})
+        chromium.close()
+
+
+def test_a_dead_link_is_an_error(tmp_path: Path):
+    for name, link in (("page", "[gone](gone.md)"), ("anchor", "[gone](#gone)")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "index.md").write_text(f"# Title\n\n{link}\n", encoding="utf-8")
+        done = sphinx(tmp_path / name, tmp_path / "out")
+        assert done.returncode == 1
+        assert "gone" in done.stderr
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_page_asks_nobody_else_and_is_accessible(page: Page, site: Path, name: str):
+    requests: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto((site / f"{name}.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    violations = Axe().run(page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["html"]) for one in violations] == []
+
+
+@pytest.mark.parametrize("slug", [*OUTCOMES, *SYMPTOMS])
+def test_a_search_finds_each_finding(page: Page, site: Path, slug: str):
+    page.goto(f"{(site / 'search.html').as_uri()}?q={slug}")
+    found = page.locator(f"#search-results a[href*='gallery/{slug}.html']")
+    found.first.wait_for()
