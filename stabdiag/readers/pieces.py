@@ -59,7 +59,11 @@ def piece_of_cells(cells: Sequence[str]) -> Piece:
     joined = "".join(cells)
     if "_" not in joined and joined.isascii():
         try:
-            return piece_of_numbers(np.array(list(map(float, cells)), dtype=np.float64))
+            if all(cells):
+                return piece_of_numbers(np.fromiter(map(float, cells), np.float64, len(cells)))
+            # Most columns of a table of several kinds of records have blanks.
+            numbers = np.array([float(cell) if cell else np.nan for cell in cells])
+            return piece_of_numbers(numbers, np.array([not cell for cell in cells]))
         except ValueError:
             pass
     return piece_of_meanings(map(meaning, cells))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NOUGHT, median, medians, typical
+from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NOUGHT, medians, typical
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -102,8 +103,11 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     n = len(x)
     out = np.empty(n)
     out[:1] = np.nan
-    for end in range(1, min(window, n)):
-        out[end] = median(x[:end])
+    ordered: list[float] = []
+    for end, value in enumerate(x[: min(window, n) - 1].tolist(), start=1):
+        insort(ordered, value)
+        half = end // 2
+        out[end] = ordered[half] if end % 2 else (ordered[half - 1] + ordered[half]) / 2
     if n > window:
         middles = medians(sliding_window_view(x, window)[:-1:hop])
         whole = window + (n - window) // hop * hop

@@ -93,7 +93,7 @@ class Limits:
         Raises:
             LimitError: for an unknown name or a value out of range.
         """
-        known = {info.name: info for info in self.items()}
+        known = {info.name: info for info in self.items()} if values else {}
         changed = self
         for name, value in values.items():
             if name not in known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -105,9 +106,14 @@ def assign(
     Raises:
         ColumnError: if a chosen column or role does not exist.
     """
-    names = list(names)
-    columns = _check_chosen(names, chosen or {}, source)
-    choice = _Choice(names=[name for name in names if not is_setting(name)], columns=columns)
+    every = tuple(names)
+    return _assigned(every, tuple(_check_chosen(every, chosen or {}, source).items()))
+
+
+# Runs of one project have the same columns, and a log's are asked for several times.
+@lru_cache(maxsize=64)
+def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Assignment:
+    choice = _Choice(names=[name for name in names if not is_setting(name)], columns=dict(chosen))
     for role in ROLES:
         if role.name not in choice.columns and not role.several:
             choice.choose(role)
@@ -221,7 +227,7 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-def _check_chosen(names: list[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
+def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
     known = [role.name for role in ROLES]
     grouped = {role.name for role in ROLES if role.prefixes or role.several}
     for role, name in chosen.items():

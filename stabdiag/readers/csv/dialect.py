@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.roles import assign
@@ -22,7 +23,7 @@ from stabdiag.readers.csv.cells import (
     unnamed,
 )
 from stabdiag.readers.csv.commas import pointed
-from stabdiag.readers.words import NUMBER, WORD, meaning
+from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,10 +72,12 @@ class Dialect:
         return own
 
 
+@lru_cache(maxsize=1)
 def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     """Return the dialect if the bytes at the head of a file are CSV, else None.
 
-    ``whole`` says that they are the whole file: only then does the last line count.
+    ``whole`` says that they are the whole file: only then does the last line count. The answer is
+    kept, as a log is recognised by it and then read by it.
     """
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (whole and lines[-1]):
@@ -183,7 +186,7 @@ def are_records(rows: list[list[str]], width: int) -> bool:
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
         return False
-    states = [meaning(cell)[0] for row in fitting for cell in row]
+    states = states_of([cell for row in fitting for cell in row])
     # A column of words or two beside the numbers is common; a table of words is no log.
     numbers = states.count(NUMBER)
     return numbers > 0 and (numbers >= states.count(WORD) or _has_numeric_columns(fitting))

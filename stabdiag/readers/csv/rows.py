@@ -16,11 +16,17 @@ from stabdiag.readers.csv.commas import with_points
 from stabdiag.readers.pieces import piece_of_cells
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.readers.chunks import Chunk
+    from stabdiag.readers.pieces import Piece
 
 # A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
+
+# Quotes, comments, rules and what has to be stripped.
+_ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
 @dataclass(kw_only=True)
@@ -43,7 +49,11 @@ def read_lines(
     block: bytes, names: tuple[str, ...], delimiter: str, *, commas: bool = False
 ) -> Parsed:
     """Read the records of a block that come under a header, with decimal commas or points."""
-    lines = block.decode("utf-8", "replace").split("\n")
+    text = block.decode("utf-8", "replace")
+    plain = None if commas else _plain(text, names, delimiter)
+    if plain is not None:
+        return Parsed(chunk=plain, under=names, names=names, lines=plain.rows)
+    lines = text.split("\n")
     last_is_cut = bool(lines[-1])
     if not last_is_cut:
         lines.pop()
@@ -74,6 +84,32 @@ def read_lines(
             at += more
     parsed.chunk = _chunk(sections)
     return parsed
+
+
+class _Cells:
+    """A chunk of cells, of which a column becomes numbers when it is asked for."""
+
+    def __init__(self, names: Sequence[str], rows: list[list[str]]) -> None:
+        self.rows = len(rows)
+        self.names = names
+        self._cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the block's piece of a column, or None if it has none."""
+        cells = self._cells.get(name)
+        return None if cells is None else piece_of_cells(cells)
+
+
+def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
+    """Return the records of a block in which each line is one, and nothing needs a second look."""
+    if any(sign in text for sign in _ODD if sign != delimiter) or len(names) < 2:
+        return None
+    # A header among the records would hold a name.
+    if any(name in text for name in names):
+        return None
+    rows = [line.split(delimiter) for line in text.removesuffix("\n").split("\n")]
+    width = len(names)
+    return _Cells(names, rows) if all(len(row) == width for row in rows) else None
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:

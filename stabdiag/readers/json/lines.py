@@ -41,7 +41,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
     if not whole and len(lines) > 1:
         lines.pop()
     lines = [line for line in lines if line][:_LINES]
-    if not lines or is_document(text, whole=whole):
+    if not any(b"{" in line for line in lines) or is_document(text, whole=whole):
         return False
     decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
     return any(records and not reason for records, reason in decoded)
