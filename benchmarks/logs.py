@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SEED = 20240229
 SMALL_ROWS = 1_000
 CHUNK = 50_000
+# A wide log has a column for each layer, and as many that serve no role; as JSON a quarter of it.
+WIDE_ROWS = 20_000
+WIDE_COLUMNS = 1_995
 MEGATRON = (
     " [2026-01-05 10:00:00] iteration %8d/ 1000000 | consumed samples: %12d |"
     " elapsed time per iteration (ms): %.1f | learning rate: %.6E | global batch size:  1024 |"
@@ -59,6 +62,16 @@ def table(rows: int) -> pa.Table:
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
+def wide_table(rows: int) -> pa.Table:
+    """Return a run of so many steps, with norms of layers and other numbers beside it."""
+    random = np.random.default_rng(SEED)
+    data = table(rows).select(["step", "loss", "grad_norm", "learning_rate"])
+    for number in range(WIDE_COLUMNS):
+        name = f"grad_norm/layers.{number}" if number % 2 else f"debug/activation_{number}"
+        data = data.append_column(name, pa.array(random.lognormal(0, 0.2, rows).round(6)))
+    return data
+
+
 def json_lines(data: pa.Table) -> Iterable[str]:
     """Yield the rows as ``json.dumps`` writes them, a chunk at a time."""
     keys = [json.dumps(name) for name in data.column_names]
@@ -88,6 +101,11 @@ def write(folder: Path, rows: int) -> None:
         write_torn(lines, torn, rows)
     csv.write_csv(data, folder / "run.csv", csv.WriteOptions(quoting_style="needed"))
     parquet.write_table(data, folder / "run.parquet")
+    wide = wide_table(min(rows, WIDE_ROWS))
+    csv.write_csv(wide, folder / "wide.csv", csv.WriteOptions(quoting_style="needed"))
+    parquet.write_table(wide, folder / "wide.parquet")
+    with (folder / "wide.jsonl").open("w", encoding="utf-8") as log:
+        log.writelines(json_lines(wide.slice(0, WIDE_ROWS // 4)))
     with (folder / "small.jsonl").open("w", encoding="utf-8") as small:
         small.writelines(json_lines(table(SMALL_ROWS)))
     with (folder / "megatron.log").open("w", encoding="utf-8") as log:

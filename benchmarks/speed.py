@@ -142,6 +142,33 @@ CASES = (
         ),
     ),
     Case(
+        name="wide-csv",
+        log="wide.csv",
+        against=(
+            Reference(
+                name="pyarrow.csv.read_csv",
+                code="import pyarrow.csv; pyarrow.csv.read_csv({file!r})",
+                target=1.0,
+            ),
+        ),
+    ),
+    Case(
+        name="wide-parquet",
+        log="wide.parquet",
+        against=(
+            Reference(
+                name="pyarrow.parquet.read_table",
+                code="import pyarrow.parquet; pyarrow.parquet.read_table({file!r})",
+                target=1.0,
+            ),
+        ),
+    ),
+    Case(
+        name="wide-jsonl",
+        log="wide.jsonl",
+        against=(Reference(name="pyarrow.json.read_json", code=ARROW_JSON, target=1.2),),
+    ),
+    Case(
         name="torn",
         log="torn.jsonl",
         against=(

@@ -23,7 +23,7 @@ BLOCK: Final = 1 << 21
 
 # A column costs each block the same, however few its lines are: wide logs get larger blocks, until
 # about so many lines are in one.
-_LINES: Final = 32
+_LINES: Final = 256
 _WIDEST: Final = 1 << 25
 
 # No logger writes such a line; a file without line ends must not be gathered without end.

@@ -12,7 +12,7 @@ import numpy as np
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.chunks import Gathered
 from stabdiag.readers.columns import Column
-from stabdiag.readers.table import Table
+from stabdiag.readers.table import MANY, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
 
 # A log of up to this many columns is gathered in a slab while it is read.
-_MOST_MOVED: Final = 200
+_MOST_MOVED: Final = MANY
 
 
 @dataclass(kw_only=True)

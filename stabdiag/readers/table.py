@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import types
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
     from stabdiag.readers.pieces import Piece
 
+# From so many columns on it is the pieces of columns that take the time, not the numbers in them.
+MANY: Final = 200
+
 
 class Table:
     """A chunk that Arrow has read."""
@@ -30,6 +33,10 @@ class Table:
         self.names = names
         # Columns that nobody wanted were left out: there is nothing in them.
         self._known = frozenset(table.column_names)
+        if len(self._known) > MANY:
+            self._moved = _together(table)
+        if self._moved:
+            self._table = table.select([])  # frees it
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column; a blank cell is null."""
@@ -58,3 +65,18 @@ class Table:
             if numbers is not None:
                 self._moved[name] = into(name, numbers)
         self._table = self._table.drop_columns(list(self._moved))
+
+
+def _together(table: pa.Table) -> dict[str, Floats]:
+    """Return all columns of a table as those of one array, or none if they are not mere numbers.
+
+    Such are the norms of all layers of a network.
+    """
+    columns = table.columns
+    if any(one.null_count or not types.is_float64(one.type) for one in columns):
+        return {}
+    batches: Any = table.combine_chunks().to_batches()
+    if len(batches) != 1:
+        return {}
+    matrix = batches[0].to_tensor(row_major=False).to_numpy()
+    return dict(zip(table.column_names, matrix.T, strict=True))

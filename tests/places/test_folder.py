@@ -327,6 +327,10 @@ def test_the_dtype_of_a_models_weights_is_not_that_of_the_training(put, lines):
     put("run/config.json", '{"model_type": "llama", "torch_dtype": "float16", "vocab_size": 99}')
     known = manifest(log)
     assert (known.dtype, known.vocab_size) == (None, 99)
+    saved = {"architectures": ["Llama"], "vocab_size": 99, "weight_decay": 0.1, "dtype": "bf16"}
+    put("run/config.json", json.dumps(saved))
+    known = manifest(log)
+    assert (known.dtype, known.vocab_size, known.weight_decay) == (None, 99, None)
 
 
 @pytest.mark.parametrize(

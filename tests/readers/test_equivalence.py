@@ -382,3 +382,29 @@ def test_a_blank_line_does_not_make_up_for_two_records_on_one():
     lines = ['{"lr": 1}', '{"lr": 2} {"step": 3}', '{"lr": null}', ""] * 3
     data = "\n".join([*lines, ""]).encode()
     assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
+
+
+def wide_line(record: dict[str, object]) -> str:
+    return json.dumps({**{f"misc/{n}": n for n in range(80)}, **record}) + "\n"
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"step": st.integers(0, 99), "loss": st.none() | st.floats(0, 9)},
+            optional={"lr": scalars, "eval/loss": st.floats(0, 9), "a{": st.just("]")},
+        ),
+        min_size=1,
+        max_size=9,
+    ),
+    st.integers(1, 4),
+)
+def test_what_is_wanted_of_wide_records(tmp_path_factory, rows, a_block):
+    """Whether the rest is passed over or not, the columns that serve a role are the same."""
+    path = tmp_path_factory.mktemp("wide") / "run.jsonl"
+    path.write_text("".join(map(wide_line, rows)), encoding="utf-8")
+    size = len(wide_line(rows[0])) * a_block
+    slow = jsonl.read(Stream("run", Raw(path.read_bytes())), small=1 << 40, size=size)
+    stream = Stream("run", Raw(path.read_bytes()), path=path)
+    stream.wanted = lambda name: not name.startswith("misc/")
+    assert_same(jsonl.read(stream, small=-1, size=size), slow)

@@ -25,7 +25,7 @@ _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 # Arrow takes half the time where a piece stays in the cache; it refuses a line that is longer, and
 # a piece of few lines costs each column as much as one of many.
 _CACHED: Final = 1 << 20
-_LINES: Final = 32
+_LINES: Final = 256
 
 # Each text that turns up in a column of numbers costs another pass over the block.
 _PASSES: Final = 4

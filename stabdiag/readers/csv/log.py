@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -15,11 +15,10 @@ from stabdiag.readers.csv.cells import BLANKS
 from stabdiag.readers.csv.dialect import Dialect, dialect_of
 from stabdiag.readers.csv.rows import Parsed, read_lines
 from stabdiag.readers.csv.unnamed import about_words, assumed, is_bare_header, table_of
-from stabdiag.readers.source import open_stream
+from stabdiag.readers.source import with_unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.source import Stream
@@ -88,7 +87,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     rows = rows_in(found.chunks)
     load: Callable[[str], Column] = found.column
     if fast and stream.path is not None:
-        load = _with_unwanted(load, stream.path, stream.wanted, rows)
+        load = with_unwanted(load, stream.path, stream.wanted, rows, read)
     return Columns(
         source=stream.name,
         format="csv",
@@ -107,25 +106,6 @@ def _slab(stream: Stream, dialect: Dialect) -> Gathered:
     from stabdiag.readers.slab import Slab, room_for
 
     return Slab(lines=dialect.lines, room=room_for(stream, len(dialect.names)))
-
-
-def _with_unwanted(
-    load: Callable[[str], Column], path: Path, wanted: Wanted, rows: int
-) -> Callable[[str], Column]:
-    """Return a loader of all columns; for those that were not wanted the file is read again.
-
-    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
-    """
-
-    @cache
-    def whole() -> Columns:
-        with open_stream(path) as stream:
-            return read(stream)
-
-    def load_any(name: str) -> Column:
-        return load(name) if wanted(name) or whole().rows != rows else whole().load(name)
-
-    return load_any
 
 
 def _with_line_ends(head: bytes) -> bytes:

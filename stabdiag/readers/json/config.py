@@ -40,6 +40,11 @@ def told_at_the_head(head: bytes) -> dict[str, object]:
     return found
 
 
+def may_be_a_setting(name: str) -> bool:
+    """Tell whether a column of this name may hold one word, which is a setting."""
+    return plain(name) in _WORDS
+
+
 def with_config(columns: Columns) -> Columns:
     """Return the columns without those of a configuration, which becomes ``config``.
 
@@ -49,7 +54,7 @@ def with_config(columns: Columns) -> Columns:
     names = tuple(name for name in columns.names if not _is_of_a_config(name))
     words: dict[str, object] = {}
     for name in names:
-        if plain(name) in _WORDS:
+        if may_be_a_setting(name):
             column = columns.load(name)
             if column.is_text and len(column.words) == 1 and not column.logged.any():
                 words[name] = column.words[0]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import BadLine, Columns, every_column
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
+from stabdiag.readers.source import with_unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stabdiag.readers.chunks import Chunk
+    from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.source import Stream
 
     # What a block holds: its records, the number of its lines, and those of them that are bad.
@@ -51,16 +54,23 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 class _Fast:
     """The work on one block, by the fastest way that can read it; remembers how each did."""
 
+    wanted: Wanted = every_column
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, block: Block) -> _Result:
         from stabdiag.readers.json import arrow, uniform
 
-        for way in () if block.too_long else (uniform, arrow):
-            name = way.__name__
+        ways: dict[str, Callable[[bytes], Chunk | None]] = {
+            "some": partial(arrow.read_wanted, wanted=self.wanted),
+            "uniform": uniform.read_block,
+            "all": arrow.read_block,
+        }
+        if self.wanted is every_column:
+            del ways["some"]
+        for name, way in () if block.too_long else ways.items():
             if self.accepted[name] or self.refused[name] < _PATIENCE:
-                table = way.read_block(block.data)
+                table = way(block.data)
                 if table is not None:
                     self.accepted[name] += 1
                     return table, table.rows, []
@@ -94,8 +104,8 @@ class JsonLines:
         found = self.found
         return replace(self, found=replace(found, chunks=[*found.chunks], bad=[*found.bad]))
 
-    def columns(self, stream: Stream) -> Columns:
-        """Return the columns of all blocks, under the name of their stream."""
+    def columns(self, stream: Stream, load: Callable[[str], Column] | None = None) -> Columns:
+        """Return the columns of all blocks, under the name of their stream; ``load`` loads one."""
         found = self.found
         if not found.chunks:
             raise NoUsableRecord(_nothing(stream.name, found.bad))
@@ -107,7 +117,7 @@ class JsonLines:
             format="jsonl",
             names=names,
             rows=rows_in(found.chunks),
-            load=found.column,
+            load=load or found.column,
             bad_lines=tuple(found.bad),
             bad_count=found.bad_count,
             notes=tuple(stream.notes),
@@ -131,9 +141,14 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         for block in cut:
             lines.found.take(*_tolerant(block))
     else:
-        lines = JsonLines(work=_Fast(), config=config, found=_slab(stream))
+        fast = _Fast(wanted=stream.wanted if stream.path is not None else every_column)
+        lines = JsonLines(work=fast, config=config, found=_slab(stream))
         for _, result in in_order(lines.work, cut):
             lines.found.take(*result)
+        if fast.accepted["some"] and stream.path is not None:
+            load, rows = lines.found.column, rows_in(lines.found.chunks)
+            every = with_unwanted(load, stream.path, stream.wanted, rows, read)
+            return lines.columns(stream, every)
     return lines.columns(stream)
 
 
