@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -109,5 +110,4 @@ def kept_text(kind: str, name: str) -> str:
 
 def filled(content: str, limits: Limits) -> str:
     """Return a text with the values of the limits that it names."""
-    values = {info.name: f"{info.value:g}" for info in limits.items()}
-    return _LIMIT.sub(lambda found: values[found.group(1)], content)
+    return _LIMIT.sub(lambda found: f"{attrgetter(found[1])(limits):g}", content)
