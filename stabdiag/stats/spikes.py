@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stabdiag.stats.peaks import HALF, NEAR, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, median
+from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, TELLING, median
 from stabdiag.stats.rise import RANGES
-from stabdiag.stats.rolling import Baseline, baseline, rounding
+from stabdiag.stats.rolling import Baseline, baseline, rounding, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail
 from stabdiag.stats.trend import without_line
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from stabdiag.model.arrays import Floats, Mask
 
-# Stretches are looked for in medians of so many points.
-LASTING = 8
-
 # After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
 # many times larger.
 _LIKELIER = 5
@@ -33,11 +30,10 @@ _LIKELIER = 5
 # these, stretches are held against a narrower one, that share of the log.
 _WINDOWS = 5
 
-# In a log of fewer points than this the search of the whole log is blind to much that is plain to
+# In a log shorter than two windows the search of the whole log is blind to much that is plain to
 # see. There a rise is abrupt that begins so many times as far above so many points before it as any
 # of the last ten such windows spans beside its trend, and is that many times as high as the highest
 # of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
-_SHORT = 200
 _BEFORE_WINDOWS = 10
 TIMES_AS_HIGH = 1.5
 
@@ -87,7 +83,7 @@ def find_spikes(
     """
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
-    if of_epochs or n < _SHORT:
+    if of_epochs or n < 2 * reach.window:
         abrupt = _abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
     if n <= first + 1:
         return SpikeScan(
@@ -104,7 +100,7 @@ def find_spikes(
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
     # overlap with it are not asked again.
-    explained_until = {1: 0, LASTING: 0}
+    explained_until = {1: 0, TELLING: 0}
     for one in found:
         width = one.residuals.width
         if one.at < max(resume, explained_until[width]):
@@ -199,16 +195,16 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
     singles = {*np.flatnonzero(high).tolist(), *alone}
     found = [_Candidate(at, at, points, limit) for at in singles]
-    medians = median_residuals(x, lasting.base, LASTING, lasting.points)
+    medians = median_residuals(x, lasting.base, TELLING, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // ENOUGH)]
-        tail = medians_tail(lasting.tail, sample, LASTING)
+        tail = medians_tail(lasting.tail, sample, TELLING)
         bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
         if suspects:
             more = _stretches(medians, lasting.points, tail, caused)[1]
             places = sorted({*places, *(at for at in more if suspect[at])})
         found += [
-            _Candidate(at, change_point(x, lasting.base, at, LASTING), medians, bar)
+            _Candidate(at, change_point(x, lasting.base, at, TELLING), medians, bar)
             for at in places
         ]
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
@@ -349,3 +345,54 @@ def _abrupt_spikes(
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=BESIDE, least=BESIDE), atypical)
     return (spike,) if spike.score > sigmas else ()
+
+
+def outliers(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
+    """Return every exceedance of the rolling mean plus ``sigmas`` deviations as a spike.
+
+    Args:
+        x: shape (n,), finite.
+        window: points before each one that mean and deviation are taken over.
+        reach: the time to recover, in points, and how near.
+        sigmas: the limit, in deviations.
+
+    The tree's original rule: a spike has recovered at the first point, however lucky, that is back
+    in time, and the next one is looked for after that.
+    """
+    mean, sigma = trailing_moments(x, window)
+    tested = ~np.isnan(mean)
+    scores = np.where(tested, (x - mean) / sigma, -np.inf)
+    high = x > mean + sigmas * sigma
+    scores[x == mean] = 0.0  # of a loss that stands still, no deviation is no distance
+    spikes: list[Spike] = []
+    resume = 0
+    for at in np.flatnonzero(high).tolist():
+        if at < resume:
+            continue
+        ahead = x[at + 1 : at + 1 + reach.recovery]
+        back = np.flatnonzero(ahead <= mean[at] + reach.recovery_sigma * sigma[at])
+        complete = at + reach.recovery < len(x)
+        end = at + 1 + (int(back[0]) if len(back) else len(ahead))
+        peak = at + int(np.argmax(x[at:end]))
+        spikes.append(
+            Spike(
+                onset=at,
+                peak=peak,
+                end=end,
+                base=float(mean[at]),
+                sigma=float(sigma[at]),
+                level=float(mean[at]),
+                height=float(x[peak] - mean[at]),
+                score=float(scores[peak]),
+                recovered=True if len(back) else (False if complete else None),
+            )
+        )
+        resume = end
+    largest = int(np.argmax(scores)) if tested.any() else 0
+    return SpikeScan(
+        spikes=tuple(spikes),
+        limit=sigmas,
+        largest=float(scores[largest]) if tested.any() else 0.0,
+        largest_at=largest,
+        tested=int(tested.sum()),
+    )

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from stabdiag.tree.literal import measure_literally
-from stabdiag.tree.measure import Measures, measure
+from stabdiag.tree.measure import Measures, measure, measure_literally
 from stabdiag.tree.run import Run
 
 if TYPE_CHECKING:

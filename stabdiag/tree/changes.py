@@ -74,7 +74,7 @@ def changes_near(
             cause of a spike.
     """
     loss = run.history.get("loss")
-    if run.literal or loss is None or not len(loss) or not run.causes.moves:
+    if loss is None or not len(loss) or not run.causes.moves:
         return ()
     n = len(loss)
     begin, end = np.searchsorted(loss.steps, [first, last])

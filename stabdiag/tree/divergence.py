@@ -42,12 +42,8 @@ def best_step(case: Case) -> int:
 def climb(case: Case) -> tuple[int, int]:
     """Return the first and last step that Q4.2 to Q4.4 look at.
 
-    They go from where the climb began to where most of it was done; by the original rules, they are
-    those of the last window.
+    They go from where the climb began to where most of it was done.
     """
-    if case.literal:
-        window = _last_window(case)
-        return int(window.steps[0]), int(window.steps[-1])
     rise = found_rise(case)
     first, last = case.at(rise.onset), case.at(rise.crest)
     return first, max(last, first + 1)
@@ -164,42 +160,13 @@ def _why_clear(case: Case, rise: Rise) -> str:
     return f" (p {chance})"
 
 
-def _monotone(case: Case) -> Reply:
-    """Answer Q4.1 by the original rule: every step of the window is higher than the one before."""
-    loss, wanted = case.loss, case.limits.divergence.window
-    first, last = int(loss.steps[0]), int(loss.steps[-1])
-    if len(loss) < case.rise_window or last - first < wanted:
-        losses = plural(len(loss), "loss", "losses")
-        return unknown(
-            f"{losses} over {plural(last - first, case.unit)}; {case.rise_window} over {wanted} "
-            "are needed",
-            measured={"logged": len(loss)},
-        )
-    window = _last_window(case)
-    told = f"at every step of the last {wanted}"
-    if last - int(window.steps[0]) > wanted:
-        told = f"at each of the last {len(window)} losses (the log is sparse)"
-    ends = (int(window.steps[0]), last)
-    if (np.diff(window.values) > 0).all():
-        return yes(f"the loss rose {told}", *ends, branch="material")
-    return no(f"the loss did not rise {told}")
-
-
-def _last_window(case: Case) -> Series:
-    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
-    loss, limits = case.loss, case.limits.divergence
-    fewest = loss.steps[-min(limits.min_points, len(loss))]
-    last = int(loss.steps[-1])
-    return loss.between(min(last - limits.window, int(fewest)), last)
-
-
 def _is_the_lr_rising(case: Case) -> Reply:
     """Did the learning rate rise over the climb, or jump where it began?"""
     first, last = climb(case)
     lr = lr_over(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
-    told, measured = _rate(case, lr.begin, lr.end, lr.first, last)
+    told, measured = told_rate(case, lr.begin, lr.end, lr.first, last)
     if lr.end > lr.begin * case.limits.divergence.lr_rise and lr.again:
         told += f", no higher than it had been before ({num(lr.highest_before)})"
     jump = None if lr.rises else _lr_jump(case, first, last)
@@ -219,21 +186,10 @@ def _is_the_lr_rising(case: Case) -> Reply:
     return yes(told, lr.first, last, measured=measured)
 
 
-def _is_the_lr_higher(case: Case) -> Reply:
-    """Answer Q4.2 by the original rule: is the learning rate higher at the end of the window?"""
-    first, last = climb(case)
-    over = case.history.finite("lr").between(first, last)
-    if len(over) < 3:
-        return unknown("too few learning rates were logged over the climb")
-    begin, end = float(over.values[0]), float(over.values[-1])
-    told, measured = _rate(case, begin, end, int(over.steps[0]), last)
-    answer = yes if end > begin * case.limits.divergence.lr_rise else no
-    return answer(told, int(over.steps[0]), last, measured=measured)
-
-
-def _rate(
+def told_rate(
     case: Case, begin: float, end: float, first: int, last: int
 ) -> tuple[str, dict[str, Scalar]]:
+    """Return how the learning rate went between two steps, in words and in numbers."""
     ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
     told = (
         f"the learning rate went from {num(begin)} at {case.unit} {first} to {num(end)} at "
@@ -266,7 +222,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     window = case.limits.divergence.window
     # The norms that drive a climb change before it shows, from the best level on, and a climb may
     # be shorter than the window in which they do.
-    reply = _weight_norms(case, min(best_step(case), last - window), last)
+    reply = weight_norms(case, min(best_step(case), last - window), last)
     if not reply.branch:
         return reply
     first, name, falling = reply.steps[0], reply.measured["group"], reply.branch == "collapsing"
@@ -285,7 +241,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     )
 
 
-def _weight_norms(case: Case, first: int, last: int) -> Reply:
+def weight_norms(case: Case, first: int, last: int) -> Reply:
     """Answer whether a weight norm has changed much between two steps."""
     groups, window = case.history.group("weight_norm"), case.limits.divergence.window
     logged = {
@@ -328,14 +284,14 @@ def _is_the_grad_norm_rising(case: Case) -> Reply:
     first, last = climb(case)
     # Its second half against half as long before it: a norm that rose at once has risen too.
     kind = "unexplained" if material else "plateau"
-    reply = _grad_norm(case, first, last, back=(last - first) // 2, kind=kind)
+    reply = grad_norm(case, first, last, back=(last - first) // 2, kind=kind)
     if reply.verdict is Verdict.YES and not material:
         told = f"{reply.because}, but the loss hardly rose: that explains nothing"
         return no(told, branch=kind, measured=reply.measured)
     return reply
 
 
-def _grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Reply:
+def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Reply:
     """Answer whether the gradient norm rises from ``back`` steps before the first to the last one.
 
     ``kind`` is the branch to take if it does not.
@@ -366,28 +322,9 @@ def _grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Re
     return no(told, first, last, branch=kind, measured=measured)
 
 
-def _is_the_grad_norm_higher(case: Case) -> Reply:
-    """Answer Q4.4 by the original rule: a loss that rises alone is a plateau."""
-    first, last = climb(case)
-    return _grad_norm(case, first, last, back=last - first, kind="plateau")
-
-
-def _did_a_weight_norm_double(case: Case) -> Reply:
-    """Answer Q4.3 by the original rule: over the window alone."""
-    return _weight_norms(case, *climb(case))
-
-
 ANSWERS: Final = {
     "Q4.1": _is_the_loss_rising,
     "Q4.2": _is_the_lr_rising,
     "Q4.3": _did_a_weight_norm_change,
     "Q4.4": _is_the_grad_norm_rising,
 }
-
-LITERALLY: Final = {
-    "Q4.1": _monotone,
-    "Q4.2": _is_the_lr_higher,
-    "Q4.3": _did_a_weight_norm_double,
-    "Q4.4": _is_the_grad_norm_higher,
-}
-"""The answers by the tree's original fixed rules, where these differ."""

@@ -1,77 +1,84 @@
-"""The tree's original fixed rules."""
+"""The tree's original fixed rules: the questions that they answer otherwise."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.shape import Reach, Spike
-from stabdiag.stats.spikes import SpikeScan
-from stabdiag.tree.measure import Measures
-from stabdiag.tree.rises import rise_of
+from stabdiag.model.text import plural
+from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
+from stabdiag.tree.measure import last_window
+from stabdiag.tree.question import Reply, no, unknown, yes
+from stabdiag.tree.spike import exceedances, highest, risen, untested, width
 
 if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
-    from stabdiag.tree.run import Run
+    from stabdiag.tree.case import Case
 
 
-def measure_literally(run: Run) -> Measures:
-    """Measure a run by the original rules: every outlier is a spike, and nothing excuses one."""
-    limits = run.limits.spike
-    scan = literal_spikes(run.loss.values, run.spike_window, run.reach, limits.sigma)
-    whole = slice(0, len(run.loss))
-    rise = rise_of(run, whole, scan.spikes)
-    return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
-
-
-def literal_spikes(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
-    """Return every exceedance of the rolling mean plus ``sigmas`` deviations as a spike.
-
-    Args:
-        x: shape (n,), finite.
-        window: points before each one that mean and deviation are taken over.
-        reach: the time to recover, in points, and how near.
-        sigmas: the limit, in deviations.
-
-    A spike has recovered at the first point, however lucky, that is back in time; the next one is
-    looked for after that.
-    """
-    mean, sigma = trailing_moments(x, window)
-    tested = ~np.isnan(mean)
-    scores = np.where(tested, (x - mean) / sigma, -np.inf)
-    high = x > mean + sigmas * sigma
-    scores[x == mean] = 0.0  # of a loss that stands still, no deviation is no distance
-    spikes: list[Spike] = []
-    resume = 0
-    for at in np.flatnonzero(high).tolist():
-        if at < resume:
-            continue
-        ahead = x[at + 1 : at + 1 + reach.recovery]
-        back = np.flatnonzero(ahead <= mean[at] + reach.recovery_sigma * sigma[at])
-        complete = at + reach.recovery < len(x)
-        end = at + 1 + (int(back[0]) if len(back) else len(ahead))
-        peak = at + int(np.argmax(x[at:end]))
-        spikes.append(
-            Spike(
-                onset=at,
-                peak=peak,
-                end=end,
-                base=float(mean[at]),
-                sigma=float(sigma[at]),
-                level=float(mean[at]),
-                height=float(x[peak] - mean[at]),
-                score=float(scores[peak]),
-                recovered=True if len(back) else (False if complete else None),
-            )
-        )
-        resume = end
-    largest = int(np.argmax(scores)) if tested.any() else 0
-    return SpikeScan(
-        spikes=tuple(spikes),
-        limit=sigmas,
-        largest=float(scores[largest]) if tested.any() else 0.0,
-        largest_at=largest,
-        tested=int(tested.sum()),
+def _is_there_an_outlier(case: Case) -> Reply:
+    """Answer Q2.1: every outlier is a spike."""
+    scan = case.scan
+    worst = case.focus or next(iter(case.spikes), None)
+    if not scan.tested:
+        return untested(case)
+    counted, measured = exceedances(case)
+    measured["window_points"] = case.spike_window
+    if worst is not None:
+        return risen(case, worst, counted, measured, width(case))
+    return no(
+        f"{counted}; {highest(case)}{width(case)}",
+        case.at(scan.largest_at),
+        measured={"largest_score": scan.largest, **measured},
     )
+
+
+def _monotone(case: Case) -> Reply:
+    """Answer Q4.1: is every loss of the window higher than the one before?"""
+    loss, limits = case.loss, case.limits.divergence
+    first, last, wanted = int(loss.steps[0]), int(loss.steps[-1]), limits.window
+    least = case.points(wanted, limits.min_points)
+    if len(loss) < min(least, limits.min_points) or last - first < wanted:
+        losses, span = plural(len(loss), "loss", "losses"), plural(last - first, case.unit)
+        because = f"{losses} over {span}; {least} over {wanted} are needed"
+        return unknown(because, measured={"logged": len(loss)})
+    part = last_window(case)
+    begin, count = case.at(part.start), part.stop - part.start
+    told = f"at every {case.unit} of the last {wanted}"
+    if last - begin > wanted:
+        told = f"at each of the last {count} losses (the log is sparse)"
+    if (np.diff(loss.values[part]) > 0).all():
+        return yes(f"the loss rose {told}", begin, last, branch="material")
+    return no(f"the loss did not rise {told}")
+
+
+def _is_the_lr_higher(case: Case) -> Reply:
+    """Answer Q4.2: is the learning rate higher at the end of the window?"""
+    first, last = climb(case)
+    over = case.history.finite("lr").between(first, last)
+    if len(over) < 3:
+        return unknown("too few learning rates were logged over the climb")
+    begin, end = float(over.values[0]), float(over.values[-1])
+    told, measured = told_rate(case, begin, end, int(over.steps[0]), last)
+    answer = yes if end > begin * case.limits.divergence.lr_rise else no
+    return answer(told, int(over.steps[0]), last, measured=measured)
+
+
+def _did_a_weight_norm_double(case: Case) -> Reply:
+    """Answer Q4.3: over the window alone."""
+    return weight_norms(case, *climb(case))
+
+
+def _is_the_grad_norm_higher(case: Case) -> Reply:
+    """Answer Q4.4: a loss that rises alone is a plateau."""
+    first, last = climb(case)
+    return grad_norm(case, first, last, back=last - first, kind="plateau")
+
+
+ANSWERS: Final = {
+    "Q2.1": _is_there_an_outlier,
+    "Q4.1": _monotone,
+    "Q4.2": _is_the_lr_higher,
+    "Q4.3": _did_a_weight_norm_double,
+    "Q4.4": _is_the_grad_norm_higher,
+}

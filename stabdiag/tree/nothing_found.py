@@ -126,7 +126,7 @@ def _log_more(case: Case) -> Action:
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:
     """Return where the loss rose as it is measured on something else since, and what to check."""
-    if case.literal or case.reward is not None or case.history.contested is not None:
+    if case.reward is not None or case.history.contested is not None:
         return "", None
     if case.shifts:
         shift, more = case.shifts[-1], len(case.shifts) - 1

@@ -29,7 +29,7 @@ def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     Its positions are those of all losses.
     """
     x, repeats = run.loss.values.copy(), run.on_repeats
-    if repeats is not None and not run.literal:
+    if repeats is not None:
         # What was learned by heart is no best level to climb from.
         typical = np.flatnonzero(~repeats)
         x[repeats] = np.interp(np.flatnonzero(repeats), typical, x[typical])
@@ -78,4 +78,4 @@ def material_bar(run: Run, rise: Rise) -> float:
 def has_rising_lr(run: Run, rise: Rise) -> bool:
     """Tell whether the learning rate rose as long as the loss did, which explains a small rise."""
     lr = lr_over(run, run.at(rise.onset), run.at(rise.crest))
-    return lr is not None and lr.rises and not run.literal
+    return lr is not None and lr.rises

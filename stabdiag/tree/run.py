@@ -91,8 +91,7 @@ class Run:
     def rise_window(self) -> int:
         """The window of §4 in logged points; on a short log, all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
-        fewest = self.limits.divergence.min_points if self.literal else FEWEST
-        return min(wanted, max(len(self.loss), fewest))
+        return min(wanted, max(len(self.loss), FEWEST))
 
     @cached_property
     def reach(self) -> Reach:

@@ -74,14 +74,14 @@ def _is_there_a_spike(case: Case) -> Reply:
     if worst in scan.abrupt:
         return _abrupt(case, worst)
     if not scan.tested:
-        return _untested(case)
-    counted, measured = _exceedances(case)
+        return untested(case)
+    counted, measured = exceedances(case)
     measured |= {
         "family_size": scan.tested,
         "family_limit": scan.limit,
         "window_points": case.spike_window,
     }
-    wide = _width(case)
+    wide = width(case)
     if worst is None:
         return no(
             f"{counted}; {_why_none(case)}{wide}",
@@ -95,27 +95,11 @@ def _is_there_a_spike(case: Case) -> Reply:
         if _is_drawn_out(case):
             noise = _HEAVY
         why = f"; {noise}, but here several are high together or a cause was logged just before"
-    return _risen(case, worst, counted, measured, f"{why}{wide}")
+    return risen(case, worst, counted, measured, f"{why}{wide}")
 
 
-def _is_there_an_outlier(case: Case) -> Reply:
-    """Answer Q2.1 by the original rule: every outlier is a spike."""
-    scan = case.scan
-    worst = case.focus or next(iter(case.spikes), None)
-    if not scan.tested:
-        return _untested(case)
-    counted, measured = _exceedances(case)
-    measured["window_points"] = case.spike_window
-    if worst is not None:
-        return _risen(case, worst, counted, measured, _width(case))
-    return no(
-        f"{counted}; {_highest(case)}{_width(case)}",
-        case.at(scan.largest_at),
-        measured={"largest_score": scan.largest, **measured},
-    )
-
-
-def _untested(case: Case) -> Reply:
+def untested(case: Case) -> Reply:
+    """Return that there are too few losses to test for spikes."""
     return unknown(
         f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes takes "
         f"{case.fewest_for_spikes}",
@@ -123,7 +107,8 @@ def _untested(case: Case) -> Reply:
     )
 
 
-def _risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], why: str) -> Reply:
+def risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], why: str) -> Reply:
+    """Return that the loss rose: what the original rule counts, the worst spike, and why."""
     # Of the first window the original rule tests nothing: a spike there is none of these.
     before = f"{counted}; " if measured["exceedances"] else ""
     return yes(
@@ -133,7 +118,7 @@ def _risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], 
     )
 
 
-def _exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
+def exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
     """Return what the tree's original rule counts, and what it would count of noise alone."""
     sigma = case.limits.spike.sigma
     count = int(case.baseline.above.sum())
@@ -169,7 +154,7 @@ def _rose(case: Case, spike: Spike) -> str:
     )
 
 
-def _width(case: Case) -> str:
+def width(case: Case) -> str:
     """Return how wide the window is if not what the limit says, as the end of a sentence."""
     if case.by_epoch:
         return f"; the window is {plural(case.spike_window, 'epoch')} wide"
@@ -178,7 +163,8 @@ def _width(case: Case) -> str:
     return ""
 
 
-def _highest(case: Case) -> str:
+def highest(case: Case) -> str:
+    """Return how high the largest score is, where it is no spike."""
     scan = case.scan
     if scan.largest <= 0:
         return "none lies above the steps just before it"
@@ -190,24 +176,24 @@ def _highest(case: Case) -> str:
 
 def _why_none(case: Case) -> str:
     """Return why the largest score is no spike: noise, recurring, or a part of something slower."""
-    scan, highest = case.scan, _highest(case)
+    scan, told = case.scan, highest(case)
     if scan.largest <= 0:
-        return highest
+        return told
     if scan.largest <= scan.limit:
         reach = f"normal variation reaches {sigmas(scan.limit)}"
-        return f"{highest}; {_HEAVY if _is_drawn_out(case) else reach}"
+        return f"{told}; {_HEAVY if _is_drawn_out(case) else reach}"
     if scan.spikes and case.history.contested == OF_OPPONENTS:
-        return f"{highest}: the loss is {OF_OPPONENTS}, and may shift as they learn"
+        return f"{told}: the loss is {OF_OPPONENTS}, and may shift as they learn"
     if case.ramp is not None and any(map(case.ramp.holds, scan.spikes)):
-        return f"{highest}: it belongs to a rise that goes with what the loss is measured on"
+        return f"{told}: it belongs to a rise that goes with what the loss is measured on"
     if case.shifts:
         return (
-            f"{highest}; the loss rose for good where {went(case.shifts[0].changes)}: it is not "
+            f"{told}; the loss rose for good where {went(case.shifts[0].changes)}: it is not "
             "comparable since"
         )
     if scan.spikes:
-        return f"{highest}: it belongs to a climb (see section 4)"
-    return f"{highest}, but peaks like it recur in this run"
+        return f"{told}: it belongs to a climb (see section 4)"
+    return f"{told}, but peaks like it recur in this run"
 
 
 def _is_drawn_out(case: Case) -> bool:
@@ -285,6 +271,3 @@ ANSWERS: Final = {
     "Q2.3": _what_caused_it,
     "Q2.4": _which_checkpoint,
 }
-
-LITERALLY: Final = {"Q2.1": _is_there_an_outlier}
-"""The answers by the tree's original fixed rules, where these differ."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.model.leaves import BY_SLUG
-from stabdiag.tree import divergence, nan, precision, spike
+from stabdiag.tree import divergence, literal, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.nan import after_earlier
 from stabdiag.tree.advice.shared import with_deleted
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
-_LITERALLY = {**_ANSWERS, **spike.LITERALLY, **divergence.LITERALLY}
+_LITERALLY = {**_ANSWERS, **literal.ANSWERS}
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 

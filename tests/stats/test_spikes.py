@@ -9,8 +9,7 @@ import pytest
 
 from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
-from stabdiag.stats.spikes import SpikeScan, change_point, find_spikes
-from stabdiag.tree.literal import literal_spikes
+from stabdiag.stats.spikes import SpikeScan, change_point, find_spikes, outliers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -224,7 +223,7 @@ def test_a_baseline_follows_a_falling_loss_without_lag() -> None:
 def test_to_the_letter_every_exceedance_is_a_spike() -> None:
     x = np.tile([1.0, 1.1], 200)
     x[[200, 300]] = 1.3
-    found = literal_spikes(x, 100, REACH, 3.0)
+    found = outliers(x, 100, REACH, 3.0)
     assert [spike.onset for spike in found.spikes] == [200, 300]
     assert [spike.recovered for spike in found.spikes] == [True, True]
     assert found.tested == 300
@@ -235,13 +234,13 @@ def test_to_the_letter_every_exceedance_is_a_spike() -> None:
 @np.errstate(all="ignore")  # as all that calls it has
 def test_to_the_letter_a_step_up_from_a_constant_is_a_spike() -> None:
     x = np.append(np.full(150, 2.0), np.full(100, 2.5))
-    found = literal_spikes(x, 100, REACH, 3.0)
+    found = outliers(x, 100, REACH, 3.0)
     assert found.spikes[0].onset == 150
 
 
 @pytest.mark.parametrize("n", [0, 1, 100])
 def test_to_the_letter_too_few_points_are_not_tested(n: int) -> None:
-    found = literal_spikes(np.ones(n), 100, REACH, 3.0)
+    found = outliers(np.ones(n), 100, REACH, 3.0)
     assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)
 
 

@@ -240,19 +240,15 @@ def _to_look_at(case: Case) -> tuple[Action, ...]:
 
 def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
     """Tell of a climb, and of the series behind it if that shows when it turned."""
-    first, last = climb(case)
-    if case.literal:
-        every = "step" if case.stride == 1 else "logged step"
-        what = f"The loss rose at every {every} from {first} to {last}."
-    else:
-        rise = found_rise(case)
-        ended = f"ended at {num(rise.last_level)}"
-        if case.settled.stop != len(case.loss):
-            ended = f"stood at {num(rise.last_level)} before {what_ended(case)}"
-        what = (
-            f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above "
-            f"its best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
-        )
+    first, _ = climb(case)
+    rise = found_rise(case)
+    ended = f"ended at {num(rise.last_level)}"
+    if case.settled.stop != len(case.loss):
+        ended = f"stood at {num(rise.last_level)} before {what_ended(case)}"
+    what = (
+        f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
+        f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
+    )
     since = f"the climb from {case.unit} {first} on"
     turned = answer.measured.get("turned") if answer else None
     if isinstance(turned, int):
@@ -264,13 +260,12 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
             first=first, began=turned, unsound=unsound, what=what, reload=reload, unit=case.unit
         )
     unsound, sound = first, checkpoint_before(case, first, case.stride)
-    if not case.literal:
-        left = _left_its_best(case)
-        # A checkpoint from within a slow climb is not sound.
-        named = first if sound.step is None else sound.step
-        if left + LEVEL * case.stride < named:
-            sound, unsound = checkpoint_before(case, left), left
-            since = f"the loss left its best level near {case.unit} {left}"
+    left = _left_its_best(case)
+    # A checkpoint from within a slow climb is not sound.
+    named = first if sound.step is None else sound.step
+    if left + LEVEL * case.stride < named:
+        sound, unsound = checkpoint_before(case, left), left
+        since = f"the loss left its best level near {case.unit} {left}"
     reload = sound.reload(since)
     return _Climb(
         first=first, began=first, unsound=unsound, what=what, reload=reload, unit=case.unit
