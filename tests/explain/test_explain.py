@@ -22,7 +22,7 @@ from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 OUTCOME_HEADINGS = ("What it means", "How it is detected", "What to do", "References")
 SYMPTOM_HEADINGS = (
     "What it means",
-    "How it is told",
+    "How it is detected",
     "When it must not fire",
     "What to do",
     "References",
