@@ -17,13 +17,13 @@ import multiprocessing
 import pickle
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from rules_on_trial import RULES, Rule, switched_off
+from rules_on_trial import RULES, Rule, listening, switched_off
 
 from stabdiag.api import report_on
 from stabdiag.assemble.inputs import loaded_run
@@ -39,6 +39,7 @@ CORPUS = HERE / "accuracy" / "data"
 UNSEEN = "tenth"  # drawn to be scored once
 LIMITS = Limits()
 ALARMS = ("error", "warning")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,9 @@ class Said:
     leaf: str
     slug: str
     severity: str
+
+
+Before = tuple[Said, frozenset[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +99,7 @@ def main() -> None:
         sys.exit(told != [rule.name for rule in RULES])
     np.seterr(all="ignore")
     runs = _runs(options.logs, options.cache)
-    before = _diagnosed(runs)
+    before = _each(_said_and_heard, runs)
     if options.rules:
         _try([rule for rule in RULES if rule.name in options.rules], runs, before)
     else:
@@ -154,10 +158,30 @@ def _said(run: Tried) -> Said:
     return Said(leaf=report.tree.outcome.slug, slug=found.slug, severity=found.severity.value)
 
 
-def _diagnosed(runs: Sequence[Tried], rules: Sequence[Rule] = ()) -> list[Said]:
-    """Diagnose all runs without some rules: forked processes share what was switched off."""
-    with switched_off(rules), multiprocessing.get_context("fork").Pool(2) as pool:
-        return pool.map(_said, runs, chunksize=20)
+def _said_and_heard(run: Tried) -> tuple[Said, frozenset[str]]:
+    """Diagnose a run, and tell which rules had a say in it."""
+    heard: set[str] = set()
+    with listening(RULES, heard):
+        return _said(run), frozenset(heard)
+
+
+def _diagnosed(
+    runs: Sequence[Tried], before: Sequence[Before], rules: Sequence[Rule]
+) -> list[Said]:
+    """Diagnose without some rules the runs in which they had a say."""
+    names = {rule.name for rule in rules}
+    asked = [at for at, (_, heard) in enumerate(before) if names & heard]
+    said = [one for one, _ in before]
+    with switched_off(rules):
+        for at, new in zip(asked, _each(_said, [runs[at] for at in asked]), strict=True):
+            said[at] = new
+    return said
+
+
+def _each(told: Callable[[Tried], T], runs: Sequence[Tried]) -> list[T]:
+    # Forked processes share what was switched off.
+    with multiprocessing.get_context("fork").Pool() as pool:
+        return pool.map(told, runs, chunksize=20)
 
 
 def _score(runs: Sequence[Tried], said: Sequence[Said]) -> Score:
@@ -175,20 +199,21 @@ def _score(runs: Sequence[Tried], said: Sequence[Said]) -> Score:
     )
 
 
-def _try(rules: list[Rule], runs: Sequence[Tried], before: list[Said]) -> None:
+def _try(rules: list[Rule], runs: Sequence[Tried], before: Sequence[Before]) -> None:
     """Print what switching rules off changes, one by one and together."""
+    at_first = [one for one, _ in before]
     groups = [[rule] for rule in rules] + ([rules] if len(rules) > 1 else [])
     for group in groups:
-        said = _diagnosed(runs, group)
-        less = _score(runs, said).less(_score(runs, before))
+        said = _diagnosed(runs, before, group)
+        less = _score(runs, said).less(_score(runs, at_first))
         print(f"without {', '.join(rule.name for rule in group)}: {less}")
-        for run, was, now in zip(runs, before, said, strict=True):
+        for run, was, now in zip(runs, at_first, said, strict=True):
             if run.of == "logs" and (was.leaf, was.slug) != (now.leaf, now.slug):
                 print(f"    {run.name}: {was.leaf} → {now.leaf}")
 
 
-def _page(runs: Sequence[Tried], before: list[Said]) -> str:
-    score = _score(runs, before)
+def _page(runs: Sequence[Tried], before: Sequence[Before]) -> str:
+    score = _score(runs, [one for one, _ in before])
     total = sum(run.of == "corpus" for run in runs)
     healthy = sum(run.of == "corpus" and run.healthy for run in runs)
     lines = [
@@ -205,7 +230,7 @@ def _page(runs: Sequence[Tried], before: list[Said]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for rule in RULES:
-        less = _score(runs, _diagnosed(runs, [rule])).less(score)
+        less = _score(runs, _diagnosed(runs, before, [rule])).less(score)
         lines.append(
             f"| **{rule.name}** | `{rule.where}` | {rule.purpose} | {less} | {rule.needed} |"
         )
