@@ -16,7 +16,7 @@ import numpy as np
 
 from stabdiag.model.scan import Row
 from stabdiag.scan.common import in_common
-from stabdiag.scan.store import Rows
+from stabdiag.scan.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

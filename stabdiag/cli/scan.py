@@ -176,7 +176,7 @@ def _write(
 ) -> None:
     """Write the overview in each format, files first."""
     from stabdiag.formats.scans import pieces
-    from stabdiag.scan.store import write_rows
+    from stabdiag.scan.rows import write_rows
 
     for path, name in (*outputs[1:], outputs[0]):
         if path is not None and name == _ROWS:

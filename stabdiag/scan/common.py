@@ -7,25 +7,25 @@ a split still stands beside clearer ones decides if it is stated alone, or with 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
-from stabdiag.scan.store import coded
+from stabdiag.scan.rows import columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.scan.store import Rows
+    from stabdiag.scan.rows import Rows
 
-    Objects = np.ndarray[Any, Any]
+    Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
 """Settings that have columns of their own."""
@@ -43,59 +43,68 @@ _ODDS: Final = 3.0
 # Settings whose splits correlate this much moved together.
 _TOGETHER: Final = 0.5
 
-# More thresholds, or more values of one setting, add nothing.
+# More thresholds, or more values of one setting, add nothing; so codes fit a byte.
 _MOST_SPLITS: Final = 128
+_NOT_TOLD: Final = 255
 
-# Settings held of all runs: those that most runs have.
+# Settings held of all runs: those that most runs have. While they are read, so many values of all
+# runs are held at once.
 _MOST_SETTINGS: Final = 200
+_VALUES: Final = 4_000_000
+
+
+@dataclass(frozen=True)
+class _Name:
+    """The name of a setting; whether it has a column of its own, and is a number in each run."""
+
+    name: str
+    in_map: bool
+    numeric: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """One setting of all runs: ``codes``, shape (runs,), index ``values``; -1 is a run without it.
+    """One setting of all runs: ``codes``, shape (runs,), the part of its values in which each lies.
 
-    The values of an ordered setting rise, and a split lies between two of them; otherwise each
-    value is held against all others, and a last value None stands for the rare ones. ``at`` are
-    the splits to test. ``twins`` are settings that part the runs in the same way.
+    The parts of an ordered setting rise, and a split lies between two of them. Otherwise a part is
+    one value that is held against all others, and the last may stand for the rare ones. ``splits``
+    are the splits to test, each by the part with which it begins, or the one it is, and its value.
+    ``twins`` are settings that part the runs in the same way.
     """
 
     name: str
-    codes: Ints
-    values: Objects
+    codes: Codes
     ordered: bool
-    at: Ints
+    splits: dict[int, str | float]
+    opposite: str | float | None = None
     twins: list[Setting] = field(default_factory=list)
 
     @property
     def told(self) -> Mask:
         """The runs that have it."""
-        told: Mask = self.codes >= 0
+        told: Mask = self.codes != _NOT_TOLD
         return told
 
     def count(self, which: Mask) -> Ints:
         """Return how many of some runs are inside each split: at a threshold or above, or equal."""
-        count = np.bincount(self.codes[which & self.told], minlength=len(self.values))
-        return (count[::-1].cumsum()[::-1] if self.ordered else count)[self.at]
+        count = np.bincount(self.codes[which & self.told], minlength=_NOT_TOLD)
+        return (count[::-1].cumsum()[::-1] if self.ordered else count)[list(self.splits)]
 
-    def inside(self, split: int) -> Mask:
-        """Return which runs are inside a split, by its place in ``at``."""
-        at = self.at[split]
-        inside: Mask = self.codes >= at if self.ordered else self.codes == at
+    def inside(self, at: int) -> Mask:
+        """Return which runs are inside the split that is or begins with a part."""
+        inside: Mask = (self.codes >= at) & self.told if self.ordered else self.codes == at
         return inside
 
-    def tell(self, split: int, *, inverse: bool, has: Mask) -> Split:
+    def tell(self, at: int, *, inverse: bool, has: Mask) -> Split:
         """Return a split, or its inverse, with the runs on either side that have something."""
-        at = int(self.at[split])
-        inside = self.inside(split) != inverse
-        value = self.values[at]
-        if self.ordered:
-            value = _between(float(self.values[at - 1]), float(value))
-        elif len(self.values) == 2 and inverse and self.values[1 - at] is not None:
-            value, inverse = self.values[1 - at], False
+        inside = self.inside(at) != inverse
+        value = self.splits[at]
+        if inverse and self.opposite is not None:
+            value, inverse = self.opposite, False
         return Split(
             setting=self.name,
             relation=("<" if inverse else "≥") if self.ordered else ("≠" if inverse else "="),
-            value=value if isinstance(value, str) else float(value),
+            value=value,
             inside=(int((inside & has & self.told).sum()), int((inside & self.told).sum())),
             outside=(int((~inside & has & self.told).sum()), int((~inside & self.told).sum())),
         )
@@ -108,20 +117,29 @@ class _Hit:
     setting: Setting
     outcome: str
     has: Mask
-    split: int
+    at: int
     inverse: bool
     tail: float
 
     @property
     def inside(self) -> Mask:
-        return np.not_equal(self.setting.inside(self.split), self.inverse)
+        return np.not_equal(self.setting.inside(self.at), self.inverse)
 
 
 def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
     """Return what the runs with each outcome have in common, the clearest first."""
-    table = rows.columns("severity", "outcome")
-    read = table["severity"].is_valid().to_numpy()
-    outcomes = dict(_outcomes(table.filter(pa.array(read))))
+    kinds: dict[tuple[str, str | None], int] = {}
+    ended = np.fromiter(
+        (
+            kinds.setdefault(kind, len(kinds))
+            for table in rows.batches("outcome", "severity")
+            for kind in columns_of(table, *table.column_names)
+        ),
+        np.int64,
+    )
+    unread = [code for (_, severity), code in kinds.items() if severity is None]
+    read = ~np.isin(ended, unread)
+    outcomes = _outcomes(kinds, ended[read])
     compared = Compared(runs=int(read.sum()), outcomes=tuple(outcomes))
     if not outcomes:
         return (), replace(compared, why="fewer than three runs failed")
@@ -136,16 +154,22 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
     return tuple(_told(sorted(hits, key=lambda hit: hit.tail))), compared
 
 
-def _outcomes(table: pa.Table) -> Iterator[tuple[str, Mask]]:
-    """Yield which runs have each frequent outcome; first any error, if that is several outcomes."""
-    bad = pc.is_in(table["severity"], pa.array(["error", "warning"])).to_numpy()
-    failed = pc.is_in(table["severity"], pa.array(["error"])).to_numpy()
-    names, codes = coded(table["outcome"])
-    each = {name: codes == i for i, name in sorted(enumerate(names), key=lambda one: one[1])}
-    each = {name: has for name, has in each.items() if bad[has.argmax()]}
+def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[str, Mask]:
+    """Return which runs have each frequent outcome; first any error, if that is several outcomes.
+
+    Args:
+        kinds: the number of each outcome and severity.
+        ended: shape (runs,), these numbers.
+    """
+    bad = [kind for kind in sorted(kinds) if kind[1] in ("error", "warning")]
+    failed = np.isin(ended, [kinds[kind] for kind in bad if kind[1] == "error"])
+    each: dict[str, Mask] = {}
+    for name, severity in bad:
+        has = ended == kinds[name, severity]
+        each[name] = each[name] | has if name in each else has
     if not any((has == failed).all() for has in each.values()):
         each = {ANY_ERROR: failed, **each}
-    yield from ((name, has) for name, has in each.items() if has.sum() >= _FEWEST)
+    return {name: has for name, has in each.items() if has.sum() >= _FEWEST}
 
 
 def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
@@ -159,7 +183,7 @@ def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
         setting=setting,
         outcome=outcome,
         has=has,
-        split=split,
+        at=list(setting.splits)[split],
         inverse=bool(inverse),
         tail=float(tails.min()),
     )
@@ -184,7 +208,7 @@ def _told(hits: list[_Hit]) -> list[Common]:
 
 
 def _matters(hit: _Hit) -> bool:
-    split = hit.setting.tell(hit.split, inverse=hit.inverse, has=hit.has)
+    split = hit.setting.tell(hit.at, inverse=hit.inverse, has=hit.has)
     (hits, size), (others, rest) = split.inside, split.outside
     return (hits + 0.5) * (rest - others + 0.5) >= _ODDS * (others + 0.5) * (size - hits + 0.5)
 
@@ -212,7 +236,7 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
         stratum = np.unique(stratum * 3 + part, return_inverse=True)[1]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
     if not leads or left * others <= CHANCE:
-        mine = hit.setting.tell(hit.split, inverse=hit.inverse, has=hit.has)
+        mine = hit.setting.tell(hit.at, inverse=hit.inverse, has=hit.has)
         along = tuple(_best(twin, hit) for twin in hit.setting.twins)
         leads.append((hit, Common(outcome=hit.outcome, split=mine, chance=chance, along=along)))
 
@@ -227,99 +251,116 @@ def _together(one: _Hit, other: _Hit) -> bool:
 
 def _best(setting: Setting, hit: _Hit) -> Split:
     found = _hit(setting, hit.outcome, hit.has)
-    return setting.tell(found.split, inverse=found.inverse, has=hit.has)
+    return setting.tell(found.at, inverse=found.inverse, has=hit.has)
 
 
 def settings_of(rows: Rows) -> list[Setting]:
-    """Return the settings that vary; those that part the runs alike stand under the first."""
+    """Return the settings that vary; those that part the runs alike stand under the first.
+
+    Those with columns of their own come first, then those that most runs have. The values of some
+    are held at a time, and in the end a byte for each setting of a run.
+    """
     first: dict[bytes, Setting] = {}
-    varying = (_setting(name, at, values, len(rows)) for name, at, values in _columns(rows))
-    for made in islice(filter(None, varying), _MOST_SETTINGS):
-        known = first.setdefault(_key(made), made)
-        if known is not made and known.name != made.name:
-            known.twins.append(made)
+    names = _names(rows)
+    size = max(_VALUES // max(len(rows), 1), 1)
+    found = 0
+    for begin in range(0, len(names), size):
+        held = _values(rows, names[begin : begin + size])
+        while held and found < _MOST_SETTINGS:
+            name = next(iter(held))
+            made = _setting(name, held.pop(name), rows)
+            if made is None:
+                continue
+            found += 1
+            known = first.setdefault(_key(made), made)
+            if known is not made and known.name != made.name:
+                known.twins.append(made)
     return list(first.values())
 
 
-def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.ChunkedArray[Any]]]:
-    """Yield each setting: its name, the rows that have it, and their values, dictionary-encoded.
-
-    Typed settings come first, then those that most rows have.
-    """
-    held: dict[tuple[bool, str], list[tuple[Ints, pa.Array[Any]]]] = {}
-    held |= {(True, name): [] for name in TYPED}
+def _columns(rows: Rows) -> Iterator[tuple[_Name, Ints, pa.DictionaryArray[Any, Any]]]:
+    """Yield the values of all settings, part by part: which rows have it, and the texts there."""
     begin = 0
-    for table in rows.batches([*TYPED, "settings"]):
+    for table in rows.batches(*TYPED, "settings"):
         for name in TYPED:
-            column: Any = table[name].combine_chunks()
+            column: Any = table[name].combine_chunks().cast(pa.string())
             at = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-            held[True, name].append((begin + at, column.drop_null()))
-        for name, at, items in _unpacked(table["settings"].combine_chunks()):
-            held.setdefault((False, name), []).append((begin + at, items))
+            yield _Name(name, in_map=False), begin + at, column.drop_null().dictionary_encode()
+        maps: Any = table["settings"].combine_chunks()
+        keys, items = maps.keys.dictionary_encode(), maps.items
+        holds: Any = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
+        order = np.argsort(keys.indices.to_numpy(), kind="stable")
+        ends = np.cumsum(np.bincount(keys.indices.to_numpy(), minlength=len(keys.dictionary)))
+        for name, at in zip(keys.dictionary.to_pylist(), np.split(order, ends), strict=False):
+            yield _Name(name, in_map=True), begin + holds[at], items.take(at).dictionary_encode()
         begin += table.num_rows
-    for key in sorted(held, key=lambda one: (not one[0], -sum(len(at) for at, _ in held[one]))):
-        parts = held.pop(key)
-        if parts:
-            values = pa.chunked_array([column.dictionary_encode() for _, column in parts])
-            yield key[1], np.concatenate([at for at, _ in parts]), values.unify_dictionaries()
 
 
-def _unpacked(maps: Any) -> Iterator[tuple[str, Ints, pa.Array[Any]]]:
-    """Yield each key of an array of maps: its name, the maps that hold it, and its values there."""
-    offsets = maps.offsets.to_numpy()
-    # An array cut out of another may hold keys before and after its own.
-    keys = maps.keys[offsets[0] : offsets[-1]].dictionary_encode()
-    items = maps.items[offsets[0] : offsets[-1]]
-    codes = keys.indices.to_numpy()
-    holds: Any = np.repeat(np.arange(len(maps), dtype=np.int32), np.diff(offsets))
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(keys.dictionary)))
-    for name, begin, end in zip(keys.dictionary.to_pylist(), [0, *ends], ends, strict=False):
-        at = order[begin:end]
-        yield name, holds[at], items.take(pa.array(at)).dictionary_encode()
+def _names(rows: Rows) -> list[_Name]:
+    """Return the settings in their order, and whether their values are all numbers."""
+    runs: Counter[_Name] = Counter()
+    texts = set()
+    for name, at, values in _columns(rows):
+        runs[name] += len(at)
+        if name not in texts and _numbers(values.dictionary) is None:
+            texts.add(name)
+    order = sorted(runs, key=lambda name: (name.in_map, -runs[name] if name.in_map else 0))
+    seeds = {name for name in order if name.name.rpartition(".")[2].endswith("seed")}
+    return [replace(name, numeric=name not in texts | seeds) for name in order if runs[name]]
 
 
-def _setting(name: str, rows: Ints, values: pa.ChunkedArray[Any], runs: int) -> Setting | None:
-    encoded: Any = values.chunks
-    levels = encoded[0].dictionary
-    code = np.concatenate([one.indices.to_numpy() for one in encoded])
-    if len(levels) < 2 or len(rows) < 2 * _FEWEST:
+def _values(rows: Rows, names: Sequence[_Name]) -> dict[_Name, Floats | Ints]:
+    """Return some settings of all runs: numbers, NaN where there is none, or hashes of texts, 0."""
+    kinds = {replace(name, numeric=False): name for name in names}
+    held: dict[_Name, Any] = {
+        name: np.full(len(rows), np.nan) if name.numeric else np.zeros(len(rows), np.int64)
+        for name in names
+    }
+    for bare, at, values in _columns(rows):
+        if (name := kinds.get(bare)) is not None:
+            levels: Any = values.dictionary
+            texts = (hash(text) or 1 for text in levels.to_pylist())
+            numbers: Any = _numbers(levels) if name.numeric else np.fromiter(texts, np.int64)
+            held[name][at] = numbers[values.indices.to_numpy()]
+    return held
+
+
+def _setting(name: _Name, values: Floats | Ints, rows: Rows) -> Setting | None:
+    told = ~np.isnan(values) if name.numeric else values != 0
+    found = np.unique(values[told], return_index=True, return_inverse=True, return_counts=True)
+    levels, first, number, count = found
+    if len(levels) < 2 or told.sum() < 2 * _FEWEST:
         return None
-    numbers = None if name.rpartition(".")[2].endswith("seed") else _numbers(levels)
-    if numbers is not None:
-        held, number = np.unique(numbers, return_inverse=True)
-    else:
-        held, number = _texts(levels, np.bincount(code, minlength=len(levels)))
-    if len(held) < 2:
-        return None
-    codes: Ints = np.full(runs, -1, dtype=np.int32)
-    codes[rows] = number[code]
-    count = np.bincount(codes[rows], minlength=len(held))
-    ordered = numbers is not None and len(held) > 2
+    opposite = None
+    ordered = name.numeric and len(levels) > 2
     if ordered:
         at = _thresholds(count)
-    elif len(held) == 2 and held[1] is not None:  # one value: the other is its inverse
-        at = np.array([count.argmin()])
+        part = np.searchsorted(at, np.arange(len(levels)), side="right")
+        bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
+        splits: dict[int, str | float] = dict(enumerate(bounds, 1))
     else:
-        at = np.array([i for i, value in enumerate(held.tolist()) if value is not None])
-    if not len(at):
+        # Values common enough to matter; rare ones, such as a folder for each run, are the last.
+        kept = np.lexsort((first, -count))[:_MOST_SPLITS]
+        kept = kept if len(levels) == 2 else kept[count[kept] >= _FEWEST]
+        told_at = np.flatnonzero(told)[first[kept]]
+        shown = levels[kept].tolist() if name.numeric else _texts(rows, name, told_at)
+        order = sorted(range(len(kept)), key=shown.__getitem__)
+        part = np.full(len(levels), len(kept))
+        part[kept[order]] = np.arange(len(kept))
+        splits = {i: shown[at] for i, at in enumerate(order)}
+        if len(splits) == len(levels) == 2:  # one value: the other is its inverse
+            opposite = splits.pop(1 - int(count[kept[order]].argmin()))
+    if not splits:
         return None
-    return Setting(name=name, codes=codes, values=held, ordered=ordered, at=at)
+    codes = np.full(len(values), _NOT_TOLD, np.uint8)
+    codes[told] = part[number]
+    return Setting(name=name.name, codes=codes, ordered=ordered, splits=splits, opposite=opposite)
 
 
-def _texts(levels: pa.Array[Any], count: Ints) -> tuple[Objects, Ints]:
-    """Return the values that are common enough to matter, and the number of each value in these.
-
-    Rare values, such as a folder for each run, have the number of a last one, None.
-    """
-    kept = np.argsort(-count, kind="stable")[:_MOST_SPLITS]
-    kept = kept if len(levels) == 2 else kept[count[kept] >= _FEWEST]
-    texts = [str(levels[i].as_py()) for i in kept.tolist()]
-    order = sorted(range(len(texts)), key=texts.__getitem__)
-    number = np.full(len(levels), len(texts))
-    number[kept[order]] = np.arange(len(texts))
-    rare = [None] * (len(kept) < len(levels))
-    return np.array([*(texts[i] for i in order), *rare], dtype=object), number
+def _texts(rows: Rows, name: _Name, at: Ints) -> list[str]:
+    """Return the texts of a setting in some of the runs."""
+    column: Any = rows.take(at, "settings" if name.in_map else name.name)[0].to_pylist()
+    return [str(dict(told)[name.name] if name.in_map else told) for told in column]
 
 
 def _numbers(levels: pa.Array[Any]) -> Floats | None:
@@ -342,12 +383,14 @@ def _thresholds(count: Ints) -> Ints:
 
 def _key(setting: Setting) -> bytes:
     """Return what is the same for settings that part the runs alike, whatever their values are."""
-    codes = setting.codes
+    codes, told = setting.codes, setting.told
     if setting.ordered:
-        back = np.where(codes >= 0, len(setting.values) - 1 - codes, -1)
-        return b"ordered" + min(codes.tobytes(), back.tobytes())
-    _, at, code = np.unique(codes, return_index=True, return_inverse=True)
-    return setting.told.tobytes() + np.argsort(np.argsort(at))[code].tobytes()
+        back = np.where(told, len(setting.splits) - codes, codes)
+        parted = b"ordered" + min(codes.tobytes(), back.tobytes())
+    else:
+        _, at, code = np.unique(codes, return_index=True, return_inverse=True)
+        parted = told.tobytes() + np.argsort(np.argsort(at))[code].tobytes()
+    return sha256(parted).digest()
 
 
 def _between(low: float, high: float) -> float:

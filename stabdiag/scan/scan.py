@@ -178,7 +178,8 @@ def scan_into(
     names = [os.fspath(path) for path in paths]
     if not names:
         raise NoUsableRecord("nothing to scan; give a folder or a URL")
-    store = Store(folder)
+    whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
+    store = Store(folder, whole)
     passed, listed = Passed(), Passed()  # by two threads
     wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
     with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
@@ -193,8 +194,7 @@ def scan_into(
             raise
     store.flush(ended=True)
     passed.add(listed)
-    whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
-    rows, before = store.rows(whole)
+    rows, before = store.rows()
     if not len(rows):
         raise NoUsableRecord(_nothing(names, passed))
     if where is not None:

@@ -34,7 +34,7 @@ from stabdiag.scan.common import TYPED
 from stabdiag.scan.executors import TimedOut, limited
 from stabdiag.scan.find import jobs_below
 from stabdiag.scan.group import File, Job, Lister, Passed
-from stabdiag.scan.store import table_of
+from stabdiag.scan.rows import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

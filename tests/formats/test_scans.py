@@ -21,7 +21,7 @@ from stabdiag.formats.scans import render
 from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Overview, Row, Split
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.store import table_of
+from stabdiag.scan.rows import table_of
 from tests.formats.test_golden import compare
 from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
 from tests.scan.made import sweep

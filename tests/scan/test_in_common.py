@@ -13,7 +13,7 @@ import pytest
 
 from stabdiag.model.scan import Row, Split
 from stabdiag.scan.common import in_common
-from stabdiag.scan.store import Rows, table_of
+from stabdiag.scan.rows import Rows, table_of
 from tests.scan.made import sweep
 
 if TYPE_CHECKING:

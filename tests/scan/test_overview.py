@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from stabdiag.model.scan import Change, Unread
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.store import rows_of, table_of
+from stabdiag.scan.rows import rows_of, table_of
 from tests.scan.made import sweep
 
 

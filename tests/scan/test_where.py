@@ -6,7 +6,7 @@ import pytest
 
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.overview import where
-from stabdiag.scan.store import Rows
+from stabdiag.scan.rows import Rows
 from tests.scan.made import sweep
 
 

@@ -1,0 +1,222 @@
+"""The rows of scans as tables, in memory and in Parquet files that are read a part at a time."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from stabdiag.errors import StabdiagError
+from stabdiag.files import written_whole
+from stabdiag.model.scan import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from stabdiag.model.arrays import Ints, Mask
+
+VERSION: Final = 1
+"""Of the layout of a store; each part names it in its metadata."""
+
+METADATA: Final = b"stabdiag-scan"
+
+SEVERITIES: Final = ("error", "warning", "note", "ok", None)
+"""The worst first; an unread log has none."""
+
+# Rows held at once: as objects, and as a table.
+_OBJECTS: Final = 1000
+_TABLE: Final = 20_000
+
+# Rows by which each table of an ordered whole is estimated.
+_SAMPLE: Final = 32
+
+# The largest whole number in a table.
+_LARGEST: Final = (1 << 63) - 1
+
+_TYPES: dict[str, pa.DataType] = {
+    "str": pa.string(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "tuple[float, ...]": pa.list_(pa.float64()),
+    "Mapping[str, str]": pa.map_(pa.string(), pa.string()),
+}
+SCHEMA = pa.schema(
+    [(field.name, _TYPES[str(field.type).partition(" |")[0]]) for field in fields(Row)]
+)
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    """Return rows as a table with a column for each field."""
+    held = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
+    return pa.Table.from_pylist(held, schema=SCHEMA)
+
+
+def _storable(value: Any) -> Any:
+    """Return a value that can be written: not every file name is text, nor every number small."""
+    if isinstance(value, str):
+        return storable_text(value)
+    if isinstance(value, dict):
+        return [(storable_text(name), storable_text(one)) for name, one in value.items()]
+    return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
+
+
+def storable_text(text: str) -> str:
+    """Return a text that is valid Unicode, as not every file name is."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def rows_of(table: pa.Table) -> Iterator[Row]:
+    """Yield the rows of a table; only a few are objects at a time."""
+    for batch in table.to_batches(max_chunksize=_OBJECTS):
+        for values in batch.to_pylist():
+            values["curve"] = tuple(values["curve"] or ())
+            values["settings"] = dict(values["settings"] or ())
+            # A column that an older version did not write is null.
+            yield Row(**{name: value for name, value in values.items() if value is not None})
+
+
+def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns, row by row."""
+    return zip(*(table[name].to_pylist() for name in names), strict=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count."""
+
+    parts: Sequence[Path | pa.Table]
+    which: Sequence[Ints]
+
+    @classmethod
+    def of(cls, rows: Rows | pa.Table | Iterable[Row]) -> Rows:
+        """Return rows, a table or objects as rows."""
+        if isinstance(rows, Rows):
+            return rows
+        table = rows if isinstance(rows, pa.Table) else table_of(rows)
+        return cls(parts=(table,), which=(np.arange(table.num_rows),))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return sum(map(len, self.which))
+
+    def batches(self, *names: str) -> Iterator[pa.Table]:
+        """Yield some columns of all rows, a limited number of rows at a time."""
+        for part, which in zip(self.parts, self.which, strict=True):
+            table = read_part(part, names)
+            for begin in range(0, len(which), _TABLE):
+                yield table.take(which[begin : begin + _TABLE])
+
+    def filter(self, mask: Mask) -> Rows:
+        """Return those of the rows for which it is true."""
+        masks = np.split(mask, np.cumsum([len(one) for one in self.which])[:-1])
+        which = [one[kept] for one, kept in zip(self.which, masks, strict=True)]
+        return Rows(parts=self.parts, which=which)
+
+    def take(self, at: Ints, *names: str) -> pa.Table:
+        """Return rows by their numbers, in that order; only the parts that hold them are read."""
+        order = np.argsort(at, kind="stable")
+        begins = np.cumsum([0, *map(len, self.which)])
+        bounds = np.searchsorted(at[order], begins)
+        tables = [SCHEMA.empty_table().select(names or SCHEMA.names)]
+        for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
+            wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
+            if len(wanted):
+                table = read_part(part, names or SCHEMA.names)
+                tables.append(table.take(which[wanted]))
+        return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WorstFirst:
+    """All rows, the worst first; they are read each time that they are gone through."""
+
+    rows: Rows
+
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.tables():
+            yield from rows_of(table)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield them as tables, a limited number of rows at a time.
+
+        Not even the paths of all rows are held: rows are dealt to tables between bounds that a
+        sample gives, and each table is put in order by itself.
+        """
+        for number in np.unique(self._dealt):
+            table = self.rows.take(np.flatnonzero(self._dealt == number))
+            keys = list(order_of(table))
+            yield table.take(sorted(range(len(keys)), key=keys.__getitem__))
+
+    @cached_property
+    def _dealt(self) -> np.ndarray[Any, np.dtype[np.uint16]]:
+        """The number of the table to which each row belongs, shape (rows,)."""
+        number = -(-len(self.rows) // _TABLE)
+        if number <= 1:
+            return np.zeros(len(self.rows), np.uint16)
+        names = ("severity", "lost_steps", "path")
+        rng = np.random.default_rng(0)  # any rows will do, but the same each time
+        sample = self.rows.take(rng.choice(len(self.rows), _SAMPLE * number), *names)
+        bounds = sorted(order_of(sample))[_SAMPLE::_SAMPLE]
+        batches = self.rows.batches(*names)
+        dealt = (bisect(bounds, key) for table in batches for key in order_of(table))
+        return np.fromiter(dealt, np.uint16)
+
+
+def order_of(table: pa.Table) -> Iterator[tuple[int, int, str]]:
+    """Yield what puts the worst rows first: severity, then steps lost, then the path."""
+    for severity, lost, path in columns_of(table, "severity", "lost_steps", "path"):
+        yield SEVERITIES.index(severity), -(lost or 0), path
+
+
+def write_rows(rows: Iterable[Row], output: Path) -> None:
+    """Write rows as one Parquet file, as a whole or not at all.
+
+    Raises:
+        StabdiagError: if it cannot be written.
+    """
+    from pyarrow import parquet
+
+    tables = rows.tables() if isinstance(rows, WorstFirst) else [table_of(rows)]
+    with (
+        written_whole(output) as file,
+        parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+    ):
+        for table in tables:
+            writer.write_table(table)
+
+
+def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
+    """Read some columns of a part; those that an older version did not write are null.
+
+    Raises:
+        StabdiagError: if it cannot be read, or a newer version wrote it.
+    """
+    if isinstance(part, pa.Table):
+        return part.select(names)
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(part) as file:
+            there = file.schema_arrow
+            found: Any = json.loads((there.metadata or {}).get(METADATA, b"{}"))
+            present = [name for name in names if name in there.names]
+            table = file.read(present, use_threads=False)
+    except (OSError, pa.ArrowException, ValueError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise StabdiagError(
+            f"{part}: cannot be read ({reason}); move it out of the store"
+        ) from None
+    if found.get("version") != VERSION:
+        raise StabdiagError(
+            f"{part}: written by another version of stabdiag; use another folder, or update"
+        )
+    for name in set(names) - set(present):
+        field = SCHEMA.field(name)
+        table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(names).replace_schema_metadata(there.metadata)
