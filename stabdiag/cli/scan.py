@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from rich.console import Group
     from rich.live import Live
-    from rich.progress import Progress as Bar
 
     from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import Progress
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
 # The one format that is not text.
 _ROWS: Final = "parquet"
 
-# Runs above the bar; seconds between two lines where there is no terminal, or two frames.
+# Runs above the bar, and its width; seconds between two lines without a terminal, or two frames.
 _SHOWN: Final = 5
+_BAR: Final = 30
 _EVERY: Final = 30.0
 _REFRESH: Final = 0.1
 
@@ -236,32 +236,45 @@ def scan_display(color: bool | None) -> Iterator[ScanDisplay]:
         stderr=True, highlight=False, markup=False, emoji=False, no_color=color is False or None
     )
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield _Bar(live)
+        display = ScanDisplay(live, every=_REFRESH)
+        display.show()
+        yield display
 
 
 class ScanDisplay:
-    """A line every half a minute; ``total`` is how many logs there are, as far as it is known."""
+    """A bar below the last failures, or a line every half a minute where there is no terminal.
+
+    ``total`` is how many logs there are, as far as it is known.
+    """
 
     total: int | None = None
 
-    def __init__(self, every: float = _EVERY) -> None:
+    def __init__(self, live: Live | None = None, *, every: float = _EVERY) -> None:
         self.done = 0
+        self._live = live
         self._every = every
         self._began = self._shown = time.monotonic()
         self._counts: Counter[str] = Counter()
+        self._last: deque[str] = deque(maxlen=_SHOWN)
 
     def __call__(self, row: Row) -> None:
         """Take note of one more row."""
+        from stabdiag.formats.scans import name
+
         self.done += 1
         self._counts[row.severity or UNREAD] += 1
+        if row.severity == "error":
+            self._last.append(f"{name(row)}: {row.headline} [{row.outcome}]")
         if time.monotonic() - self._shown >= self._every:
             self.show()
 
     def show(self) -> None:
         """Tell how far the scan is."""
         self._shown = time.monotonic()
-        left = self._left()
-        tell(f"{self._told()}{'' if left is None else f'; some {left} left'}")
+        if self._live is None:
+            tell(self._told())
+        else:
+            self._live.update(self._drawn(), refresh=True)
 
     def _told(self) -> str:
         counts = self._counts
@@ -273,49 +286,25 @@ class ScanDisplay:
             told.append(plural(counts["warning"], "warning"))
         if counts[UNREAD]:
             told.append(f"{counts[UNREAD]} not read")
+        if self.total is not None and self.done:
+            # If the logs that come are like those that were.
+            each = (time.monotonic() - self._began) / self.done
+            seconds = each * max(self.total - self.done, 0)
+            told.append(
+                f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
+            )
         return ", ".join(told)
 
-    def _left(self) -> str | None:
-        """Return the time that is left, if the logs that come are like those that were."""
-        if self.total is None or not self.done:
-            return None
-        passed = time.monotonic() - self._began
-        seconds = passed / self.done * max(self.total - self.done, 0)
-        return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-class _Bar(ScanDisplay):
-    def __init__(self, live: Live) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        super().__init__(_REFRESH)
-        self._live = live
-        self._last: deque[str] = deque(maxlen=_SHOWN)
-        self._progress: Bar = Progress(
-            BarColumn(), TextColumn("{task.description}", markup=False), auto_refresh=False
-        )
-        self._task = self._progress.add_task("")
-        self.show()
-
-    def __call__(self, row: Row) -> None:
-        from stabdiag.formats.scans import name
-
-        if row.severity == "error":
-            self._last.append(f"{name(row)}: {row.headline} [{row.outcome}]")
-        super().__call__(row)
-
-    def show(self) -> None:
-        self._shown = time.monotonic()
-        self._live.update(self._drawn(), refresh=True)
-
     def _drawn(self) -> Group:
+        from rich.columns import Columns
         from rich.console import Group
+        from rich.progress_bar import ProgressBar
         from rich.text import Text
 
         from stabdiag.formats.measured import visible
 
-        left = self._left()
-        told = f"{self._told()}{'' if left is None else f', {left} left'}"
-        self._progress.update(self._task, total=self.total, completed=self.done, description=told)
+        bar = ProgressBar(
+            total=self.total, completed=self.done, width=_BAR, pulse=self.total is None
+        )
         lines = [Text(visible(one), "red", no_wrap=True, overflow="ellipsis") for one in self._last]
-        return Group(*lines, self._progress)
+        return Group(*lines, Columns([bar, Text(self._told())]))

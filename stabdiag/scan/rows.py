@@ -31,7 +31,10 @@ SEVERITIES: Final = ("error", "warning", "note", "ok", None)
 
 # Rows held at once: as objects, and as a table.
 _OBJECTS: Final = 1000
-_TABLE: Final = 20_000
+_TABLE: Final = 10_000
+
+# What tells which rows are the worst: severity, then steps lost, then the path.
+_ORDER: Final = ("severity", "lost_steps", "path")
 
 # Rows by which each table of an ordered whole is estimated.
 _SAMPLE: Final = 32
@@ -149,9 +152,9 @@ class WorstFirst:
         sample gives, and each table is put in order by itself.
         """
         for number in np.unique(self._dealt):
-            table = self.rows.take(np.flatnonzero(self._dealt == number))
-            keys = list(order_of(table))
-            yield table.take(sorted(range(len(keys)), key=keys.__getitem__))
+            at = np.flatnonzero(self._dealt == number)
+            keys = list(order_of(self.rows.take(at, *_ORDER)))
+            yield self.rows.take(at[sorted(range(len(keys)), key=keys.__getitem__)])
 
     @cached_property
     def _dealt(self) -> np.ndarray[Any, np.dtype[np.uint16]]:
@@ -159,18 +162,17 @@ class WorstFirst:
         number = -(-len(self.rows) // _TABLE)
         if number <= 1:
             return np.zeros(len(self.rows), np.uint16)
-        names = ("severity", "lost_steps", "path")
         rng = np.random.default_rng(0)  # any rows will do, but the same each time
-        sample = self.rows.take(rng.choice(len(self.rows), _SAMPLE * number), *names)
+        sample = self.rows.take(rng.choice(len(self.rows), _SAMPLE * number), *_ORDER)
         bounds = sorted(order_of(sample))[_SAMPLE::_SAMPLE]
-        batches = self.rows.batches(*names)
+        batches = self.rows.batches(*_ORDER)
         dealt = (bisect(bounds, key) for table in batches for key in order_of(table))
         return np.fromiter(dealt, np.uint16)
 
 
 def order_of(table: pa.Table) -> Iterator[tuple[int, int, str]]:
-    """Yield what puts the worst rows first: severity, then steps lost, then the path."""
-    for severity, lost, path in columns_of(table, "severity", "lost_steps", "path"):
+    """Yield what puts the worst rows first."""
+    for severity, lost, path in columns_of(table, *_ORDER):
         yield SEVERITIES.index(severity), -(lost or 0), path
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from stabdiag.cli.scan import ScanDisplay, _Bar, scan_display
+from stabdiag.cli.scan import ScanDisplay, scan_display
 from tests.scan.made import sweep
 
 
@@ -20,7 +20,7 @@ def test_without_a_terminal_a_line_at_times(capsys: pytest.CaptureFixture[str]) 
         display.total = 30
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "stabdiag: 1 log, 0 failed"
-    assert lines[-1].startswith("stabdiag: 26 of 30 logs, 12 failed, 1 warning, 2 not read; some ")
+    assert lines[-1].startswith("stabdiag: 26 of 30 logs, 12 failed, 1 warning, 2 not read, ")
     assert lines[-1].endswith("left")
 
 
@@ -35,7 +35,7 @@ def test_on_a_terminal_a_bar_below_the_last_failures() -> None:
     file = StringIO()
     console = Console(file=file, force_terminal=True, width=80, no_color=True, _environ={})
     with Live(console=console, auto_refresh=False, transient=True) as live:
-        bar = _Bar(live)
+        bar = ScanDisplay(live)
         bar.total = 26
         for row in sweep():
             bar(replace(row, headline="[red]bad[/]\x1b[2J\n::error::x") if row.step == 640 else row)

@@ -6,8 +6,9 @@ data, which the script writes as text alone.
 
 from __future__ import annotations
 
+from array import array
+from contextlib import suppress
 from itertools import islice
-from sys import intern
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.measured import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from stabdiag.model.scan import Overview
 
@@ -62,56 +63,63 @@ def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
     return [(name, left, share) for name, left, share in parts if share]
 
 
+class _Coded:
+    """Values by run: those that differ, and the number of each run's among them; -1 is none."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._codes = array("i")
+
+    def put(self, run: int, value: object) -> None:
+        """Note the value of a run; it may be None, and runs may be left out."""
+        self._codes.extend([-1] * (run - len(self._codes)))
+        number = self._numbers.setdefault(value, len(self._numbers)) if value is not None else -1
+        self._codes.append(number)
+
+    def __len__(self) -> int:
+        """Return how many values there are."""
+        return len(self._numbers)
+
+    def told(self, runs: int) -> dict[str, Any]:
+        """Return them as the page wants them: as numbers if they all are, which sort as such."""
+        values: list[Any] = list(self._numbers)
+        with suppress(ValueError):
+            values = [_short(float(value)) for value in values]
+        shown = [visible(one) if isinstance(one, str) else one for one in values]
+        return {"values": shown, "codes": [*self._codes, *[-1] * (runs - len(self._codes))]}
+
+
 def _payload(overview: Overview) -> dict[str, Any]:
-    """Return the rows, column by column."""
-    columns: dict[str, list[Any]] = {name: [] for name in (*_NUMBERS, *_TEXTS)}
-    runs, paths, curves, settings = [], [], [], []
-    for row in islice(overview.rows, _MOST_ROWS):  # what is held of a row is less than the row
+    """Return the rows, column by column; what is held of a row is less than the row."""
+    numbers: dict[str, list[float | None]] = {name: [] for name in _NUMBERS}
+    texts = {name: _Coded() for name in _TEXTS}
+    named = [split.setting for one in overview.common for split in (one.split, *one.along)]
+    settings = {name: _Coded() for name in [*named, *_TYPED]}
+    runs: list[str] = []
+    paths, curves = [], []
+    for at, row in enumerate(islice(overview.rows, _MOST_ROWS)):
         runs.append(visible(words.name(row, overview)))
         paths.append(visible(row.path))
         curves.append(_curve(row.curve))
-        typed = {name: getattr(row, name) for name in _TYPED}
-        settings.append({intern(name): value for name, value in {**row.settings, **typed}.items()})
-        for name, column in columns.items():
-            column.append(getattr(row, name))
-    named = [split.setting for one in overview.common for split in (one.split, *one.along)]
-    data: dict[str, Any] = {
+        for name, column in numbers.items():
+            column.append(_short(getattr(row, name)))
+        for name, coded in texts.items():
+            coded.put(at, getattr(row, name))
+        for name, value in {**row.settings, **{n: getattr(row, n) for n in _TYPED}}.items():
+            settings.setdefault(name, _Coded()).put(at, value)
+    # Settings that vary, those that a statement names first.
+    varying = ((name, coded) for name, coded in settings.items() if len(coded) > 1)
+    return {
         "run": runs,
         "path": paths,
         "curve": curves,
-        "settings": {visible(name): _coded(held) for name, held in _settings(settings, named)},
+        "settings": {
+            visible(name): coded.told(len(runs)) for name, coded in islice(varying, _MOST_SETTINGS)
+        },
         "told": [visible(name) for name in dict.fromkeys(named)],
+        **numbers,
+        **{name: coded.told(len(runs)) for name, coded in texts.items()},
     }
-    data |= {name: [_short(value) for value in columns[name]] for name in _NUMBERS}
-    data |= {name: _coded(columns[name]) for name in _TEXTS}
-    return data
-
-
-def _settings(
-    rows: Sequence[Mapping[str, Any]], named: Sequence[str]
-) -> list[tuple[str, list[Any]]]:
-    """Return the settings that vary, and their values: those that a statement names come first."""
-    names = dict.fromkeys([*named, *_TYPED])
-    names |= dict.fromkeys(name for row in rows for name in row)
-    held = ((name, [row.get(name) for row in rows]) for name in names)
-    varying = ((name, values) for name, values in held if len({*values} - {None}) > 1)
-    return [(name, _numbers(values)) for name, values in islice(varying, _MOST_SETTINGS)]
-
-
-def _numbers(values: list[Any]) -> list[Any]:
-    """Return values as numbers if they all are: they sort as such."""
-    try:
-        return [None if value is None else float(value) for value in values]
-    except ValueError:
-        return values
-
-
-def _coded(values: Iterable[Any]) -> dict[str, list[Any]]:
-    """Return values as a list of those that differ, and the number of each in it; None is -1."""
-    numbers: dict[Any, int] = {}
-    codes = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in values]
-    shown = [visible(v) if isinstance(v, str) else _short(v) for v in numbers]
-    return {"values": shown, "codes": codes}
 
 
 def _short(value: float | None) -> float | None:
