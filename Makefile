@@ -17,6 +17,9 @@ RUNTIME := $(VENV)/.runtime
 TEST := $(VENV)/.test
 DEV := $(VENV)/.dev
 
+# The tests start hundreds of processes: without bytecode each would compile the program anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs site snippets fixtures coverage clean
 
@@ -30,7 +33,7 @@ test: check tests  ## run every check, then the tests
 
 # TESTS="--hypothesis-profile thorough" draws a thousand new examples for each property.
 tests: $(TEST)  ## run the tests alone; TESTS="tests/readers -x" for a part of them
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(TESTS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-all:  ## run the tests on each Python from 3.11 on that is found, or on PYTHONS="PATH..."
 	@set -e; for python in $(or $(PYTHONS),$$(.ci/pythons)); do \

@@ -22,6 +22,19 @@ settings.load_profile("stabdiag")
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# These files take longest. They come first, so that no worker is left with one of them at the end.
+LONGEST = (
+    *("scan/test_store.py", "scan/test_dask.py", "scan/test_workers.py", "scan/test_overview.py"),
+    *("scan/test_in_common.py", "readers/test_linear.py", "watch/test_processes.py"),
+    *("html/test_browser.py", "html/test_scan_page.py", "test_accuracy.py", "test_packaging.py"),
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first."""
+    items.sort(key=lambda item: not any(map(item.path.match, LONGEST)))
+
 
 class Result(NamedTuple):
     """What a command left behind."""
