@@ -32,16 +32,18 @@ QUESTION_HEADINGS = ("Why it is asked", "How it is measured", "Answers", "Refere
 LIMITS = Limits()
 DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = Path(package.__file__).parent
-KEPT = [
-    *(("outcomes", slug, OUTCOME_HEADINGS) for slug in BY_SLUG),
-    *(("symptoms", slug, SYMPTOM_HEADINGS) for slug in SYMPTOMS),
-    *(("comparisons", slug, SYMPTOM_HEADINGS) for slug in COMPARED),
-    *(("questions", question.id, QUESTION_HEADINGS) for question in QUESTIONS),
-]
-every_text = pytest.mark.parametrize(
-    ("kind", "name", "headings"), KEPT, ids=[name for _, name, _ in KEPT]
-)
-every_name = pytest.mark.parametrize("name", names(LIMITS))
+HEADINGS = {
+    "outcomes": OUTCOME_HEADINGS,
+    "symptoms": SYMPTOM_HEADINGS,
+    "comparisons": SYMPTOM_HEADINGS,
+    "questions": QUESTION_HEADINGS,
+}
+TITLES = {
+    **{("outcomes", slug): one.title for slug, one in BY_SLUG.items()},
+    **{("symptoms", slug): one.title for slug, one in SYMPTOMS.items()},
+    **{("comparisons", slug): one.title for slug, one in COMPARED.items()},
+    **{("questions", question.id): "" for question in QUESTIONS},
+}
 
 
 def test_the_contents_name_all_that_can_be_explained():
@@ -50,65 +52,40 @@ def test_the_contents_name_all_that_can_be_explained():
 
 
 def test_there_is_a_text_for_each_and_no_other():
-    kept = sorted(f"{p.parent.name}/{p.stem}" for p in TEXTS.glob("*/*.md"))
-    assert kept == sorted(f"{kind}/{name}" for kind, name, _ in KEPT)
+    assert {(p.parent.name, p.stem) for p in TEXTS.glob("*/*.md")} == TITLES.keys()
 
 
-@every_text
-def test_form(kind: str, name: str, headings: tuple[str, ...]):
-    lines = kept_text(kind, name).splitlines()
-    assert lines[0].startswith(f"# {name}: ")
-    assert tuple(line[3:] for line in lines if line.startswith("## ")) == headings
-    assert all(len(line) <= 105 and line == line.rstrip() for line in lines)
-    if kind == "outcomes":
-        assert lines[0] == f"# {name}: {BY_SLUG[name].title}"
-    if kind == "symptoms":
-        assert lines[0] == f"# {name}: {SYMPTOMS[name].title}"
-    if kind == "comparisons":
-        assert lines[0] == f"# {name}: {COMPARED[name].title}"
-
-
-@every_text
-def test_limits_that_a_text_names_exist(kind: str, name: str, headings: tuple[str, ...]):
-    known = {info.name for info in LIMITS.items()}
-    assert set(re.findall(r"\{([^}]*)\}", kept_text(kind, name))) <= known
-
-
-@every_text
-def test_questions_and_slugs_that_a_text_names_exist(
-    kind: str, name: str, headings: tuple[str, ...]
-):
-    content = kept_text(kind, name)
+@pytest.mark.parametrize("kind", HEADINGS)
+def test_texts_have_their_form_and_name_what_there_is(kind: str):
+    limits = {info.name for info in LIMITS.items()}
     asked = {question.id for question in QUESTIONS}
-    assert set(re.findall(r"Q\d\.\d", content)) <= asked
-    prefixes = "nan|spike|gradient|loss-scale|divergence"
-    assert set(re.findall(rf"`((?:{prefixes})-[a-z0-9-]+)`", content)) <= {*BY_SLUG, *SYMPTOMS}
-
-
-@every_text
-def test_references_are_in_the_list(kind: str, name: str, headings: tuple[str, ...]):
     listed = re.findall(r"^## (.+)$", (DOCS / "references.md").read_text("utf-8"), re.MULTILINE)
-    cited = re.findall(
-        r"^- ([^:]+):", kept_text(kind, name).partition("## References\n")[2], re.MULTILINE
-    )
-    assert cited
-    assert set(cited) <= set(listed)
+    slugs = re.compile(r"`((?:nan|spike|gradient|loss-scale|divergence)-[a-z0-9-]+)`")
+    for name, title in ((name, title) for (of, name), title in TITLES.items() if of == kind):
+        content = kept_text(kind, name)
+        lines = content.splitlines()
+        assert lines[0].startswith(f"# {name}: {title}")
+        assert tuple(line[3:] for line in lines if line.startswith("## ")) == HEADINGS[kind]
+        assert all(len(line) <= 105 and line == line.rstrip() for line in lines), name
+        assert set(re.findall(r"\{([^}]*)\}", content)) <= limits, name
+        assert set(re.findall(r"Q\d\.\d", content)) <= asked, name
+        assert set(slugs.findall(content)) <= {*BY_SLUG, *SYMPTOMS}, name
+        references = content.partition("## References\n")[2]
+        cited = re.findall(r"^- ([^:]+):", references, re.MULTILINE)
+        assert cited, name
+        assert set(cited) <= set(listed), name
 
 
-@every_name
-def test_everything_is_explained(name: str):
-    told = explain(name, LIMITS)
-    assert told.startswith(f"# {name}")
-    assert "{" not in re.sub(r"`[^`]*`", "", told)
-
-
-@every_name
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_everything_reads_on_a_terminal(name: str, encoding: str):
-    shown = markdown_page(explain(name, LIMITS), encoding=encoding)
-    shown.encode(encoding)
-    assert all(len(line) <= 80 and line == line.rstrip() for line in shown.splitlines())
-    assert shown.startswith(name)
+def test_everything_is_explained_and_reads_on_a_terminal(encoding: str):
+    for name in names(LIMITS):
+        told = explain(name, LIMITS)
+        assert told.startswith(f"# {name}")
+        assert "{" not in re.sub(r"`[^`]*`", "", told), name
+        shown = markdown_page(told, encoding=encoding)
+        shown.encode(encoding)
+        assert all(len(line) <= 80 and line == line.rstrip() for line in shown.splitlines()), name
+        assert shown.startswith(name)
 
 
 def test_values_in_force_are_told():
