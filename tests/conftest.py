@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 
 from stabdiag.cli import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # The same few examples each time; `pytest --hypothesis-profile thorough` draws many new ones. No
 # example has a deadline, since no test asserts a time.
@@ -31,7 +28,7 @@ LONGEST = (
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Put the files that take longest first."""
     items.sort(key=lambda item: not any(map(item.path.match, LONGEST)))
 
@@ -45,20 +42,18 @@ class Result(NamedTuple):
 
 
 @pytest.fixture
-def runs() -> Path:
+def runs():
     """The folder of the real training runs."""
     return ROOT / "fixtures" / "runs"
 
 
 @pytest.fixture
-def stabdiag(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Result]:
+def stabdiag(monkeypatch, capsys, tmp_path):
     """Run a command line in an empty folder, within this process."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
-    def run(*arguments: object) -> Result:
+    def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["stabdiag", *map(str, arguments)])
         code = main()
         out, err = capsys.readouterr()

@@ -1,7 +1,5 @@
 """The diagnoses of labelled training runs, as a whole: what a change must not make worse."""
 
-from __future__ import annotations
-
 import math
 import re
 import subprocess
@@ -16,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def score() -> dict[str, float]:
+def score():
     """The shares, in per cent, that the benchmark prints for the part to develop on."""
     command = [sys.executable, "benchmarks/accuracy/score.py", "--split", "dev"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -35,20 +33,18 @@ def score() -> dict[str, float]:
         ("onset within 5 points, right leaf, §2", 95.0),
     ],
 )
-def test_diagnoses_are_right_as_often_as_they_were(
-    score: dict[str, float], what: str, least: float
-) -> None:
+def test_diagnoses_are_right_as_often_as_they_were(score, what, least):
     assert score[what] >= least
 
 
 @pytest.mark.parametrize(
     ("what", "most"), [("healthy: an error", 1.6), ("healthy: a warning", 2.2)]
 )
-def test_healthy_runs_are_left_in_peace(score: dict[str, float], what: str, most: float) -> None:
+def test_healthy_runs_are_left_in_peace(score, what, most):
     assert score[what] <= most
 
 
-def test_the_page_on_calibration_has_every_limit_of_our_own_as_it_is() -> None:
+def test_the_page_on_calibration_has_every_limit_of_our_own_as_it_is():
     page = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
     tree = ("nan.", "spike.", "precision.", "divergence.")
     all_ours = [info for info in Limits().items() if info.about.source == "own calibration"]
@@ -59,13 +55,13 @@ def test_the_page_on_calibration_has_every_limit_of_our_own_as_it_is() -> None:
     assert page.count("**") == 2 * len(ours)
 
 
-def test_the_page_is_current() -> None:
+def test_the_page_is_current():
     command = [sys.executable, "benchmarks/accuracy/page.py", "--check"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
 
-def test_the_page_shows_every_picture_and_no_other() -> None:
+def test_the_page_shows_every_picture_and_no_other():
     docs = ROOT / "docs"
     page = (docs / "accuracy.md").read_text(encoding="utf-8")
     shown = set(re.findall(r'(?:src|srcset)="(.*?)"', page))
@@ -74,7 +70,7 @@ def test_the_page_shows_every_picture_and_no_other() -> None:
 
 
 @pytest.fixture
-def _benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+def _benchmark(monkeypatch):
     """The benchmark's own modules can be imported."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "accuracy"))
 
@@ -89,14 +85,14 @@ def _benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, 29, 0.0061, 0.1718),
     ],
 )
-def test_the_interval_of_a_share(hits: int, runs: int, low: float, high: float) -> None:
+def test_the_interval_of_a_share(hits, runs, low, high):
     from intervals import wilson
 
     assert wilson(hits, runs) == pytest.approx((low, high), abs=5e-5)
 
 
 @pytest.mark.usefixtures("_benchmark")
-def test_the_interval_of_a_rate_that_is_zero() -> None:
+def test_the_interval_of_a_rate_that_is_zero():
     from intervals import rate
 
     low, high = rate([0, 0], [600, 400])
@@ -105,7 +101,7 @@ def test_the_interval_of_a_rate_that_is_zero() -> None:
 
 
 @pytest.mark.usefixtures("_benchmark")
-def test_the_interval_of_a_rate_holds_it() -> None:
+def test_the_interval_of_a_rate_holds_it():
     from intervals import rate
 
     low, high = rate([0, 3, 0, 1, 0, 0, 2, 0], [100] * 8)
@@ -113,7 +109,7 @@ def test_the_interval_of_a_rate_holds_it() -> None:
 
 
 @pytest.mark.usefixtures("_benchmark")
-def test_what_other_tools_say_is_read_in_their_favour() -> None:
+def test_what_other_tools_say_is_read_in_their_favour():
     from peer_tools import Said
     from peer_worker import boiled_down
 
@@ -127,7 +123,7 @@ def test_what_other_tools_say_is_read_in_their_favour() -> None:
 
 
 @pytest.mark.parametrize("script", ["score.py", "page.py"])
-def test_a_split_that_is_not_there(script: str) -> None:
+def test_a_split_that_is_not_there(script):
     command = [sys.executable, f"benchmarks/accuracy/{script}", "--split", "nobody"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 1

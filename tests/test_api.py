@@ -8,7 +8,6 @@ import sys
 import threading
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -33,31 +32,22 @@ from stabdiag.model.history import History, Series, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles import ROLES as EVERY_ROLE
-from stabdiag.model.roles import Role
 from stabdiag.tree.case import Case
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    from stabdiag.model.report import Report
-
-    Floats = NDArray[np.float64]
-    Log = dict[str, Any]
-
-
-def falling(n: int = 300, seed: int = 0) -> Log:
+def falling(n=300, seed=0):
     rng = np.random.default_rng(seed)
     loss = 2.0 + 2.0 * np.exp(-np.arange(n) / 80) + 0.05 * rng.standard_normal(n)
     return {"step": np.arange(n), "loss": loss, "lr": np.full(n, 1e-3)}
 
 
-def spiky() -> Log:
+def spiky():
     log = falling()
     log["loss"][200] += 3.0
     return log
 
 
-def write(folder: Path, log: Log, name: str = "run.jsonl") -> Path:
+def write(folder, log, name="run.jsonl"):
     path = folder / name
     rows = [
         dict(zip(log, values, strict=True))
@@ -70,7 +60,7 @@ def write(folder: Path, log: Log, name: str = "run.jsonl") -> Path:
 # What a run may be given as.
 
 
-def test_everything_that_holds_the_run_gives_the_same_report(tmp_path: Path) -> None:
+def test_everything_that_holds_the_run_gives_the_same_report(tmp_path):
     log = spiky()
     log["loss"][-1] = np.nan
     lists = {name: values.tolist() for name, values in log.items()}
@@ -83,7 +73,7 @@ def test_everything_that_holds_the_run_gives_the_same_report(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("source", [3, None, object(), [1, 2], "none.jsonl"])
-def test_what_is_no_log(source: object) -> None:
+def test_what_is_no_log(source):
     with pytest.raises(LogError):
         stabdiag.diagnose(source)
 
@@ -99,13 +89,13 @@ def test_what_is_no_log(source: object) -> None:
     ],
     ids=str,
 )
-def test_an_option_of_another_kind_is_told_in_a_sentence(wrong: dict[str, Any]) -> None:
+def test_an_option_of_another_kind_is_told_in_a_sentence(wrong):
     with pytest.raises(StabdiagError, match=r"not a value of (int|list|str)$"):
         stabdiag.diagnose(falling(), **wrong)
 
 
 @pytest.mark.parametrize("folder", [str, Path])
-def test_one_folder_of_ranks_needs_no_list(folder: type) -> None:
+def test_one_folder_of_ranks_needs_no_list(folder):
     job = Path(__file__).parents[1] / "fixtures" / "pairs" / "rank-died"
     assert stabdiag.compare(folder(job)).diagnosis.slug == "rank-died"
 
@@ -115,12 +105,12 @@ def test_one_folder_of_ranks_needs_no_list(folder: type) -> None:
     [None, falling(), pd.DataFrame(falling()), 3],
     ids=["none", "mapping", "frame", "number"],
 )
-def test_runs_to_compare_are_a_list(runs: Any) -> None:
+def test_runs_to_compare_are_a_list(runs):
     with pytest.raises(StabdiagError, match="as a list"):
         stabdiag.compare(runs)
 
 
-def test_a_history_needs_a_loss() -> None:
+def test_a_history_needs_a_loss():
     nothing = Series(
         role="loss", column="loss", steps=np.empty(0, np.int64), values=np.empty(0, np.float64)
     )
@@ -133,7 +123,7 @@ def test_a_history_needs_a_loss() -> None:
 # Options.
 
 
-def test_columns_by_role() -> None:
+def test_columns_by_role():
     log = falling()
     log["objective"] = log.pop("loss")
     with pytest.raises(ColumnError):
@@ -142,7 +132,7 @@ def test_columns_by_role() -> None:
     assert stabdiag.diagnose(log, columns={"loss": "objective"}).diagnosis.slug == "healthy"
 
 
-def test_an_attempt() -> None:
+def test_an_attempt():
     two = {name: np.concatenate([column, column]) for name, column in falling().items()}
     two["loss"][:300] = spiky()["loss"]
     assert stabdiag.diagnose(two).diagnosis.slug == "healthy"
@@ -150,7 +140,7 @@ def test_an_attempt() -> None:
     assert stabdiag.read(two, attempt=1).source.attempt == 1
 
 
-def test_limits_as_values_or_as_limits() -> None:
+def test_limits_as_values_or_as_limits():
     limits = stabdiag.Limits().override({"spike.min_rise": 1.0, "spike.sigma": 100})
     for given_ in (limits, {"spike.min_rise": 1.0, "spike.sigma": 100}):
         report = stabdiag.diagnose(spiky(), limits=given_)
@@ -160,7 +150,7 @@ def test_limits_as_values_or_as_limits() -> None:
         stabdiag.diagnose(spiky(), limits={"spike.sigmas": 4})
 
 
-def test_limits_count_for_reading_too() -> None:
+def test_limits_count_for_reading_too():
     log = [{"step": i, "lr": 1.0} | ({} if i == 50 else {"loss": 2.0}) for i in range(100)]
     assert np.isfinite(stabdiag.read(log).series["loss"].values).all()
     strict = stabdiag.Limits().override({"nan.absent_records": 1})
@@ -168,7 +158,7 @@ def test_limits_count_for_reading_too() -> None:
 
 
 @pytest.mark.parametrize("how", ["mapping", "manifest", "path", "string", "beside"])
-def test_a_manifest(tmp_path: Path, how: str) -> None:
+def test_a_manifest(tmp_path, how):
     log = falling()
     log["loss"][-20:] = np.nan
     path = write(tmp_path, log)
@@ -184,13 +174,13 @@ def test_a_manifest(tmp_path: Path, how: str) -> None:
     assert stabdiag.diagnose(path, manifest=manifest).diagnosis.slug == "nan-bf16"
 
 
-def test_no_manifest(tmp_path: Path) -> None:
+def test_no_manifest(tmp_path):
     assert stabdiag.diagnose(write(tmp_path, falling())).manifest == stabdiag.Manifest()
     with pytest.raises(ManifestError):
         stabdiag.diagnose(falling(), manifest=tmp_path / "none.json")
 
 
-def test_a_report_can_be_shown() -> None:
+def test_a_report_can_be_shown():
     report = stabdiag.diagnose(spiky())
     console = Console(record=True, width=100, file=StringIO())
     console.print(report)
@@ -205,7 +195,7 @@ def test_a_report_can_be_shown() -> None:
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> Log:
+def runs(draw):
     """A run with faults of several kinds, or none."""
     n = draw(st.integers(60, 400))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -224,28 +214,28 @@ def runs(draw: st.DrawFn) -> Log:
     return {"step": np.arange(n), "loss": np.round(loss * 2**20) / 2**20, "grad_norm": norm}
 
 
-def slugs(log: Log) -> list[str]:
-    report: Report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
+def slugs(log):
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
     return [finding.slug for finding in report.findings]
 
 
 @given(runs(), st.sampled_from([-64.0, -4.0, -1.0, 0.5, 16.0, 1024.0]))
-def test_shifting_the_loss_changes_nothing(log: Log, shift: float) -> None:
+def test_shifting_the_loss_changes_nothing(log, shift):
     assert slugs(log | {"loss": log["loss"] + shift}) == slugs(log)
 
 
 @given(runs(), st.sampled_from([2.0**-30, 2.0**-3, 2.0, 2.0**10, 2.0**40]))
-def test_scaling_the_loss_changes_nothing(log: Log, factor: float) -> None:
+def test_scaling_the_loss_changes_nothing(log, factor):
     assert slugs(log | {"loss": log["loss"] * factor}) == slugs(log)
 
 
 @given(runs(), st.sampled_from([-1000, 1, 777, 10**6, 2**40]))
-def test_counting_the_steps_from_elsewhere_changes_nothing(log: Log, base: int) -> None:
+def test_counting_the_steps_from_elsewhere_changes_nothing(log, base):
     assert slugs(log | {"step": log["step"] + base}) == slugs(log)
 
 
 @given(runs(), st.data())
-def test_records_that_come_twice_change_nothing(log: Log, data: st.DataObject) -> None:
+def test_records_that_come_twice_change_nothing(log, data):
     n = len(log["step"])
     twice = data.draw(st.lists(st.integers(0, n - 1), max_size=20))
     order = np.sort(np.concatenate([np.arange(n), np.array(twice, dtype=np.int64)]))
@@ -262,7 +252,7 @@ ROLES = [
     *("grad_norm", "lr", "loss_scale", "weight_norm/a", "weight_norm/b", "batch_id", "epoch"),
     *("eval_loss", "skipped", "activation_norm/x", "grad_norm/l0", "batch_size", "stage"),
 ]
-MANIFESTS: list[dict[str, Any]] = [
+MANIFESTS = [
     {},
     *({"dtype": dtype} for dtype in ("fp16", "bf16", "fp32", "fp64", "weird", 3, None, ["fp16"])),
     {"fp16": {"enabled": True, "loss_scale": 0, "loss_scale_window": 5}},
@@ -272,7 +262,7 @@ MANIFESTS: list[dict[str, Any]] = [
 ]
 
 
-def values(rng: np.random.Generator, n: int) -> Floats:
+def values(rng, n):
     """Return one of many kinds of column, poked here and there."""
     with np.errstate(all="ignore"):
         kinds = [
@@ -298,7 +288,7 @@ def values(rng: np.random.Generator, n: int) -> Floats:
     return column
 
 
-def steps(rng: np.random.Generator, n: int) -> Any:
+def steps(rng, n):
     kinds = [
         lambda: np.arange(n),
         lambda: np.arange(n) * int(rng.choice([10, 500])),
@@ -332,17 +322,10 @@ def steps(rng: np.random.Generator, n: int) -> Any:
     literal=st.booleans(),
 )
 def test_any_log_gives_a_report_or_one_of_our_own_errors(
-    seed: int,
-    n: int,
-    roles: set[str],
-    has_steps: bool,
-    holes: bool,
-    manifest: dict[str, Any],
-    limits: dict[str, Any],
-    literal: bool,
-) -> None:
+    seed, n, roles, has_steps, holes, manifest, limits, literal
+):
     rng = np.random.default_rng(seed)
-    log: Log = {"loss": values(rng, n)} | {role: values(rng, n) for role in sorted(roles)}
+    log = {"loss": values(rng, n)} | {role: values(rng, n) for role in sorted(roles)}
     if has_steps:
         log["step"] = steps(rng, n)
     if holes:
@@ -384,7 +367,7 @@ NORMS = {"step": range(220), "grad_norm": [1.0] * 220}
         (NORMS, "insufficient-data", {"Q1.1": "unknown", "Q3.1": "no"}),
     ],
 )
-def test_a_log_without_a_loss(log: Log, slug: str, answers: dict[str, str]) -> None:
+def test_a_log_without_a_loss(log, slug, answers):
     report = stabdiag.diagnose(log, manifest={"bf16": True})
     assert report.diagnosis.slug == slug
     told = {answer.question: answer.verdict.value for answer in report.tree.answers}
@@ -395,7 +378,7 @@ def test_a_log_without_a_loss(log: Log, slug: str, answers: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("faulty", [False, True])
-def test_a_second_thread_changes_nothing(faulty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_thread_changes_nothing(faulty, monkeypatch):
     log = spiky() if faulty else falling()
     alone = stabdiag.diagnose(log).to_json()
     started: list[threading.Thread] = []
@@ -408,13 +391,13 @@ def test_a_second_thread_changes_nothing(faulty: bool, monkeypatch: pytest.Monke
     assert len(started) == 1
 
 
-def test_a_case_can_be_copied_while_another_thread_measures() -> None:
+def test_a_case_can_be_copied_while_another_thread_measures():
     history = stabdiag.read(spiky())
     case = Case(history=history, manifest=Manifest(), limits=Limits())
     (spike,) = case.spikes
     done = threading.Event()
 
-    def measure() -> None:
+    def measure():
         for number in itertools.cycle(range(50)):
             case.__dict__[f"measured {number}"] = number
             case.__dict__.pop(f"measured {(number + 25) % 50}", None)
@@ -433,7 +416,7 @@ def test_a_case_can_be_copied_while_another_thread_measures() -> None:
         sys.setswitchinterval(switches)
 
 
-def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:
+def test_both_calls_are_made_and_the_error_of_either_is_raised():
     assert both(lambda: 1, lambda: "two") == (1, "two")
     with pytest.raises(ZeroDivisionError):
         both(lambda: 1, lambda: 1 // 0)
@@ -446,7 +429,7 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
 @pytest.mark.parametrize("role", [one for one in EVERY_ROLE if one.name not in ("step", "loss")])
-def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) -> None:
+def test_a_series_that_tells_nothing_breaks_nothing(role, value):
     log = {"step": np.arange(120), "loss": np.linspace(3, 2, 120), "loss_scale": np.full(120, 64.0)}
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
@@ -454,9 +437,7 @@ def test_a_series_that_tells_nothing_breaks_nothing(role: Role, value: float) ->
 
 
 @pytest.mark.parametrize("thread", [False, True])
-def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(
-    thread: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeypatch):
     if thread:
         monkeypatch.setattr("stabdiag.api._LONG", 0)
     ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)

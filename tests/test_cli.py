@@ -1,7 +1,5 @@
 """The command line: what it prints, where, and the exit code."""
 
-from __future__ import annotations
-
 import html
 import json
 import os
@@ -10,21 +8,14 @@ import shlex
 import subprocess
 import sys
 import tarfile
-from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag import __version__
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import Result
-
 
 @pytest.mark.parametrize("command", [(), ("diagnose",), ("compare",)])
-def test_help_has_its_short_name(stabdiag: Callable[..., Result], command: tuple[str, ...]) -> None:
+def test_help_has_its_short_name(stabdiag, command):
     short, long = (stabdiag(*command, flag) for flag in ("-h", "--help"))
     assert (short.code, short.out) == (0, long.out)
 
@@ -41,16 +32,12 @@ def test_help_has_its_short_name(stabdiag: Callable[..., Result], command: tuple
         ("insufficient-data", "warning", 0),
     ],
 )
-def test_exit_code(
-    stabdiag: Callable[..., Result], runs: Path, run: str, fail_on: str, code: int
-) -> None:
+def test_exit_code(stabdiag, runs, run, fail_on, code):
     log = next((runs / run).glob("log.*"))
     assert stabdiag("diagnose", log, "--fail-on", fail_on).code == code
 
 
-def test_the_report_leads_with_diagnosis_and_first_action(
-    stabdiag: Callable[..., Result], runs: Path
-) -> None:
+def test_the_report_leads_with_diagnosis_and_first_action(stabdiag, runs):
     result = stabdiag("diagnose", runs / "spike-lr-jump" / "log.jsonl")
     lines = result.out.splitlines()
     assert "spike-lr-jump" in lines[0]
@@ -73,13 +60,8 @@ def test_the_report_leads_with_diagnosis_and_first_action(
     ],
 )
 def test_a_file_is_of_the_format_by_which_it_is_called(
-    stabdiag: Callable[..., Result],
-    runs: Path,
-    tmp_path: Path,
-    command: str,
-    name: str,
-    begins: str,
-) -> None:
+    stabdiag, runs, tmp_path, command, name, begins
+):
     code, out, err = stabdiag(*command.split(), runs / "spike-lr-jump", "-o", name)
     assert (code, out) == (0, "")
     assert err.startswith(f"stabdiag: wrote {name}; ")
@@ -87,7 +69,7 @@ def test_a_file_is_of_the_format_by_which_it_is_called(
 
 
 @pytest.mark.parametrize("command", ["diagnose", "postmortem"])
-def test_a_page_is_not_written_onto_a_terminal(runs: Path, command: str) -> None:
+def test_a_page_is_not_written_onto_a_terminal(runs, command):
     arguments = [sys.executable, "-m", "stabdiag", command, runs / "healthy-fp32", "-f", "html"]
     leader, follower = os.openpty()
     done = subprocess.run(
@@ -126,9 +108,7 @@ def test_a_page_is_not_written_onto_a_terminal(runs: Path, command: str) -> None
         "thresholds -f toml -o stabdiag.toml",
     ],
 )
-def test_nothing_is_written_over_what_is_read(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path, arguments: str
-) -> None:
+def test_nothing_is_written_over_what_is_read(stabdiag, runs, tmp_path, arguments):
     for file in (runs / "spike-lr-jump").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "more.jsonl").write_bytes((tmp_path / "log.jsonl").read_bytes())
@@ -145,9 +125,7 @@ def test_nothing_is_written_over_what_is_read(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_report_may_be_written_over_that_of_last_time(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
-) -> None:
+def test_a_report_may_be_written_over_that_of_last_time(stabdiag, runs, tmp_path):
     log = runs / "spike-lr-jump" / "log.jsonl"
     (tmp_path / "log.jsonl").write_bytes(log.read_bytes())
     for _ in range(2):
@@ -157,9 +135,7 @@ def test_a_report_may_be_written_over_that_of_last_time(
 
 
 @pytest.mark.parametrize("command", ["diagnose", "checklist", "postmortem"])
-def test_a_dash_is_standard_output(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path, command: str
-) -> None:
+def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
     log = runs / "spike-lr-jump" / "log.jsonl"
     assert stabdiag(command, log, "-o", "-").out == stabdiag(command, log).out != ""
     assert list(tmp_path.iterdir()) == []
@@ -214,9 +190,7 @@ def test_a_dash_is_standard_output(
         ("watch LOG --until-idle inf", "--until-idle wants a number of seconds"),
     ],
 )
-def test_options_are_checked_before_the_log_is_opened(
-    stabdiag: Callable[..., Result], tmp_path: Path, arguments: str, told: str
-) -> None:
+def test_options_are_checked_before_the_log_is_opened(stabdiag, tmp_path, arguments, told):
     (tmp_path / "file").write_text("", encoding="utf-8")
     result = stabdiag(*arguments.replace("LOG", "missing.jsonl").split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
@@ -237,9 +211,7 @@ def test_options_are_checked_before_the_log_is_opened(
         ("formats -o formats.html", "--format (terminal, json, markdown)"),
     ],
 )
-def test_usage_errors_are_one_line_that_helps(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path, arguments: str, told: str
-) -> None:
+def test_usage_errors_are_one_line_that_helps(stabdiag, runs, tmp_path, arguments, told):
     log = str(runs / "healthy-fp32" / "log.jsonl")
     result = stabdiag(*arguments.replace("LOG", log).split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
@@ -248,7 +220,7 @@ def test_usage_errors_are_one_line_that_helps(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_file_name_cannot_inject(stabdiag, tmp_path):
     name = "a\n::error::b\x1b[31m.csv"
     (tmp_path / name).write_text("step,acc\n1,2\n2,3\n")
     result = stabdiag("diagnose", name)
@@ -257,9 +229,7 @@ def test_a_file_name_cannot_inject(stabdiag: Callable[..., Result], tmp_path: Pa
     assert "\x1b" not in result.err
 
 
-def test_of_several_runs_the_one_without_the_column_is_named(
-    stabdiag: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_of_several_runs_the_one_without_the_column_is_named(stabdiag, tmp_path):
     rows = "".join(f"{i},{2 + i % 3}\n" for i in range(30))
     for name in ("goal", "aim"):
         (tmp_path / f"{name}.csv").write_text(f"step,{name}\n{rows}", encoding="utf-8")
@@ -275,16 +245,14 @@ def test_of_several_runs_the_one_without_the_column_is_named(
         ("notes.yaml", "who: me\nwhat: nothing\n", False),
     ],
 )
-def test_a_configuration_is_told_from_a_log(
-    stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str, is_one: bool
-) -> None:
+def test_a_configuration_is_told_from_a_log(stabdiag, tmp_path, name, text, is_one):
     (tmp_path / name).write_text(text, encoding="utf-8")
     result = stabdiag("diagnose", name)
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert ("stabdiag preflight" in result.err) is is_one
 
 
-def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Path) -> None:
+def test_flags_go_before_the_manifest(stabdiag, runs):
     log = runs / "nan-log0-fp32" / "log.jsonl"
     result = stabdiag(
         "diagnose", log, "--dtype", "bf16", "--set", "checkpoint_every=7", "-f", "json"
@@ -295,17 +263,15 @@ def test_flags_go_before_the_manifest(stabdiag: Callable[..., Result], runs: Pat
     assert report["manifest"]["overridden"] == ["checkpoint_every", "dtype"]
 
 
-def test_a_column_can_be_named(stabdiag: Callable[..., Result], tmp_path: Path) -> None:
+def test_a_column_can_be_named(stabdiag, tmp_path):
     lines = [json.dumps({"step": i, "a": 2.0, "mine": float("nan")}) for i in range(50)]
     (tmp_path / "run.jsonl").write_text("\n".join(lines))
     result = stabdiag("diagnose", "run.jsonl", "--column", "loss=mine")
     assert "nan-dtype-unknown" in result.out
 
 
-def test_limits_are_overridden_by_files_and_flags(
-    stabdiag: Callable[..., Result], tmp_path: Path
-) -> None:
-    def sigma(*arguments: str) -> float:
+def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
+    def sigma(*arguments):
         table = json.loads(stabdiag("thresholds", "-f", "json", *arguments).out)
         return float(table["limits"]["spike.sigma"]["value"])
 
@@ -334,17 +300,15 @@ def test_limits_are_overridden_by_files_and_flags(
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
 def test_what_cannot_be_read_or_is_misspelt_among_the_tools_is_refused(
-    stabdiag: Callable[..., Result], tmp_path: Path, name: str, text: str, told: str
-) -> None:
+    stabdiag, tmp_path, name, text, told
+):
     (tmp_path / name).write_text(text, encoding="utf-8")
     result = stabdiag("thresholds")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert f"{name}: {told}" in result.err
 
 
-def test_thresholds_as_toml_read_back_give_the_same(
-    stabdiag: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_thresholds_as_toml_read_back_give_the_same(stabdiag, tmp_path):
     first = stabdiag("thresholds", "-f", "toml", "--limit", "spike.sigma=4.5")
     (tmp_path / "stabdiag.toml").write_text(first.out, encoding="utf-8")
     again = stabdiag("thresholds", "-f", "toml")
@@ -352,18 +316,14 @@ def test_thresholds_as_toml_read_back_give_the_same(
     assert "sigma = 4.5" in again.out
 
 
-def test_all_that_can_be_explained_is_listed_with_its_title(
-    stabdiag: Callable[..., Result],
-) -> None:
+def test_all_that_can_be_explained_is_listed_with_its_title(stabdiag):
     listed = stabdiag("explain").out
     assert "spike-lr-jump: Loss spike from a learning-rate jump" in listed
     assert "Q4.1: Did the loss rise over the last 200 steps?" in listed
     assert all(name in listed for name in ("spike.sigma", "agree"))
 
 
-def test_explain_fits_its_lines_unless_markdown_is_asked_for(
-    stabdiag: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_explain_fits_its_lines_unless_markdown_is_asked_for(stabdiag, tmp_path):
     told = stabdiag("explain", "spike-lr-jump").out
     assert "##" not in told
     assert max(map(len, told.splitlines())) <= 80
@@ -373,12 +333,12 @@ def test_explain_fits_its_lines_unless_markdown_is_asked_for(
     assert "\n## What to do\n" in page.read_text(encoding="utf-8")
 
 
-def test_version_and_help(stabdiag: Callable[..., Result]) -> None:
+def test_version_and_help(stabdiag):
     assert stabdiag("--version").out.strip() == f"stabdiag {__version__}"
     assert "Examples" in stabdiag("diagnose", "--help").out
 
 
-def test_color_can_be_asked_for(stabdiag: Callable[..., Result], runs: Path) -> None:
+def test_color_can_be_asked_for(stabdiag, runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     assert "\x1b[" in stabdiag("diagnose", log, "--color").out
     assert "\x1b[" not in stabdiag("diagnose", log).out
@@ -397,13 +357,8 @@ def test_color_can_be_asked_for(stabdiag: Callable[..., Result], runs: Path) -> 
     ],
 )
 def test_what_may_take_long_shows_that_it_is_being_read(
-    stabdiag: Callable[..., Result],
-    runs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    logs: list[str],
-    told: str | None,
-) -> None:
+    stabdiag, runs, tmp_path, monkeypatch, logs, told
+):
     (tmp_path / "runs").symlink_to(runs / "spike-lr-jump")
     (tmp_path / "large.jsonl").touch()
     os.truncate(tmp_path / "large.jsonl", 100_000_000)
@@ -417,14 +372,14 @@ def test_what_may_take_long_shows_that_it_is_being_read(
 
 
 @pytest.mark.parametrize("command", ["diagnose", "postmortem"])
-def test_standard_input_is_a_log(runs: Path, command: str) -> None:
+def test_standard_input_is_a_log(runs, command):
     log = (runs / "spike-lr-jump" / "log.jsonl").read_bytes()
     line = [sys.executable, "-m", "stabdiag", command, "-"]
     done = subprocess.run(line, input=log, capture_output=True, check=True)
     assert b"spike-lr-jump" in done.stdout
 
 
-def test_ascii_terminals_get_ascii(runs: Path) -> None:
+def test_ascii_terminals_get_ascii(runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     command = [sys.executable, "-m", "stabdiag", "diagnose", str(log)]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "TERM": "dumb"}
@@ -433,9 +388,7 @@ def test_ascii_terminals_get_ascii(runs: Path) -> None:
     assert result.stdout.isascii()
 
 
-def test_a_page_names_the_command_that_makes_it_again(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
-) -> None:
+def test_a_page_names_the_command_that_makes_it_again(stabdiag, runs, tmp_path):
     log = runs / "spike-lr-jump" / "log.jsonl"
     words = ["diagnose", log, "--dtype", "bf16", "--set", "grad_clip=2", "--limit", "spike.sigma=4"]
     words += ["--literal", "--format", "html", "--output", "a page.html"]
@@ -450,16 +403,14 @@ def test_a_page_names_the_command_that_makes_it_again(
     assert (tmp_path / "a page.html").read_text(encoding="utf-8") == page
 
 
-def test_a_command_that_is_shown_keeps_secrets() -> None:
+def test_a_command_that_is_shown_keeps_secrets():
     from stabdiag.cli.options import command
 
     told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
     assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
 
 
-def test_preflight_and_checklist_have_exit_codes(
-    stabdiag: Callable[..., Result], runs: Path, tmp_path: Path
-) -> None:
+def test_preflight_and_checklist_have_exit_codes(stabdiag, runs, tmp_path):
     manifest = runs / "spike-lr-jump" / "manifest.json"
     assert stabdiag("preflight", manifest).code == 0
     assert stabdiag("preflight", manifest, "--set", "peak_lr=0").code == 1
@@ -486,9 +437,7 @@ def test_preflight_and_checklist_have_exit_codes(
     assert json.loads(out.read_text(encoding="utf-8"))["sheet"] == "checklist"
 
 
-def test_files_that_each_begin_a_run_anew_are_told_of(
-    stabdiag: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_files_that_each_begin_a_run_anew_are_told_of(stabdiag, tmp_path):
     lines = [f'{{"step": {n}, "loss": {3 - n / 100}}}\n' for n in range(100)]
     first, second, rest = (tmp_path / f"{name}.jsonl" for name in ("a", "b", "c"))
     first.write_text("".join(lines[:90]) + '{"step": 90, "loss": NaN}\n', encoding="utf-8")

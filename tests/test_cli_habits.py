@@ -1,39 +1,29 @@
 """What people type out of habit, and what they get."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag import __version__
 from stabdiag.formats import names
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import Result
-
-    Command = Callable[..., Result]
 
 VERDICT = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
 
 
 @pytest.fixture
-def log(runs: Path, tmp_path: Path) -> str:
+def log(runs, tmp_path):
     """A log with a spike, in the folder in which commands run."""
     shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
     return "log.jsonl"
 
 
-def test_a_log_alone_is_diagnosed(stabdiag: Command, log: str) -> None:
+def test_a_log_alone_is_diagnosed(stabdiag, log):
     told = stabdiag("diagnose", log)
     assert stabdiag(log) == told
     assert stabdiag(f"./{log}", "--fail-on", "warning").code == 1
@@ -53,30 +43,26 @@ def test_a_log_alone_is_diagnosed(stabdiag: Command, log: str) -> None:
         (["-x", "LOG"], "No such option: -x (see stabdiag diagnose --help)"),
     ],
 )
-def test_what_is_no_log_is_no_diagnosis(
-    stabdiag: Command, log: str, words: list[str], told: str
-) -> None:
+def test_what_is_no_log_is_no_diagnosis(stabdiag, log, words, told):
     result = stabdiag(*(log if word == "LOG" else word for word in words))
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert told in result.err
 
 
-def test_a_command_goes_before_a_file_of_its_name(
-    stabdiag: Command, log: str, tmp_path: Path
-) -> None:
+def test_a_command_goes_before_a_file_of_its_name(stabdiag, log, tmp_path):
     (tmp_path / log).rename(tmp_path / "formats")
     assert stabdiag("formats").out == stabdiag("formats", "-f", "terminal").out
     assert stabdiag("./formats", "-q").out == f"{VERDICT}\n"
 
 
-def test_short_names(stabdiag: Command, log: str) -> None:
+def test_short_names(stabdiag, log):
     assert stabdiag("-V") == (0, f"stabdiag {__version__}\n", "")
     assert stabdiag(log, "--json") == stabdiag(log, "--format", "json")
     assert stabdiag(log, "--columns", "loss=loss") == stabdiag(log, "--column", "loss=loss")
     assert json.loads(stabdiag("thresholds", "--json").out)["limits"]
 
 
-def test_the_verdict_alone(stabdiag: Command, log: str, tmp_path: Path) -> None:
+def test_the_verdict_alone(stabdiag, log, tmp_path):
     assert stabdiag(log, "--quiet", "--fail-on", "warning") == (1, f"{VERDICT}\n", "")
     both = stabdiag(log, "-q", "-o", "report.json")
     assert both == (0, f"{VERDICT}\n", f"stabdiag: wrote report.json; {VERDICT}\n")
@@ -96,22 +82,20 @@ def test_the_verdict_alone(stabdiag: Command, log: str, tmp_path: Path) -> None:
         (["-o", "out.tom"], ".txt .json .svg .md .markdown .xml .sarif .html .htm"),
     ],
 )
-def test_what_cannot_be_meant(
-    stabdiag: Command, log: str, tmp_path: Path, words: list[str], told: str
-) -> None:
+def test_what_cannot_be_meant(stabdiag, log, tmp_path, words, told):
     result = stabdiag(log, *words)
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert told in result.err
     assert [path.name for path in tmp_path.iterdir()] == [log]
 
 
-def test_what_was_written_is_told_but_not_of_devices(stabdiag: Command, log: str) -> None:
+def test_what_was_written_is_told_but_not_of_devices(stabdiag, log):
     assert stabdiag(log, "-o", "out").err == f"stabdiag: wrote out; {VERDICT}\n"
     assert stabdiag(log, "-o", "/dev/null").err == ""
     assert stabdiag("thresholds", "-o", "limits.toml").err == "stabdiag: wrote limits.toml\n"
 
 
-def test_an_option_has_examples_in_its_help(stabdiag: Command) -> None:
+def test_an_option_has_examples_in_its_help(stabdiag):
     for command in re.findall(r"^│ ([a-z]+) ", stabdiag("--help").out, re.MULTILINE):
         told = stabdiag(command, "--help").out
         assert f"stabdiag {command}" in told.partition("Examples")[2], command
@@ -119,7 +103,7 @@ def test_an_option_has_examples_in_its_help(stabdiag: Command) -> None:
 
 
 @pytest.fixture
-def sweep(runs: Path, tmp_path: Path) -> str:
+def sweep(runs, tmp_path):
     """A folder of runs, one of them broken."""
     for name in ("healthy-fp32", "spike-lr-jump", "spike-persistent-lost-layer"):
         shutil.copytree(runs / name, tmp_path / "sweep" / name)
@@ -128,7 +112,7 @@ def sweep(runs: Path, tmp_path: Path) -> str:
     return "sweep"
 
 
-def test_a_check_of_a_folder_has_every_run_and_totals(stabdiag: Command, sweep: str) -> None:
+def test_a_check_of_a_folder_has_every_run_and_totals(stabdiag, sweep):
     code, out, err = stabdiag("check", sweep)
     heads = [line.split(" ")[:2] for line in out.splitlines() if not line.startswith(" ")]
     assert heads == [
@@ -141,7 +125,7 @@ def test_a_check_of_a_folder_has_every_run_and_totals(stabdiag: Command, sweep: 
     assert err.startswith("stabdiag: sweep/half/trainer_state.json: ")
 
 
-def test_a_check_has_formats_and_color(stabdiag: Command, sweep: str, tmp_path: Path) -> None:
+def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
     shutil.rmtree(tmp_path / "sweep" / "half")
     told = json.loads(stabdiag("check", sweep, "--json").out)
     assert told["runs"] == 3
@@ -154,7 +138,7 @@ def test_a_check_has_formats_and_color(stabdiag: Command, sweep: str, tmp_path: 
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
 
 
-def test_a_check_of_nothing_is_told(stabdiag: Command, tmp_path: Path) -> None:
+def test_a_check_of_nothing_is_told(stabdiag, tmp_path):
     (tmp_path / "empty").mkdir()
     told = stabdiag("check", "empty", "missing")
     assert (told.code, told.out) == (2, "0 runs: none\n")
@@ -165,7 +149,7 @@ def test_a_check_of_nothing_is_told(stabdiag: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_a_reader_who_has_enough_is_no_failure_of_the_pipe(name: str, runs: Path) -> None:
+def test_a_reader_who_has_enough_is_no_failure_of_the_pipe(name, runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     line = f"set -o pipefail; {sys.executable} -m stabdiag {log} -f {name} | head -c 20"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
@@ -173,7 +157,7 @@ def test_a_reader_who_has_enough_is_no_failure_of_the_pipe(name: str, runs: Path
     assert done.stdout
 
 
-def test_no_color_is_kept_to(runs: Path) -> None:
+def test_no_color_is_kept_to(runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     for variables, colored in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
         leader, follower = os.openpty()

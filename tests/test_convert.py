@@ -1,7 +1,5 @@
 """A log as Parquet: whatever is asked of it has the answers that the log gives."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,10 +1,7 @@
 """What guides look for is held against what is checked."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +9,7 @@ DOCS = str(Path(__file__).resolve().parents[1] / "docs")
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Any:
+def page(monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     import build_coverage
 
@@ -20,11 +17,11 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     sys.modules.pop("build_coverage", None)
 
 
-def rows(page: Any) -> list[dict[str, Any]]:
+def rows(page):
     return [row for guide in page.guides() for one in guide["list"] for row in one["rows"]]
 
 
-def test_every_row_is_covered_or_says_why_not(page: Any):
+def test_every_row_is_covered_or_says_why_not(page):
     known = page.known()
     for row in rows(page):
         assert set(row["by"]) <= set(known), row
@@ -32,6 +29,6 @@ def test_every_row_is_covered_or_says_why_not(page: Any):
         assert set(row) <= {"row", "by", "but"}
 
 
-def test_every_check_covers_something(page: Any):
+def test_every_check_covers_something(page):
     named = {name for row in rows(page) for name in row["by"]}
     assert sorted(set(page.known()) - named) == []

@@ -1,7 +1,5 @@
 """The documentation is tested: what is generated is current, what is shown runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -27,12 +25,12 @@ pytestmark = pytest.mark.usefixtures("_at_home")
 
 
 @pytest.fixture
-def _at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def _at_home(monkeypatch):
     """Generated pages name the fixtures as they are named from the top of the repository."""
     monkeypatch.chdir(ROOT)
 
 
-def _blocks(page: Path, language: str) -> list[str]:
+def _blocks(page, language):
     text = page.read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
@@ -51,14 +49,14 @@ COMMANDS += [
 ]
 
 
-def test_generated_pages_are_current() -> None:
+def test_generated_pages_are_current():
     command = [sys.executable, "docs/build.py", "--check"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert result.returncode == 0, result.stderr
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def desk(tmp_path_factory):
     """A folder with the files that the documentation speaks of."""
     folder = tmp_path_factory.mktemp("desk")
     runs = ROOT / "fixtures" / "runs"
@@ -76,13 +74,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
-def test_shown_commands_run(
-    page: str,
-    command: str,
-    desk: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_shown_commands_run(page, command, desk, monkeypatch, capsys):
     words = shlex.split(command, comments=True)
     if words[0] == "stabdiag" and not re.search(r"[|;<>*$&]", " ".join(words)):
         monkeypatch.chdir(desk)
@@ -98,7 +90,7 @@ def test_shown_commands_run(
     assert re.sub(r"stabdiag: wrote .*\n", "", told) == ""
 
 
-def test_toml_shown_is_understood(tmp_path: Path) -> None:
+def test_toml_shown_is_understood(tmp_path):
     blocks = _blocks(ROOT / "README.md", "toml")
     assert blocks
     for block in blocks:
@@ -107,7 +99,7 @@ def test_toml_shown_is_understood(tmp_path: Path) -> None:
         assert project_of(tmp_path).limits.spike.sigma == 4
 
 
-def test_the_library_example_runs(desk: Path) -> None:
+def test_the_library_example_runs(desk):
     blocks = _blocks(ROOT / "README.md", "python")
     assert blocks
     for block in blocks:
@@ -118,7 +110,7 @@ def test_the_library_example_runs(desk: Path) -> None:
         assert "spike-lr-jump" in result.stdout
 
 
-def test_the_example_of_a_comparison_runs() -> None:
+def test_the_example_of_a_comparison_runs():
     (block,) = _blocks(ROOT / "docs" / "compare.md", "python")
     result = subprocess.run(
         [sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=False
@@ -127,7 +119,7 @@ def test_the_example_of_a_comparison_runs() -> None:
     assert result.stdout.startswith("reruns config-differs 0\nlr 0 0 0\n")
 
 
-def _anchors(page: Path) -> set[str]:
+def _anchors(page):
     """Return the names that the headings of a page have as places to link to."""
     headings = re.findall(r"^#+ +(.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -136,25 +128,18 @@ def _anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize(
     "page", [*PAGES, *MORE_PAGES], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_and_paths_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
         if "://" not in target:
             there = page.parent / target if target else page
             assert there.exists(), target
             assert not anchor or anchor in _anchors(there), f"{target}#{anchor}"
-
-
-@pytest.mark.parametrize(
-    "page", [*PAGES, *MORE_PAGES], ids=lambda page: str(page.relative_to(ROOT))
-)
-def test_paths_of_the_repository_are_there(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`((?:stabdiag|tests|docs|benchmarks|fixtures)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
 
 
-def test_every_target_of_the_fuzzer_has_its_row() -> None:
+def test_every_target_of_the_fuzzer_has_its_row():
     command = [sys.executable, "benchmarks/fuzz.py", "--list"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
@@ -162,7 +147,7 @@ def test_every_target_of_the_fuzzer_has_its_row() -> None:
     assert set(listed.split()) <= rows
 
 
-def test_every_source_of_a_statistic_is_listed() -> None:
+def test_every_source_of_a_statistic_is_listed():
     listed = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
     cited = [
         source.rstrip(".") if "(" in source else source.rstrip(").")
@@ -173,7 +158,7 @@ def test_every_source_of_a_statistic_is_listed() -> None:
     assert [source for source in cited if source not in listed] == []
 
 
-def test_the_table_of_fixtures_is_current() -> None:
+def test_the_table_of_fixtures_is_current():
     table = (ROOT / "fixtures" / "README.md").read_text(encoding="utf-8")
     for path in sorted((ROOT / "fixtures" / "runs").glob("*/about.json")):
         about = json.loads(path.read_text(encoding="utf-8"))

@@ -1,7 +1,5 @@
 """One tree of errors."""
 
-from __future__ import annotations
-
 import pytest
 
 from stabdiag import errors
@@ -11,12 +9,12 @@ ALL = [one for one in vars(errors).values() if isinstance(one, type) and issubcl
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_every_error_is_one_of_ours_and_drawn_in_the_docstring(error: type[Exception]) -> None:
+def test_every_error_is_one_of_ours_and_drawn_in_the_docstring(error):
     assert issubclass(error, StabdiagError)
     assert error.__name__ in (errors.__doc__ or "")
     assert error.__doc__
 
 
 @pytest.mark.parametrize(("word", "hint"), [("los", "; did you mean loss?"), ("zzz", ""), ("", "")])
-def test_did_you_mean(word: str, hint: str) -> None:
+def test_did_you_mean(word, hint):
     assert did_you_mean(word, iter(["loss", "lr"])) == hint

@@ -1,12 +1,9 @@
 """Real runs, healthy ones and ones that were broken on purpose."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import numpy as np
@@ -18,21 +15,17 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Action
-    from stabdiag.model.report import Report
-
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
 RUNS = sorted(folder.name for folder in FOLDER.iterdir())
 
 
 @cache
-def about(run: str) -> dict[str, Any]:
+def about(run):
     return json.loads((FOLDER / run / "about.json").read_text(encoding="utf-8"))
 
 
 @cache
-def diagnosed(run: str) -> Report:
+def diagnosed(run):
     (log,) = FOLDER.joinpath(run).glob("log.*")
     return stabdiag.diagnose(log)
 
@@ -43,17 +36,17 @@ SUDDEN = [run for run in WITH_ONSET if not about(run)["expect"].startswith("dive
 SLOW = [run for run in WITH_ONSET if about(run)["expect"].startswith("divergence-")]
 
 
-def stride(report: Report) -> float:
+def stride(report):
     return float(np.median(np.diff(report.history.series["loss"].steps)))
 
 
-def margin(report: Report) -> float:
+def margin(report):
     """Return how far from a fault its first sign may lie, in steps."""
     return max(60.0, 5 * stride(report))
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_diagnosis_is_right(run: str) -> None:
+def test_the_diagnosis_is_right(run):
     report, told = diagnosed(run), about(run)
     slugs = {finding.slug for finding in report.findings}
     expected = {told["expect"], *told["also_ok"]}
@@ -68,15 +61,15 @@ def test_the_diagnosis_is_right(run: str) -> None:
         assert not SYMPTOMS.keys() & {*warned}
 
 
-def test_every_outcome_is_the_label_of_a_run() -> None:
+def test_every_outcome_is_the_label_of_a_run():
     assert {about(run)["expect"] for run in RUNS} - set(SYMPTOMS) == set(BY_SLUG)
 
 
-def test_every_outcome_is_reached_by_a_run() -> None:
+def test_every_outcome_is_reached_by_a_run():
     assert {diagnosed(run).tree.outcome.slug for run in RUNS} == set(BY_SLUG)
 
 
-def test_every_symptom_is_shown_by_a_run() -> None:
+def test_every_symptom_is_shown_by_a_run():
     shown = {slug for run in RUNS for slug in (about(run)["expect"], *about(run)["also"])}
     assert sorted(set(SYMPTOMS) - shown) == []
 
@@ -128,13 +121,13 @@ NEAR_MISSES = {
 }
 
 
-def test_every_symptom_has_two_near_misses() -> None:
+def test_every_symptom_has_two_near_misses():
     assert set(NEAR_MISSES) == set(SYMPTOMS)
     assert all(len(set(runs)) == 2 for runs in NEAR_MISSES.values())
 
 
 @pytest.mark.parametrize("slug", NEAR_MISSES)
-def test_a_near_miss_does_not_fire(slug: str) -> None:
+def test_a_near_miss_does_not_fire(slug):
     for run in NEAR_MISSES[slug]:
         report = diagnosed(run)
         found = {finding.slug for finding in report.findings}
@@ -144,7 +137,7 @@ def test_a_near_miss_does_not_fire(slug: str) -> None:
 
 
 @pytest.mark.parametrize("run", SUDDEN)
-def test_a_sudden_fault_is_dated(run: str) -> None:
+def test_a_sudden_fault_is_dated(run):
     report = diagnosed(run)
     steps = {finding.step for finding in report.findings if finding.step is not None}
     steps |= {step for answer in report.tree.answers for step in answer.steps}
@@ -156,7 +149,7 @@ def test_a_sudden_fault_is_dated(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", SLOW)
-def test_a_slow_fault_is_not_dated_before_it_was_made(run: str) -> None:
+def test_a_slow_fault_is_not_dated_before_it_was_made(run):
     report = diagnosed(run)
     step, last = report.diagnosis.step, report.history.last_step
     assert step is not None
@@ -171,7 +164,7 @@ TURNED = [
 
 
 @pytest.mark.parametrize("run", TURNED)
-def test_a_climb_is_dated_by_its_cause_to_the_point(run: str) -> None:
+def test_a_climb_is_dated_by_its_cause_to_the_point(run):
     report = diagnosed(run)
     assert report.diagnosis.step is not None
     assert abs(report.diagnosis.step - about(run)["onset"]) <= 2 * stride(report)
@@ -182,11 +175,11 @@ def test_a_climb_is_dated_by_its_cause_to_the_point(run: str) -> None:
 
 
 @pytest.mark.parametrize("run", ["divergence-lr-endless-warmup", "divergence-lr-inverse-cosine"])
-def test_a_rate_that_rises_all_along_or_by_and_by_has_no_turn(run: str) -> None:
+def test_a_rate_that_rises_all_along_or_by_and_by_has_no_turn(run):
     assert "turned" not in diagnosed(run).diagnosis.evidence
 
 
-def refuse(name: str) -> None:
+def refuse(name):
     raise AssertionError(f"{name} is no JSON")
 
 
@@ -197,7 +190,7 @@ LATE = "Loss spike that recovered late"
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_report_is_strict_json_and_says_what_to_do(run: str) -> None:
+def test_a_report_is_strict_json_and_says_what_to_do(run):
     report = diagnosed(run)
     found = json.loads(report.to_json(), parse_constant=refuse)
     SCHEMA.validate(found)
@@ -214,7 +207,7 @@ def test_a_report_is_strict_json_and_says_what_to_do(run: str) -> None:
             check_numbers(action)
 
 
-def check_numbers(action: Action) -> None:
+def check_numbers(action):
     """Check that the numbers of an action stand in its text."""
     assert action.text.endswith(".")
     halved = re.search(r"\b(half|halve|double)\b", action.text, re.IGNORECASE)

@@ -1,7 +1,5 @@
 """The direction of dependencies: the contracts in pyproject.toml, and that they see everything."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib
@@ -15,7 +13,7 @@ CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 ]["contracts"]
 
 
-def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+def lint(folder):
     """Check the contracts on the package in a folder."""
     code = (
         "import sys; from importlinter.cli import lint_imports_command as lint;"
@@ -27,7 +25,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(tmp_path):
     """Return a folder that holds a copy of the package and of the contracts."""
     for path in (*(ROOT / "stabdiag").rglob("*.py"), ROOT / "pyproject.toml"):
         target = tmp_path / path.relative_to(ROOT)
@@ -56,7 +54,7 @@ FORBIDDEN = (
 )
 
 
-def test_broken_contracts_are_seen(copy: Path):
+def test_broken_contracts_are_seen(copy):
     for module, imported in FORBIDDEN:
         with (copy / "stabdiag" / module).open("a", encoding="utf-8") as file:
             file.write(f"\nimport {imported}\n")
@@ -67,7 +65,7 @@ def test_broken_contracts_are_seen(copy: Path):
         assert f"{importer} -> {imported} " in done.stdout
 
 
-def test_a_new_module_must_be_given_its_layer(copy: Path):
+def test_a_new_module_must_be_given_its_layer(copy):
     (copy / "stabdiag" / "helpers.py").write_text("", encoding="utf-8")
     done = lint(copy)
     assert done.returncode == 1

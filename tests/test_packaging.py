@@ -37,7 +37,7 @@ sys.stderr.write(json.dumps([*sys.modules]))
 """
 
 
-def loaded(*arguments: str) -> set[str]:
+def loaded(*arguments):
     """Return the modules, and the top-level packages, that a command has imported at its end."""
     done = subprocess.run(
         [sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True
@@ -47,7 +47,7 @@ def loaded(*arguments: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
+def wheel(tmp_path_factory):
     """Build the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     here = Path.cwd()
@@ -58,7 +58,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.Path:
         os.chdir(here)
 
 
-def files(folder: Path | zipfile.Path, under: str = "") -> set[str]:
+def files(folder, under=""):
     """Return the paths of all files in a folder, but for what Python leaves there."""
     found: set[str] = set()
     for path in folder.iterdir():
@@ -69,7 +69,7 @@ def files(folder: Path | zipfile.Path, under: str = "") -> set[str]:
     return found
 
 
-def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.Path):
+def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     name = f"stabdiag-{stabdiag.__version__}.dist-info"
     assert {path.name for path in wheel.iterdir()} == {"stabdiag", name}
     held = files(wheel / "stabdiag")
@@ -82,7 +82,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: zipfile.Path):
     assert (licences / "stabdiag/formats/html/uplot/LICENSE").is_file()
 
 
-def test_the_wheel_works_where_there_is_no_repository(wheel: zipfile.Path, tmp_path: Path):
+def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
     archive = wheel.root.filename
     assert archive is not None
     with zipfile.ZipFile(archive) as file:
@@ -136,7 +136,7 @@ def test_pins_are_versions_and_nothing_else():
         ("healthy-heavy-tails/log.parquet", "terminal"),
     ],
 )
-def test_the_command_line_does_without_pandas(log: str, format: str):
+def test_the_command_line_does_without_pandas(log, format):
     packages = loaded("diagnose", str(RUNS / log), "--format", format)
     assert "numpy" in packages
     assert not packages & {"pandas", "pydantic", "scipy", "hypothesis", "torch"}

@@ -25,7 +25,7 @@ MANIFEST = LOG.with_name("manifest.json")
 FULL = Path("/dev/full")
 
 
-def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def shell(command, folder):
     """Run a line of the shell in which STABDIAG and LOG stand for the program and a log."""
     line = command.replace("STABDIAG", f"{sys.executable} -m stabdiag").replace("LOG", str(LOG))
     return subprocess.run(
@@ -47,7 +47,7 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ("STABDIAG --help >&-", 0),
     ],
 )
-def test_the_exit_code_tells_whatever_is_closed(command: str, code: int, tmp_path: Path) -> None:
+def test_the_exit_code_tells_whatever_is_closed(command, code, tmp_path):
     done = shell(command, tmp_path)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
@@ -57,25 +57,25 @@ def test_the_exit_code_tells_whatever_is_closed(command: str, code: int, tmp_pat
 @pytest.mark.parametrize(
     "command", ["diagnose LOG", "diagnose --help", "thresholds", "postmortem LOG", "--version"]
 )
-def test_a_full_disk_is_told_in_a_line(command: str, tmp_path: Path) -> None:
+def test_a_full_disk_is_told_in_a_line(command, tmp_path):
     done = shell(f"STABDIAG {command} >/dev/full", tmp_path)
     assert done.returncode == 2
     assert done.stderr == "stabdiag: standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
-def test_a_complaint_that_cannot_be_written_leaves_the_exit_code(tmp_path: Path) -> None:
+def test_a_complaint_that_cannot_be_written_leaves_the_exit_code(tmp_path):
     assert shell("STABDIAG diagnose missing.jsonl 2>/dev/full", tmp_path).returncode == 2
 
 
-def test_a_reader_who_has_enough_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_who_has_enough_is_no_error(tmp_path):
     done = shell("STABDIAG diagnose LOG --format json | head -1", tmp_path)
     assert done.stdout == "{\n"
     assert done.stderr == ""
 
 
 @pytest.mark.parametrize("wait", [0.2, 1.0])
-def test_an_interrupt_ends_it_without_a_word(wait: float, tmp_path: Path) -> None:
+def test_an_interrupt_ends_it_without_a_word(wait, tmp_path):
     command = [sys.executable, "-m", "stabdiag", "diagnose", "-"]
     # What a shell runs in the background ignores interrupts, and hands that on.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -89,7 +89,7 @@ def test_an_interrupt_ends_it_without_a_word(wait: float, tmp_path: Path) -> Non
         assert process.stderr.read() == ""
 
 
-def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read: list[str] = []
@@ -101,7 +101,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert read[0].startswith("WARNING  Loss spike from a learning-rate jump")
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
@@ -112,7 +112,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
 
 
-def test_a_file_that_a_shell_has_opened_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_a_file_that_a_shell_has_opened_is_written_to_and_not_replaced(tmp_path):
     line = "(echo before; STABDIAG explain Q1.1 -o /dev/stdout; echo after) > out"
     assert shell(line, tmp_path).returncode == 0
     lines = (tmp_path / "out").read_text().splitlines()
@@ -120,7 +120,7 @@ def test_a_file_that_a_shell_has_opened_is_written_to_and_not_replaced(tmp_path:
     assert lines[1:-1] == shell("STABDIAG explain Q1.1", tmp_path).stdout.splitlines()
 
 
-def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
+def test_what_is_replaced_keeps_its_permissions(tmp_path):
     for mode in (0o600, 0o664):
         output = tmp_path / f"{mode:o}"
         output.touch()
@@ -130,14 +130,14 @@ def test_what_is_replaced_keeps_its_permissions(tmp_path: Path) -> None:
         assert (output.read_text(), stat.S_IMODE(output.stat().st_mode)) == ("new", mode)
 
 
-def test_a_name_may_be_as_long_as_the_system_takes(tmp_path: Path) -> None:
+def test_a_name_may_be_as_long_as_the_system_takes(tmp_path):
     name = "x" * os.pathconf(tmp_path, "PC_NAME_MAX")
     assert shell(f"STABDIAG explain Q1.1 -o {name}", tmp_path).returncode == 0
     assert [path.name for path in tmp_path.iterdir()] == [name]
     assert shell(f"STABDIAG explain Q1.1 -o {name}y", tmp_path).returncode == 2
 
 
-def test_a_folder_that_is_gone_or_full_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_or_full_is_named(tmp_path):
     done = shell("mkdir gone; cd gone; rmdir ../gone; STABDIAG diagnose LOG", tmp_path)
     assert (done.returncode, done.stderr.partition(":")[2]) == (
         2,
@@ -155,7 +155,7 @@ def test_a_folder_that_is_gone_or_full_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["--help", "thresholds", "explain", "diagnose LOG -f html"])
-def test_a_reader_who_has_enough_leaves_the_exit_code(command: str, tmp_path: Path) -> None:
+def test_a_reader_who_has_enough_leaves_the_exit_code(command, tmp_path):
     # Nobody reads from the start, so that every write fails.
     reader, writer = os.pipe()
     os.close(reader)
@@ -169,7 +169,7 @@ def test_a_reader_who_has_enough_leaves_the_exit_code(command: str, tmp_path: Pa
 
 @pytest.mark.parametrize("command", ["diagnose pipe", "watch -", "watch LOG", "watch missing"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_exit_code_names_the_signal(command: str, number: int, tmp_path: Path) -> None:
+def test_the_exit_code_names_the_signal(command, number, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     line = [sys.executable, "-m", "stabdiag", *command.replace("LOG", str(LOG)).split()]
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -188,7 +188,7 @@ def test_the_exit_code_names_the_signal(command: str, number: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("library", ["ctypes", "typer", "numpy", "pyarrow"])
-def test_a_library_that_is_not_there_is_no_verdict(library: str, tmp_path: Path) -> None:
+def test_a_library_that_is_not_there_is_no_verdict(library, tmp_path):
     code = f"import sys; sys.modules[{library!r}] = None; from stabdiag.__main__ import run; run()"
     log = tmp_path / "log.csv"
     log.write_text("step,loss\n" + "".join(f"{step},{1 / (1 + step)}\n" for step in range(300)))
@@ -202,7 +202,7 @@ def test_a_library_that_is_not_there_is_no_verdict(library: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("words", ["--debug diagnose LOG", "diagnose LOG --debug"])
-def test_the_traceback_is_there_for_those_who_ask(words: str) -> None:
+def test_the_traceback_is_there_for_those_who_ask(words):
     code = "import sys; sys.modules['numpy'] = None; from stabdiag.__main__ import run; run()"
     line = [sys.executable, "-c", code, *words.replace("LOG", str(LOG)).split()]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
@@ -211,26 +211,26 @@ def test_the_traceback_is_there_for_those_who_ask(words: str) -> None:
     assert "no verdict: ModuleNotFoundError" in done.stderr.splitlines()[-1]
 
 
-def test_a_file_may_be_called_as_the_option_is(tmp_path: Path) -> None:
+def test_a_file_may_be_called_as_the_option_is(tmp_path):
     done = shell("STABDIAG diagnose -- --debug", tmp_path)
     assert done.stderr == "stabdiag: --debug: no such file; check the path\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to the limit")
 @pytest.mark.parametrize("memory", [40_000, 90_000, 150_000, 220_000])
-def test_without_memory_there_is_no_verdict(memory: int, tmp_path: Path) -> None:
+def test_without_memory_there_is_no_verdict(memory, tmp_path):
     done = shell(f"ulimit -c 0; ulimit -v {memory}; STABDIAG diagnose LOG", tmp_path)
     assert done.returncode in (0, 2, 70) or done.returncode < 0 or done.returncode > 128
 
 
-def test_nothing_is_imported_before_somebody_looks() -> None:
+def test_nothing_is_imported_before_somebody_looks():
     code = "import sys; had = {*sys.modules}; import stabdiag.__main__; print({*sys.modules} - had)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = {"stabdiag", "stabdiag._version", "stabdiag.__main__"}
     assert set(ast.literal_eval(done.stdout)) == imported
 
 
-def test_warnings_are_not_for_those_who_run_it(tmp_path: Path) -> None:
+def test_warnings_are_not_for_those_who_run_it(tmp_path):
     norms = np.geomspace(1e-300, 1e308, 400).tolist()
     rows = (f'{{"step": {at}, "loss": 1, "weight_norm/a": {x}}}\n' for at, x in enumerate(norms))
     (tmp_path / "log.jsonl").write_text("".join(rows))
@@ -324,7 +324,7 @@ print(json.dumps(ends))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no fork")
-def test_no_accident_ends_as_a_verdict_does(tmp_path: Path) -> None:
+def test_no_accident_ends_as_a_verdict_does(tmp_path):
     places = {
         name: (target, command.replace("LOG", str(LOG)).replace("MANIFEST", str(MANIFEST)))
         for name, (target, command) in PLACES.items()

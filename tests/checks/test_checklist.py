@@ -1,11 +1,8 @@
 """The checklists, filled in from what logs show."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +10,7 @@ import pytest
 import stabdiag
 from stabdiag.checks.checklist import checklist
 from stabdiag.checks.facts import Remedy, remedies
-from stabdiag.model.checks import Sheet, State, Tick
-from stabdiag.model.report import Report
+from stabdiag.model.checks import State
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 EVERY = sorted(folder.name for folder in RUNS.iterdir() if any(folder.glob("log.*")))
@@ -22,67 +18,43 @@ DONE, NOT_DONE, UNKNOWN = State.TICKED, State.CROSSED, State.UNKNOWN
 
 
 @cache
-def report_of(run: str) -> Report:
+def report_of(run):
     (log,) = (RUNS / run).glob("log.*")
     return stabdiag.diagnose(log)
 
 
 @cache
-def sheet_of(run: str) -> Sheet:
+def sheet_of(run):
     return checklist(report_of(run))
 
 
-def tick(run: str, slug: str) -> Tick:
+def tick(run, slug):
     return next(tick for tick in sheet_of(run).ticks if tick.slug == slug)
 
 
 @pytest.mark.parametrize(
-    ("run", "states"),
+    ("run", "done", "not_done", "unknown"),
     [
         (
-            "healthy-fp32",
-            {
-                "reproduce": UNKNOWN,
-                "data": UNKNOWN,
-                "instrument": NOT_DONE,
-                "precision": DONE,
-                "learning-rate": DONE,
-                "safety-nets": DONE,
-                "architecture": UNKNOWN,
-                "try-clip": DONE,
-                "grad-norm": DONE,
-                "carry-minimal": UNKNOWN,
-            },
+            *("healthy-fp32", "precision learning-rate safety-nets try-clip grad-norm"),
+            *("instrument", "reproduce data architecture carry-minimal"),
         ),
-        (
-            "healthy-loss-only",
-            {
-                "precision": UNKNOWN,
-                "learning-rate": UNKNOWN,
-                "safety-nets": UNKNOWN,
-                "grad-norm": NOT_DONE,
-            },
-        ),
-        ("healthy-bf16", {"precision": DONE}),
-        ("spike-duplicate-stuck-loader", {"data": NOT_DONE}),
-        ("symptom-plateau-at-chance", {"data": NOT_DONE}),
-        ("spike-recovered-labels", {"narrow": UNKNOWN}),
-        (
-            "spike-lr-jump",
-            {"narrow": DONE, "learning-rate": NOT_DONE, "carry-tried": NOT_DONE},
-        ),
-        (
-            "nan-activations-fp16",
-            {"precision": NOT_DONE, "try-precision": NOT_DONE, "carry-precision": NOT_DONE},
-        ),
-        ("nan-dtype-unknown", {"precision": NOT_DONE, "try-precision": UNKNOWN}),
-        ("divergence-weight-norm-climbing", {"safety-nets": NOT_DONE}),
-        ("symptom-initial-loss-off", {"architecture": NOT_DONE}),
-        ("nan-log0-fp32", {"try-operations": NOT_DONE}),
+        ("healthy-loss-only", "", "grad-norm", "precision learning-rate safety-nets"),
+        ("healthy-bf16", "precision", "", ""),
+        ("spike-duplicate-stuck-loader", "", "data", ""),
+        ("symptom-plateau-at-chance", "", "data", ""),
+        ("spike-recovered-labels", "", "", "narrow"),
+        ("spike-lr-jump", "narrow", "learning-rate carry-tried", ""),
+        ("nan-activations-fp16", "", "precision try-precision carry-precision", ""),
+        ("nan-dtype-unknown", "", "precision", "try-precision"),
+        ("divergence-weight-norm-climbing", "", "safety-nets", ""),
+        ("symptom-initial-loss-off", "", "architecture", ""),
+        ("nan-log0-fp32", "", "try-operations", ""),
     ],
 )
-def test_lines(run: str, states: dict[str, State]) -> None:
-    assert {slug: tick(run, slug).state for slug in states} == states
+def test_lines(run, done, not_done, unknown):
+    for slugs, state in ((done, DONE), (not_done, NOT_DONE), (unknown, UNKNOWN)):
+        assert {tick(run, slug).state for slug in slugs.split()} <= {state}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +66,7 @@ def test_lines(run: str, states: dict[str, State]) -> None:
         ("healthy-fp32", "try-data"),
     ],
 )
-def test_interventions_begin_at_the_first_that_was_not_tried(run: str, begin: str) -> None:
+def test_interventions_begin_at_the_first_that_was_not_tried(run, begin):
     tries = sheet_of(run).lists[1]
     assert tries.begin == begin
     before = [tick.slug for tick in tries.ticks].index(begin)
@@ -102,7 +74,7 @@ def test_interventions_begin_at_the_first_that_was_not_tried(run: str, begin: st
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "nan-activations-fp16", "spike-lr-jump"])
-def test_the_lists_are_those_of_the_practitioners(run: str) -> None:
+def test_the_lists_are_those_of_the_practitioners(run):
     sheet = sheet_of(run)
     fp16 = run.endswith("fp16")  # the loss scale as well
     assert [len(one.ticks) for one in sheet.lists] == [10, 7, 9 + fp16, 5]
@@ -110,15 +82,6 @@ def test_the_lists_are_those_of_the_practitioners(run: str) -> None:
     assert len(set(slugs)) == len(slugs)
     for one in sheet.lists[0].ticks:
         assert (one.state is DONE) != bool(one.do)
-
-
-@pytest.mark.parametrize("run", EVERY)
-def test_the_checklist_and_the_diagnosis_name_the_same_checkpoint(run: str) -> None:
-    first = report_of(run).diagnosis.actions[0]
-    named = re.search(r"checkpoint of \w+ (\d+)|beginning", tick(run, "reproduce").do[0])
-    if first.checkpoint is not None and report_of(run).diagnosis.severity == "error":
-        assert named is not None
-        assert int(named[1] or 0) == first.checkpoint
 
 
 # What a first action deals with, and the line that must not be done then.
@@ -133,13 +96,19 @@ CALLED_FOR = {
 
 
 @pytest.mark.parametrize("run", EVERY)
-def test_no_line_is_done_that_the_first_action_calls_for(run: str) -> None:
-    for remedy in remedies(report_of(run).diagnosis):
+def test_the_checklist_and_the_diagnosis_say_the_same(run):
+    found = report_of(run).diagnosis
+    first = found.actions[0]
+    named = re.search(r"checkpoint of \w+ (\d+)|beginning", tick(run, "reproduce").do[0])
+    if first.checkpoint is not None and found.severity == "error":
+        assert named is not None
+        assert int(named[1] or 0) == first.checkpoint
+    for remedy in remedies(found):
         if remedy in CALLED_FOR:
             assert tick(run, CALLED_FOR[remedy]).state is not DONE, remedy
 
 
-def test_the_advice_on_clipping_is_that_of_the_diagnosis() -> None:
+def test_the_advice_on_clipping_is_that_of_the_diagnosis():
     line = tick("spike-persistent-moments", "try-clip")
     assert line.state is NOT_DONE
     assert line.do == (report_of("spike-persistent-moments").diagnosis.first_action,)
@@ -154,11 +123,11 @@ def test_the_advice_on_clipping_is_that_of_the_diagnosis() -> None:
         ("spike-duplicate-stuck-loader", "the data (spike-duplicate-batch)"),
     ],
 )
-def test_the_fault_is_where_the_diagnosis_says(run: str, axis: str) -> None:
+def test_the_fault_is_where_the_diagnosis_says(run, axis):
     assert axis in tick(run, "narrow").because
 
 
-def diagnosed(log: dict[str, Any], **manifest: object) -> dict[str, Tick]:
+def diagnosed(log, **manifest):
     sheet = checklist(stabdiag.diagnose(log, manifest=manifest))
     return {tick.slug: tick for tick in sheet.ticks}
 
@@ -167,7 +136,7 @@ STEP = np.arange(400)
 LOG = {"step": STEP, "loss": 2 + np.exp(-STEP / 50)}
 
 
-def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant() -> None:
+def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant():
     assert "(now 0.005)" in " ".join(tick("spike-lr-jump", "try-rate").do)
     lr = 5e-3 * np.minimum((STEP + 1) / 50, 1)
     lr[260:263] = 0.27
@@ -178,7 +147,7 @@ def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant() -> None:
     assert "(now 0.005)" in " ".join(line.do)
 
 
-def test_what_is_logged_by_layer_is_instrumented() -> None:
+def test_what_is_logged_by_layer_is_instrumented():
     layers = {
         f"{role}/{layer}": np.ones(400)
         for role in ("grad_norm", "weight_norm", "activation_norm")
@@ -196,17 +165,17 @@ def test_what_is_logged_by_layer_is_instrumented() -> None:
         (np.full(400, 1e-3), 50_000, UNKNOWN),  # the log begins after any warm-up
     ],
 )
-def test_a_warmup_is_read_off_the_rates(rates: np.ndarray | None, first: int, state: State) -> None:
+def test_a_warmup_is_read_off_the_rates(rates, first, state):
     log = {**LOG, "step": STEP + first} | ({} if rates is None else {"lr": rates})
     assert diagnosed(log)["learning-rate"].state is state
 
 
-def test_clipping_that_is_off_is_not_done() -> None:
+def test_clipping_that_is_off_is_not_done():
     found = diagnosed(LOG, grad_clip=0)
     assert {found["try-clip"].state, found["safety-nets"].state} == {NOT_DONE}
 
 
-def test_a_learning_rate_of_0_is_a_matter_of_the_rate_and_not_lowered() -> None:
+def test_a_learning_rate_of_0_is_a_matter_of_the_rate_and_not_lowered():
     found = diagnosed({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
     assert (found["learning-rate"].state, len(found["learning-rate"].do)) == (NOT_DONE, 1)
     assert found["data"].state is UNKNOWN

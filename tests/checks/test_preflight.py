@@ -1,13 +1,9 @@
 """What a manifest lets expect before the launch."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from stabdiag.checks.preflight import CHECKS, preflight
-from stabdiag.model.checks import State, Tick
+from stabdiag.model.checks import State
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import parse_manifest
@@ -30,12 +26,12 @@ GOOD = {
 }
 
 
-def ticks(raw: dict[str, Any], limits: Limits | None = None) -> dict[str, Tick]:
+def ticks(raw, limits=None):
     sheet = preflight(parse_manifest(raw), limits or Limits())
     return {tick.slug: tick for tick in sheet.ticks}
 
 
-def tick(slug: str, limits: Limits | None = None, **changes: Any) -> Tick:
+def tick(slug, limits=None, **changes):
     """Return one line for the good manifest with some keys changed; None takes a key out."""
     raw = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
     return ticks(raw, limits)[slug]
@@ -44,9 +40,7 @@ def tick(slug: str, limits: Limits | None = None, **changes: Any) -> Tick:
 @pytest.mark.parametrize(
     ("raw", "state", "begins"), [(GOOD, State.TICKED, "None of 11"), ({}, State.UNKNOWN, "None of")]
 )
-def test_a_good_configuration_is_fine_and_an_empty_one_unknown(
-    raw: dict[str, Any], state: State, begins: str
-) -> None:
+def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begins):
     sheet = preflight(parse_manifest(raw), Limits())
     assert {tick.state for tick in sheet.lists[0].ticks} == {state}
     assert sheet.summary.startswith(begins)
@@ -87,7 +81,7 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(
         ("evaluations", {"eval_strategy": "no"}, Severity.WARNING),
     ],
 )
-def test_what_wants_a_look(slug: str, changes: dict[str, Any], severity: Severity) -> None:
+def test_what_wants_a_look(slug, changes, severity):
     found = tick(slug, **changes)
     assert (found.state, found.severity) == (State.CROSSED, severity)
     assert all(text.endswith(".") for text in (found.because, *found.do))
@@ -122,36 +116,36 @@ def test_what_wants_a_look(slug: str, changes: dict[str, Any], severity: Severit
         ("checkpoints", {"total_steps": None}, State.TICKED),
     ],
 )
-def test_near_misses_are_fine_or_unknown(slug: str, changes: dict[str, Any], state: State) -> None:
+def test_near_misses_are_fine_or_unknown(slug, changes, state):
     assert tick(slug, **changes).state is state
 
 
-def test_nested_keys_of_frameworks_are_found() -> None:
+def test_nested_keys_of_frameworks_are_found():
     raw = {"trainer": {"max_steps": 1000, "val_check_interval": 500}, "optim": {"warmup_ratio": 1}}
     found = ticks(raw)
     assert "2 in the run" in found["evaluations"].because
     assert found["warmup"].severity is Severity.ERROR
 
 
-def test_limits_count() -> None:
+def test_limits_count():
     limits = Limits().override({"preflight.adam_lr_high": 1.0})
     assert tick("peak-lr", limits, peak_lr=0.3).state is State.TICKED
 
 
-def test_the_first_loss_has_its_number() -> None:
+def test_the_first_loss_has_its_number():
     assert "log 50257 = 10.82" in tick("initial-loss").because
     assert "log K" in tick("initial-loss", vocab_size=None).because
 
 
-def test_a_null_says_that_gradients_are_not_clipped() -> None:
+def test_a_null_says_that_gradients_are_not_clipped():
     assert ticks({"grad_clip": None})["grad-clip"].state is State.CROSSED
 
 
-def test_a_single_step_is_in_the_singular() -> None:
+def test_a_single_step_is_in_the_singular():
     assert tick("checkpoints", checkpoint_every=1).because.startswith("One every step;")
     assert "1 steps" not in tick("warmup", warmup_steps=1).because
 
 
 @pytest.mark.parametrize(("peak", "to"), [(30, "to 0.01 "), (0.05, "to 0.005 ")])
-def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak: float, to: str) -> None:
+def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak, to):
     assert to in tick("peak-lr", peak_lr=peak).do[0]

@@ -32,7 +32,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> Path:
+def runner(tmp_path):
     """Return a runner's folder for temporary files, with the package where the action puts it."""
     folder = tmp_path / "runner"
     (folder / "stabdiag-package").mkdir(parents=True)
@@ -40,7 +40,7 @@ def runner(tmp_path: Path) -> Path:
     return folder
 
 
-def step(which: dict[str, object], runner: Path, workspace: Path, **given: str) -> Done:
+def step(which, runner, workspace, **given):
     """Run one step with these inputs, the others at their defaults."""
     inputs = {name: told.get("default", "") for name, told in ACTION["inputs"].items()}
     inputs |= {name.replace("_", "-"): value for name, value in given.items()}
@@ -86,9 +86,7 @@ def step(which: dict[str, object], runner: Path, workspace: Path, **given: str) 
         ("symptom-overfitting", "error", 0, "warning"),
     ],
 )
-def test_a_run_is_diagnosed(
-    runner: Path, tmp_path: Path, run: str, fail_on: str, code: int, severity: str
-):
+def test_a_run_is_diagnosed(runner, tmp_path, run, fail_on, code, severity):
     log = str(RUNS / run)
     done = step(DIAGNOSE, runner, tmp_path, log=log, fail_on=fail_on, formats="json")
     assert done.code == code, done.out
@@ -102,7 +100,7 @@ def test_a_run_is_diagnosed(
     assert done.summary.startswith("<!-- stabdiag -->")
 
 
-def test_every_format_is_written_under_a_name_of_its_own(runner: Path, tmp_path: Path):
+def test_every_format_is_written_under_a_name_of_its_own(runner, tmp_path):
     formats = "terminal  lines json\nsvg html markdown github gitlab junit sarif\n"
     done = step(
         DIAGNOSE, runner, tmp_path, log=str(RUNS / "healthy-fp32"), formats=formats, output="a b/c"
@@ -114,7 +112,7 @@ def test_every_format_is_written_under_a_name_of_its_own(runner: Path, tmp_path:
     assert names == {f"stabdiag.{suffix}" for suffix in (*suffixes, "gitlab.json", "xml", "sarif")}
 
 
-def test_several_files_and_arguments_stand_on_lines(runner: Path, tmp_path: Path):
+def test_several_files_and_arguments_stand_on_lines(runner, tmp_path):
     log = (RUNS / "healthy-fp32" / "log.jsonl").read_text(encoding="utf-8").splitlines(True)
     (tmp_path / "part 1.jsonl").write_text("".join(log[:600]), encoding="utf-8")
     (tmp_path / "part 2.jsonl").write_text("".join(log[600:]), encoding="utf-8")
@@ -136,7 +134,7 @@ def test_several_files_and_arguments_stand_on_lines(runner: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["log", "manifest", "fail_on", "formats", "output", "args"])
-def test_no_input_becomes_a_command(runner: Path, tmp_path: Path, name: str):
+def test_no_input_becomes_a_command(runner, tmp_path, name):
     hostile = 'x; touch pwned $(touch pwned) `touch pwned` "; touch pwned; " \'\n$(touch pwned)'
     given = {"log": str(RUNS / "healthy-short"), "formats": "lines", name: hostile}
     done = step(DIAGNOSE, runner, tmp_path, **given)
@@ -145,7 +143,7 @@ def test_no_input_becomes_a_command(runner: Path, tmp_path: Path, name: str):
     assert set(done.outputs) <= {"diagnosis", "severity", "report"}
 
 
-def test_a_log_that_cannot_be_read_is_one_line_and_no_output(runner: Path, tmp_path: Path):
+def test_a_log_that_cannot_be_read_is_one_line_and_no_output(runner, tmp_path):
     (runner / "stabdiag-result.json").write_text('{"left": "over"}', encoding="utf-8")
     done = step(DIAGNOSE, runner, tmp_path, log="nope.jsonl")
     assert done.code == 2
@@ -153,9 +151,7 @@ def test_a_log_that_cannot_be_read_is_one_line_and_no_output(runner: Path, tmp_p
     assert done.outputs == {}
 
 
-def test_what_the_action_was_checked_out_with_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_the_action_was_checked_out_with_is_installed(tmp_path, monkeypatch):
     # As on a runner, but for what pip would fetch: it is in this environment.
     monkeypatch.setenv("PIP_NO_DEPS", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -169,7 +165,7 @@ def test_what_the_action_was_checked_out_with_is_installed(
 
 
 @pytest.mark.parametrize("version", ["0.1.0; touch pwned", "--index-url=http://x", "1 2", "$(x)"])
-def test_a_version_is_a_version(tmp_path: Path, version: str):
+def test_a_version_is_a_version(tmp_path, version):
     done = step(INSTALL, tmp_path, tmp_path, version=version)
     assert done.code == 2
     assert done.out == "::error title=stabdiag::version wants a version such as 0.1.0\n"

@@ -1,13 +1,10 @@
 """Several formats in one run, the summary of a job, and what the command line says in CI."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,16 +12,11 @@ from stabdiag import diagnose
 from stabdiag.formats import names, render
 from stabdiag.formats.github import summary
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.conftest import Result
-
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
 
 
-def test_one_run_writes_every_format(stabdiag: Callable[..., Result], tmp_path: Path):
+def test_one_run_writes_every_format(stabdiag, tmp_path):
     written = [f"--write={name}={name}.out" for name in names()]
     code, out, err = stabdiag("diagnose", LOG, *written)
     assert code == 0
@@ -39,18 +31,14 @@ def test_one_run_writes_every_format(stabdiag: Callable[..., Result], tmp_path: 
         assert text == f"{expected.removesuffix(chr(10))}\n"
 
 
-def test_what_is_written_besides_does_not_change_the_rest(
-    stabdiag: Callable[..., Result], tmp_path: Path
-):
+def test_what_is_written_besides_does_not_change_the_rest(stabdiag, tmp_path):
     arguments = ("--fail-on", "warning", "-f", "json", "-o", "report.json")
     assert stabdiag("diagnose", LOG, *arguments, "--write", "junit=a b.xml")[:2] == (1, "")
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 2
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
 
-def test_the_summary_of_a_job_is_added_to(
-    stabdiag: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_summary_of_a_job_is_added_to(stabdiag, tmp_path, monkeypatch):
     page = tmp_path / "summary.md"
     page.write_text("before\n", encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
@@ -63,9 +51,7 @@ def test_the_summary_of_a_job_is_added_to(
     assert page.read_text(encoding="utf-8") == f"before\n{told}"
 
 
-def test_a_summary_that_cannot_be_written_is_one_line(
-    stabdiag: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_summary_that_cannot_be_written_is_one_line(stabdiag, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/summary.md")
     code, _, err = stabdiag("diagnose", LOG, "-f", "github")
     assert code == 2
@@ -73,7 +59,7 @@ def test_a_summary_that_cannot_be_written_is_one_line(
     assert "GITHUB_STEP_SUMMARY" in err
 
 
-def test_pages_are_utf_8_where_the_system_is_not(tmp_path: Path):
+def test_pages_are_utf_8_where_the_system_is_not(tmp_path):
     command = [sys.executable, "-m", "stabdiag", "diagnose", str(LOG), "-f", "markdown"]
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
     done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
@@ -85,9 +71,7 @@ TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "svg"}))
-def test_limits_that_a_file_sets_are_told_with_the_file(
-    stabdiag: Callable[..., Result], tmp_path: Path, name: str
-):
+def test_limits_that_a_file_sets_are_told_with_the_file(stabdiag, tmp_path, name):
     healthy = ROOT / "fixtures" / "runs" / "healthy-fp32" / "log.jsonl"
     assert TOLD not in stabdiag("diagnose", healthy, "-f", name, "-o", "plain").out
     (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
@@ -100,7 +84,7 @@ def test_limits_that_a_file_sets_are_told_with_the_file(
     assert TOLD in text
 
 
-def test_a_check_tells_of_its_limits_once(stabdiag: Callable[..., Result], tmp_path: Path):
+def test_a_check_tells_of_its_limits_once(stabdiag, tmp_path):
     (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
     out = stabdiag("check", LOG, LOG, "--limit", "spike.window=90").out.splitlines()
     assert out[0] == f"limits: {TOLD}; spike.window is 90 (default 100, set by --limit)"

@@ -1,7 +1,5 @@
 """The workflows of the documentation: linted, and shown as they are."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -27,12 +25,12 @@ rules:
 """
 
 
-def check(schema: str, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def check(schema, path, *options):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *options]
     return subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
 
 
-def audit(*paths: Path, config: Path) -> subprocess.CompletedProcess[str]:
+def audit(*paths, config):
     """Run zizmor, which asks nothing of the network."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     zizmor = shutil.which("zizmor", path=beside)
@@ -42,7 +40,7 @@ def audit(*paths: Path, config: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def policy(tmp_path: Path) -> Path:
+def policy(tmp_path):
     """Return the configuration of the audit."""
     path = tmp_path / "zizmor.yml"
     path.write_text(POLICY, encoding="utf-8")
@@ -58,26 +56,26 @@ def policy(tmp_path: Path) -> Path:
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_files_are_valid(schema: str, path: Path, options: list[str]):
+def test_files_are_valid(schema, path, options):
     done = check(schema, path, *options)
     assert done.returncode == 0, done.stdout
 
 
-def test_an_invalid_file_is_seen(tmp_path: Path):
+def test_an_invalid_file_is_seen(tmp_path):
     wrong = tmp_path / "pull-request.yml"
     text = (WORKFLOWS / "pull-request.yml").read_text(encoding="utf-8")
     wrong.write_text(text.replace("runs-on:", "runs_on:"), encoding="utf-8")
     assert check("vendor.github-workflows", wrong).returncode == 1
 
 
-def test_nothing_is_found_by_an_audit(policy: Path):
+def test_nothing_is_found_by_an_audit(policy):
     paths = [ROOT / "action.yml", ROOT / ".pre-commit-hooks.yaml"]
     done = audit(*paths, *(WORKFLOWS / name for name in GITHUB), config=policy)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.count("completed") == 4
 
 
-def test_an_injection_is_seen(tmp_path: Path, policy: Path):
+def test_an_injection_is_seen(tmp_path, policy):
     wrong = tmp_path / "action.yml"
     text = (ROOT / "action.yml").read_text(encoding="utf-8")
     wrong.write_text(text.replace('"--fail-on=$FAIL_ON"', "${{ inputs.args }}"), encoding="utf-8")

@@ -1,26 +1,18 @@
 """The comparisons of the trained pairs, each made once."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import stabdiag
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.comparison import Comparison
-
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 
 
 @cache
-def made(pair: str) -> Comparison:
+def made(pair):
     """Compare the logs of a pair, of ranks by their folder."""
     folder = FOLDER / pair
     if json.loads((folder / "about.json").read_text(encoding="utf-8"))["kind"] == "ranks":
@@ -30,6 +22,6 @@ def made(pair: str) -> Comparison:
 
 
 @pytest.fixture(scope="session")
-def compared() -> Callable[[str], Comparison]:
+def compared():
     """Return the function that compares a pair of the fixtures."""
     return made

@@ -1,18 +1,10 @@
 """``stabdiag compare``: what it prints, where, and the exit code."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.conftest import Result
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 LR = [FOLDER / "config-differs-lr" / f"{name}.jsonl" for name in ("base", "low")]
@@ -20,7 +12,7 @@ SAME = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")
 
 
 @pytest.fixture
-def compare(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
+def compare(stabdiag):
     """Run ``stabdiag compare`` in an empty folder, within this process."""
     return partial(stabdiag, "compare")
 
@@ -35,14 +27,12 @@ def compare(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
         (SAME, "warning", 0),
     ],
 )
-def test_exit_code(
-    compare: Callable[..., Result], runs: list[Path], fail_on: str, code: int
-) -> None:
+def test_exit_code(compare, runs, fail_on, code):
     found = compare(*runs, "--fail-on", fail_on)
     assert (found.code, found.err) == (code, "")
 
 
-def test_json_to_a_file(compare: Callable[..., Result], tmp_path: Path) -> None:
+def test_json_to_a_file(compare, tmp_path):
     found = compare(*LR, "-f", "json", "-o", "found.json")
     assert found.out == ""
     written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -50,14 +40,12 @@ def test_json_to_a_file(compare: Callable[..., Result], tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 
-def test_markdown_names_the_command(compare: Callable[..., Result]) -> None:
+def test_markdown_names_the_command(compare):
     found = compare(*LR, "--as", "reruns", "--limit", "compare.rounding=1e-4", "-f", "markdown")
     assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in found.out
 
 
-def test_manifests_are_taken_in_the_order_of_the_runs(
-    compare: Callable[..., Result], tmp_path: Path
-) -> None:
+def test_manifests_are_taken_in_the_order_of_the_runs(compare, tmp_path):
     for name, rate in (("a.json", 1), ("b.json", 2)):
         (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
     found = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json", "-f", "json")
@@ -67,7 +55,7 @@ def test_manifests_are_taken_in_the_order_of_the_runs(
     assert (short.code, short.out) == (2, "")
 
 
-def test_columns_and_formats_are_taken(compare: Callable[..., Result], tmp_path: Path) -> None:
+def test_columns_and_formats_are_taken(compare, tmp_path):
     for name in ("a.jsonl", "b.jsonl"):
         rows = [json.dumps({"step": i, "mine": 2.0 - i / 40}) for i in range(40)]
         (tmp_path / name).write_text("\n".join(rows), encoding="utf-8")
@@ -89,9 +77,7 @@ def test_columns_and_formats_are_taken(compare: Callable[..., Result], tmp_path:
         ([SAME[0], "bad.jsonl"], ["bad.jsonl"]),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    compare: Callable[..., Result], tmp_path: Path, arguments: list[object], words: list[str]
-) -> None:
+def test_what_cannot_be_done_is_one_line(compare, tmp_path, arguments, words):
     (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
     found = compare(*arguments)
     assert (found.code, found.out) == (2, "")

@@ -1,9 +1,6 @@
 """Findings on runs that were made for them: the corners that the trained ones do not reach."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,63 +9,60 @@ import stabdiag
 from stabdiag.comparison.points import close
 from stabdiag.formats import compared
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 N = 300
 KINDS = ("seeds", "reruns", "ranks", "resume")
 
 
-def run(seed: int = 0, n: int = N, noise: float = 0.05, every: int = 1, **more: Any) -> dict:
+def run(seed=0, n=N, noise=0.05, every=1, **more):
     steps = np.arange(0, n * every, every)
     loss = 1 + 3 * np.exp(-steps / 60) + np.random.default_rng(seed).normal(0, noise, n)
     return {"step": steps, "loss": loss, **more}
 
 
-def shifted(one: dict, first: int, by: float) -> dict:
+def shifted(one, first, by):
     return {**one, "loss": one["loss"] + np.where(one["step"] >= first, by, 0.0)}
 
 
-def slugs(*runs: Any, **options: Any) -> list[str]:
+def slugs(*runs, **options):
     return [finding.slug for finding in stabdiag.compare(list(runs), **options).findings]
 
 
 # Too little in common
 
 
-def test_no_common_step_is_not_comparable() -> None:
+def test_no_common_step_is_not_comparable():
     odd = run(every=10)
     odd["step"] = odd["step"] + 5
     assert slugs(run(every=10), odd, kind="reruns") == ["not-comparable"]
 
 
-def test_unlike_strides_are_compared_at_the_steps_they_share() -> None:
+def test_unlike_strides_are_compared_at_the_steps_they_share():
     coarse = {name: values[::10] for name, values in run().items()}
     found = stabdiag.compare([run(), coarse])
     assert (found.common, found.diagnosis.slug) == (30, "agree")
 
 
-def test_that_runs_agree_is_not_that_they_are_well() -> None:
+def test_that_runs_agree_is_not_that_they_are_well():
     broken = shifted(run(), 150, 3.0)
     found = stabdiag.compare([broken, broken]).diagnosis
     assert (found.slug, "`stabdiag check`" in found.first_action) == ("agree", True)
 
 
-def test_the_fewest_points_are_a_limit() -> None:
+def test_the_fewest_points_are_a_limit():
     short = [run(n=12), run(n=12)]
     assert slugs(*short) == ["not-comparable"]
     assert slugs(*short, limits={"compare.min_points": 10}) == ["agree"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_without_a_loss_cannot_be_compared(kind: str) -> None:
+def test_a_run_without_a_loss_cannot_be_compared(kind):
     bare = {"step": np.arange(N), "grad_norm": np.linspace(1, 2, N)}
     assert slugs(run(), bare, kind=kind) == ["not-comparable"]
     with pytest.raises(stabdiag.StabdiagError, match="no loss"):
         stabdiag.compare([stabdiag.read(run()), stabdiag.read(bare)], kind=kind)
 
 
-def strange(rng: np.random.Generator, n: int) -> np.ndarray:
+def strange(rng, n):
     """Return numbers that some log may hold."""
     noise = rng.normal(2, 0.1, n)
     return [
@@ -82,8 +76,8 @@ def strange(rng: np.random.Generator, n: int) -> np.ndarray:
     ][rng.integers(7)]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_no_numbers_break_it(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(20))
+def test_no_numbers_break_it(seed):
     rng = np.random.default_rng(seed)
     shared = strange(rng, 100)
     runs = []
@@ -102,35 +96,35 @@ def test_no_numbers_break_it(seed: int) -> None:
 # Seeds
 
 
-def test_a_seed_that_went_nan_stands_out() -> None:
+def test_a_seed_that_went_nan_stands_out():
     lost = run(2)
     lost["loss"][200:] = np.nan
     found = stabdiag.compare([run(0), run(1), lost], kind="seeds").diagnosis
     assert (found.slug, found.evidence) == ("seed-variance", {"seeds": 3, "lost": 1})
 
 
-def test_a_difference_that_is_sure_but_small_is_none() -> None:
+def test_a_difference_that_is_sure_but_small_is_none():
     quiet = [shifted(run(seed, noise=0.001), 0, 0.05 * seed) for seed in range(3)]
     found = stabdiag.compare(quiet, kind="seeds").diagnosis
     assert found.slug == "agree"
     assert found.evidence["p_value"] < 1e-9
 
 
-def test_a_difference_that_noise_explains_is_none() -> None:
+def test_a_difference_that_noise_explains_is_none():
     assert slugs(*(run(seed, n=40, noise=2.0) for seed in range(3)), kind="seeds") == ["agree"]
 
 
-def test_seeds_that_log_at_other_steps_end_somewhere_too() -> None:
+def test_seeds_that_log_at_other_steps_end_somewhere_too():
     runs = [run(0, every=3), run(1, n=450, every=2), shifted(run(2, every=3), 300, 1.5)]
     assert slugs(*runs, kind="seeds") == ["seed-variance"]
 
 
-def test_seeds_that_are_the_same_are_suspicious() -> None:
+def test_seeds_that_are_the_same_are_suspicious():
     found = stabdiag.compare([run(), run()], manifests=[{"seed": 1}, {"seed": 2}]).diagnosis
     assert (found.slug, found.actions[0].setting) == ("agree", "seed")
 
 
-def test_short_seeds_beside_long_ones_are_noted() -> None:
+def test_short_seeds_beside_long_ones_are_noted():
     found = stabdiag.compare([run(0), run(1, n=60)], kind="seeds")
     assert any("up to step 59" in note for note in found.notes)
 
@@ -139,7 +133,7 @@ def test_short_seeds_beside_long_ones_are_noted() -> None:
 
 
 @pytest.mark.parametrize("odd", [0, 1])
-def test_the_odd_rerun_of_several_is_named(odd: int) -> None:
+def test_the_odd_rerun_of_several_is_named(odd):
     runs = [run(), run(), run(), run()]
     runs[odd] = shifted(run(), 100, 1.0)
     found = stabdiag.compare(runs, kind="reruns")
@@ -148,7 +142,7 @@ def test_the_odd_rerun_of_several_is_named(odd: int) -> None:
     assert f"{'AB'[odd]} part" in found.diagnosis.summary
 
 
-def test_a_jump_out_of_nothing_is_told_from_growth() -> None:
+def test_a_jump_out_of_nothing_is_told_from_growth():
     found = stabdiag.compare([run(), shifted(run(), 150, 0.5)]).diagnosis
     assert (found.actions[0].kind, found.actions[0].step) == ("inspect-data", 150)
     grown = run()
@@ -156,7 +150,7 @@ def test_a_jump_out_of_nothing_is_told_from_growth() -> None:
     assert stabdiag.compare([run(), grown]).diagnosis.actions[0].kind == "rerun"
 
 
-def test_one_run_that_went_nan() -> None:
+def test_one_run_that_went_nan():
     lost = run()
     lost["loss"][200:] = math.nan
     found = stabdiag.compare([run(), lost]).diagnosis
@@ -167,7 +161,7 @@ def test_one_run_that_went_nan() -> None:
 # Ranks
 
 
-def ranks(tmp_path: Path, *runs: dict, words: dict[int, str] | None = None) -> list[Path]:
+def ranks(tmp_path, *runs, words=None):
     """Write the logs of ranks as text."""
     for number, one in enumerate(runs):
         names = [name for name in one if name != "step"]
@@ -196,9 +190,7 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
         ((300, 300, 300, 300), {0: PEER, 2: OOM}, 2, 299),
     ],
 )
-def test_the_dead_rank(
-    tmp_path: Path, lengths: tuple[int, ...], words: dict[int, str], dead: int, step: int
-) -> None:
+def test_the_dead_rank(tmp_path, lengths, words, dead, step):
     runs = (run(i, n=n) for i, n in enumerate(lengths))
     found = stabdiag.compare(ranks(tmp_path, *runs, words=words)).diagnosis
     assert (found.slug, found.step, found.evidence["rank"]) == ("rank-died", step, dead)
@@ -207,26 +199,24 @@ def test_the_dead_rank(
         assert "CUDA out of memory" in found.summary
 
 
-def test_how_much_earlier_in_time() -> None:
+def test_how_much_earlier_in_time():
     clock = np.arange(300) * 2.0
     runs = [run(0, elapsed=clock), run(1, n=200, elapsed=clock[:200])]
     assert "200 seconds" in stabdiag.compare(runs, kind="ranks").diagnosis.summary
 
 
 @pytest.mark.parametrize("words", [{}, dict.fromkeys(range(3), PEER)])
-def test_buffered_logs_and_an_error_of_all_ranks_are_no_death(
-    tmp_path: Path, words: dict[int, str]
-) -> None:
+def test_buffered_logs_and_an_error_of_all_ranks_are_no_death(tmp_path, words):
     last = 300 if words else 296
     assert slugs(*ranks(tmp_path, run(0), run(1), run(2, n=last), words=words)) == ["agree"]
 
 
-def test_averaged_losses_that_part() -> None:
+def test_averaged_losses_that_part():
     found = stabdiag.compare([run(), shifted(run(), 120, 0.01)], kind="ranks").diagnosis
     assert (found.slug, found.step, found.evidence["role"]) == ("ranks-disagree", 120, "loss")
 
 
-def test_local_losses_that_other_batches_do_not_explain() -> None:
+def test_local_losses_that_other_batches_do_not_explain():
     found = stabdiag.compare([run(0), shifted(run(1), 150, 1.0)], kind="ranks").diagnosis
     assert found.slug == "ranks-disagree"
     assert found.step == pytest.approx(150, abs=20)
@@ -254,18 +244,18 @@ SHARDS = [
         ),
     ],
 )
-def test_norms_of_shards_are_no_disagreement(runs: list[dict], slug: str) -> None:
+def test_norms_of_shards_are_no_disagreement(runs, slug):
     assert slugs(*runs, kind="ranks")[0] == slug
 
 
-def test_local_losses_that_begin_at_chance_are_not_taken_for_averaged_ones() -> None:
+def test_local_losses_that_begin_at_chance_are_not_taken_for_averaged_ones():
     runs = [run(i) for i in range(2)]
     for one in runs:
         one["loss"] = np.where(np.arange(N) < 40, np.log(1000.0), one["loss"] + 3)
     assert slugs(*runs, kind="ranks") == ["agree"]
 
 
-def test_local_losses_that_were_smoothed_or_rounded_before_they_were_logged() -> None:
+def test_local_losses_that_were_smoothed_or_rounded_before_they_were_logged():
     steps, smoothed = np.arange(2000), []
     for seed in range(2):
         noise = np.random.default_rng(seed).normal(0, 0.5, 2000)
@@ -279,13 +269,13 @@ def test_local_losses_that_were_smoothed_or_rounded_before_they_were_logged() ->
 # Resumes
 
 
-def halves(first: int, second: int, **more: Any) -> tuple[dict, dict]:
+def halves(first, second, **more):
     """Return a run up to a step, and its resume from another."""
     whole = run(n=600, **more)
     return {k: v[:first] for k, v in whole.items()}, {k: v[second:] for k, v in whole.items()}
 
 
-def test_a_resume_without_overlap() -> None:
+def test_a_resume_without_overlap():
     first, second = halves(300, 300, lr=np.full(600, 1e-3))
     assert slugs(first, second) == ["agree"]
     found = stabdiag.compare([first, shifted(second, 0, 1.0)]).diagnosis
@@ -296,7 +286,7 @@ def test_a_resume_without_overlap() -> None:
     assert found.evidence == {"role": "lr", "before": 1e-3, "after": 3e-3}
 
 
-def test_a_resume_in_any_order_and_a_chain() -> None:
+def test_a_resume_in_any_order_and_a_chain():
     first, second = halves(320, 300)
     for runs in ([first, second], [second, first]):
         found = stabdiag.compare(runs)
@@ -308,7 +298,7 @@ def test_a_resume_in_any_order_and_a_chain() -> None:
     assert (found.kind, found.diagnosis.slug) == ("resume", "agree")
 
 
-def test_a_resume_whose_first_loss_is_another() -> None:
+def test_a_resume_whose_first_loss_is_another():
     first, second = halves(320, 300)
     found = stabdiag.compare([first, shifted(second, 0, 1.0)]).diagnosis
     assert (found.step, found.actions[0].step, found.severity) == (300, 300, "warning")
@@ -319,7 +309,7 @@ def test_a_resume_whose_first_loss_is_another() -> None:
 # Settings in the log
 
 
-def test_words_are_not_compared_by_their_numbers_and_settings_are_exact() -> None:
+def test_words_are_not_compared_by_their_numbers_and_settings_are_exact():
     steps = np.arange(N)
     ones, others = (np.where(steps < N // 2, *words) for words in (("a", "b"), ("b", "a")))
     report = stabdiag.compare([{**run(), "stage": ones}, {**run(), "stage": others}])
@@ -341,7 +331,5 @@ def test_words_are_not_compared_by_their_numbers_and_settings_are_exact() -> Non
         ((1e16, 1e16 + 2), "1e+16 against 1.0000000000000002e+16"),
     ],
 )
-def test_values_have_as_many_digits_as_tell_them_apart(
-    values: tuple[float, float] | None, words: str
-) -> None:
+def test_values_have_as_many_digits_as_tell_them_apart(values, words):
     assert close(values) == words

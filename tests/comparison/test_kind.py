@@ -1,9 +1,6 @@
 """What runs are taken for, and the reason."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,17 +9,14 @@ import stabdiag
 from stabdiag.errors import LogError, ManifestError, StabdiagError
 from stabdiag.model.comparison import Kind
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
-
-def losses(n: int = 60, first: int = 0, seed: int = 0) -> dict[str, Any]:
+def losses(n=60, first=0, seed=0):
     steps = np.arange(first, first + n)
     noise = np.random.default_rng(seed).normal(0, 0.05, n)
     return {"step": steps, "loss": 1 + 3 * np.exp(-steps / 40) + noise}
 
 
-def write(path: Path, run: dict[str, Any], **manifest: object) -> Path:
+def write(path, run, **manifest):
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = zip(run["step"].tolist(), run["loss"].tolist(), strict=True)
     lines = [json.dumps({"step": step, "loss": loss}) for step, loss in rows]
@@ -49,9 +43,7 @@ def write(path: Path, run: dict[str, Any], **manifest: object) -> Path:
         (("x.jsonl", "y.jsonl"), ({"lora": {"rank": 0}}, {"lora": {"rank": 1}}), "seeds"),
     ],
 )
-def test_names_and_manifests_tell(
-    tmp_path: Path, names: tuple[str, ...], manifests: tuple[dict[str, Any], ...], kind: str
-) -> None:
+def test_names_and_manifests_tell(tmp_path, names, manifests, kind):
     told = zip(names, manifests, strict=True)
     logs = [write(tmp_path / name, losses(seed=i), **m) for i, (name, m) in enumerate(told)]
     found = stabdiag.compare(logs)
@@ -65,7 +57,7 @@ def test_names_and_manifests_tell(
         assert stabdiag.compare([tmp_path]).kind is Kind.RANKS
 
 
-def test_steps_that_follow_on_are_a_resume_unless_the_seeds_differ(tmp_path: Path) -> None:
+def test_steps_that_follow_on_are_a_resume_unless_the_seeds_differ(tmp_path):
     first = write(tmp_path / "a.jsonl", losses(60), seed=1)
     second = write(tmp_path / "b.jsonl", losses(60, first=50), seed=1)
     found = stabdiag.compare([first, second])
@@ -75,7 +67,7 @@ def test_steps_that_follow_on_are_a_resume_unless_the_seeds_differ(tmp_path: Pat
     assert stabdiag.compare([first, other]).kind is Kind.SEEDS
 
 
-def test_what_a_reader_should_know_is_noted(tmp_path: Path) -> None:
+def test_what_a_reader_should_know_is_noted(tmp_path):
     found = stabdiag.compare([losses(60), losses(60, first=120)], kind="resume")
     assert "60 steps between 59 and 120 are in neither log" in found.notes
     run = losses()
@@ -84,7 +76,7 @@ def test_what_a_reader_should_know_is_noted(tmp_path: Path) -> None:
     assert any(note.startswith("A holds 2 runs") for note in found.notes)
 
 
-def test_without_manifests_the_first_losses_tell() -> None:
+def test_without_manifests_the_first_losses_tell():
     same, other = losses(), losses(seed=1)
     assert stabdiag.compare([same, same]).kind is Kind.RERUNS
     found = stabdiag.compare([same, other])
@@ -92,7 +84,7 @@ def test_without_manifests_the_first_losses_tell() -> None:
     assert "--as reruns" in found.why
 
 
-def test_losses_that_have_not_moved_tell_nothing_of_the_seed() -> None:
+def test_losses_that_have_not_moved_tell_nothing_of_the_seed():
     """A head of zeros begins at chance, whatever the seed."""
     flat = np.full(60, np.log(1000.0))
     one, other = ({"step": np.arange(60), "loss": flat - d * np.arange(60)} for d in (1e-2, 2e-2))
@@ -101,11 +93,11 @@ def test_losses_that_have_not_moved_tell_nothing_of_the_seed() -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_it_can_be_told(kind: Kind) -> None:
+def test_it_can_be_told(kind):
     assert stabdiag.compare([losses(), losses(seed=1)], kind=kind.value).kind is kind
 
 
-def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_said_in_one_line(tmp_path):
     one = write(tmp_path / "rank0.jsonl", losses())
     for runs in ([one], [tmp_path]):
         with pytest.raises(StabdiagError, match="two runs or more"):
@@ -120,7 +112,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(tmp_path: Path) -> None:
         stabdiag.compare([one, one], manifests=[None, tmp_path / "nope.json"])
 
 
-def test_many_runs_have_labels() -> None:
+def test_many_runs_have_labels():
     found = stabdiag.compare([losses(seed=i) for i in range(28)])
     assert [run.label for run in found.runs][:2] == ["A", "B"]
     assert [run.label for run in found.runs][-2:] == ["run 27", "run 28"]

@@ -1,12 +1,9 @@
 """Runs that were really trained, side by side: what is found of them, and what is not."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
@@ -17,30 +14,23 @@ from stabdiag.formats.compared.structured import schema
 from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Severity
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.comparison import Comparison
-
-    Compared = Callable[[str], Comparison]
-
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
 PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
 every_pair = pytest.mark.parametrize("pair", PAIRS)
 
 
 @cache
-def about(pair: str) -> dict[str, Any]:
+def about(pair):
     return json.loads((FOLDER / pair / "about.json").read_text(encoding="utf-8"))
 
 
-def logs(pair: str) -> list[Path]:
+def logs(pair):
     files = sorted(path for path in (FOLDER / pair).rglob("*") if path.is_file())
     return [path for path in files if not path.name.endswith(("manifest.json", "about.json"))]
 
 
 @every_pair
-def test_the_finding_is_right(compared: Compared, pair: str) -> None:
+def test_the_finding_is_right(compared, pair):
     label, found = about(pair), compared(pair)
     assert found.kind == label["kind"]
     assert found.diagnosis.slug == label["expect"]
@@ -51,7 +41,7 @@ def test_the_finding_is_right(compared: Compared, pair: str) -> None:
 
 
 @every_pair
-def test_the_order_of_the_runs_decides_nothing(compared: Compared, pair: str) -> None:
+def test_the_order_of_the_runs_decides_nothing(compared, pair):
     found, other = compared(pair), stabdiag.compare(logs(pair)[::-1])
     assert other.kind is found.kind  # of ranks, a folder is its logs
     if found.kind is Kind.RESUME:
@@ -62,7 +52,7 @@ def test_the_order_of_the_runs_decides_nothing(compared: Compared, pair: str) ->
         assert other.diagnosis.step == found.diagnosis.step
 
 
-def test_every_finding_is_shown_by_real_runs() -> None:
+def test_every_finding_is_shown_by_real_runs():
     assert {about(pair)["expect"] for pair in PAIRS} == set(BY_SLUG)
 
 
@@ -79,7 +69,7 @@ NEAR_MISSES = {
 }
 
 
-def test_near_misses_do_not_fire(compared: Compared) -> None:
+def test_near_misses_do_not_fire(compared):
     assert set(NEAR_MISSES) == set(BY_SLUG)
     for slug, pairs in NEAR_MISSES.items():
         for pair in pairs:
@@ -97,9 +87,7 @@ def test_near_misses_do_not_fire(compared: Compared) -> None:
         ("resume-parts-schedule", {"role": "lr"}),
     ],
 )
-def test_the_numbers_that_tell_the_cause(
-    compared: Compared, pair: str, evidence: dict[str, object]
-) -> None:
+def test_the_numbers_that_tell_the_cause(compared, pair, evidence):
     found = compared(pair).diagnosis.evidence
     assert {name: found[name] for name in evidence} == evidence
 
@@ -115,13 +103,11 @@ def test_the_numbers_that_tell_the_cause(
         ("ranks-disagree-scale", "dynamic-loss-scale"),
     ],
 )
-def test_the_pattern_of_the_differences_tells_what_to_do(
-    compared: Compared, pair: str, kind: str
-) -> None:
+def test_the_pattern_of_the_differences_tells_what_to_do(compared, pair, kind):
     assert compared(pair).diagnosis.actions[0].kind == kind
 
 
-def test_two_of_the_seeds_are_told_apart_and_n_is_honoured(compared: Compared) -> None:
+def test_two_of_the_seeds_are_told_apart_and_n_is_honoured(compared):
     folder = FOLDER / "seed-variance"
     odd = stabdiag.compare([folder / "seed3.csv", folder / "seed4.csv"])
     assert odd.diagnosis.slug == "seed-variance"
@@ -130,23 +116,23 @@ def test_two_of_the_seeds_are_told_apart_and_n_is_honoured(compared: Compared) -
     assert "seed4.csv" in compared("seed-variance").diagnosis.first_action  # the odd one of five
 
 
-def test_ranks_share_the_manifest_of_their_folder(compared: Compared) -> None:
+def test_ranks_share_the_manifest_of_their_folder(compared):
     assert all(run.manifest.seed == 240 for run in compared("agree-ranks-local").runs)
 
 
-def refuse(name: str) -> None:
+def refuse(name):
     raise AssertionError(f"{name} is no JSON")
 
 
 @every_pair
-def test_the_json_is_strict_and_of_its_schema(compared: Compared, pair: str) -> None:
+def test_the_json_is_strict_and_of_its_schema(compared, pair):
     found = json.loads(compared(pair).to_json(), parse_constant=refuse)
     jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
     assert found["diagnosis"]["slug"] == about(pair)["expect"]
 
 
 @every_pair
-def test_every_finding_says_what_to_do(compared: Compared, pair: str) -> None:
+def test_every_finding_says_what_to_do(compared, pair):
     for finding in compared(pair).findings:
         outcome = BY_SLUG[finding.slug]
         assert finding.title == outcome.title
@@ -156,7 +142,7 @@ def test_every_finding_says_what_to_do(compared: Compared, pair: str) -> None:
         assert not re.search(r"\b(None|nan|inf)\b|  ", words)
 
 
-def test_the_table_of_pairs_is_current() -> None:
+def test_the_table_of_pairs_is_current():
     table = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
     for pair in PAIRS:
         row = next(line for line in table.splitlines() if f"| `{pair}` |" in line)

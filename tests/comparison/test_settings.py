@@ -1,28 +1,17 @@
 """Settings that differ: which explain something, and which are not to be blamed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.comparison import Bearing
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.comparison import Comparison
-
 STEPS = np.arange(80)
 LOSS = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 40)}
 OTHER = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 30)}
 
 
-def of(
-    one: Mapping[str, object], other: Mapping[str, object], *, same: bool = False, **more: str
-) -> Comparison:
+def of(one, other, *, same=False, **more):
     manifests = [{"seed": 1, **one}, {"seed": 1, **other}]
     return stabdiag.compare([LOSS, LOSS if same else OTHER], manifests=manifests, **more)
 
@@ -48,7 +37,7 @@ CAUSES = [
         *((key, Bearing.MAY, "config-differs") for key in ("frobnicate", "device", "eval_steps")),
     ],
 )
-def test_what_a_setting_can_explain(key: str, bearing: Bearing, slug: str) -> None:
+def test_what_a_setting_can_explain(key, bearing, slug):
     found = of({key: "1"}, {key: "2"})
     assert [one.bearing for one in found.differences] == [bearing]
     assert [one.slug for one in found.findings] == [slug]
@@ -63,33 +52,33 @@ def test_what_a_setting_can_explain(key: str, bearing: Bearing, slug: str) -> No
         ("rank", "ranks", Bearing.EXPECTED),
     ],
 )
-def test_what_differs_by_the_kind_of_comparison(key: str, kind: str, bearing: Bearing) -> None:
+def test_what_differs_by_the_kind_of_comparison(key, kind, bearing):
     assert of({key: 1}, {key: 2}, kind=kind).differences[0].bearing is bearing
 
 
-def test_another_spelling_is_no_difference() -> None:
+def test_another_spelling_is_no_difference():
     assert of({"learning_rate": 1e-3}, {"lr": "0.001"}).differences == ()
 
 
-def test_without_an_effect_it_is_a_note() -> None:
+def test_without_an_effect_it_is_a_note():
     found = of({"peak_lr": 1e-3}, {"peak_lr": 2e-3}, same=True).diagnosis
     assert (found.slug, found.severity) == ("config-differs", "note")
 
 
 @pytest.mark.parametrize("key", ["wandb.api_key", "hf_token", "db.password", "SECRET"])
-def test_secrets_are_not_shown(key: str) -> None:
+def test_secrets_are_not_shown(key):
     found = of({key: "abc"}, {key: "def"})
     assert set(found.differences[0].values.values()) == {"(not shown)"}
     assert "abc" not in found.to_json()
 
 
-def test_runs_without_a_configuration_differ_in_nothing() -> None:
+def test_runs_without_a_configuration_differ_in_nothing():
     found = stabdiag.compare([LOSS, OTHER], kind="reruns")
     assert found.differences == ()
     assert found.notes == ("no configuration is known for A, B",)
 
 
-def test_runs_are_grouped_by_value_and_one_may_lack_it() -> None:
+def test_runs_are_grouped_by_value_and_one_may_lack_it():
     manifests = [{"seed": i, "peak_lr": 1e-3 * (i % 2), "note": "x" * 99} for i in range(9)]
     found = stabdiag.compare([LOSS] * 9, manifests=manifests)
     assert "0 in A, C, E, G and I, 0.001 in B, D, F and H" in found.diagnosis.summary

@@ -1,7 +1,5 @@
 """The texts of ``explain``: complete, in their form, and in step with the declarations."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -56,7 +54,7 @@ def test_there_is_a_text_for_each_and_no_other():
 
 
 @pytest.mark.parametrize("kind", HEADINGS)
-def test_texts_have_their_form_and_name_what_there_is(kind: str):
+def test_texts_have_their_form_and_name_what_there_is(kind):
     limits = {info.name for info in LIMITS.items()}
     asked = {question.id for question in QUESTIONS}
     listed = re.findall(r"^## (.+)$", (DOCS / "references.md").read_text("utf-8"), re.MULTILINE)
@@ -77,7 +75,7 @@ def test_texts_have_their_form_and_name_what_there_is(kind: str):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_everything_is_explained_and_reads_on_a_terminal(encoding: str):
+def test_everything_is_explained_and_reads_on_a_terminal(encoding):
     for name in names(LIMITS):
         told = explain(name, LIMITS)
         assert told.startswith(f"# {name}")
@@ -121,7 +119,7 @@ def test_words_of_one_page_alone_give_that_page():
 
 
 @pytest.mark.parametrize("kind", PAGES)
-def test_the_docs_are_up_to_date(kind: str, capsys: pytest.CaptureFixture[str]):
+def test_the_docs_are_up_to_date(kind, capsys):
     assert main([kind]) == 0
     written = (DOCS / f"{kind}.md").read_text("utf-8")
     assert written == capsys.readouterr().out == page(kind), (
@@ -129,6 +127,6 @@ def test_the_docs_are_up_to_date(kind: str, capsys: pytest.CaptureFixture[str]):
     )
 
 
-def test_there_is_no_other_page(capsys: pytest.CaptureFixture[str]):
+def test_there_is_no_other_page(capsys):
     assert main(["nothing"]) == 2
     assert "usage" in capsys.readouterr().err

@@ -1,35 +1,33 @@
 """Series and histories."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from stabdiag.model.history import History, Series, Source
 
 
-def series(role: str, steps: list[int], values: list[float] | None = None) -> Series:
+def series(role, steps, values=None):
     logged = values if values is not None else [float(step) for step in steps]
     return Series(
         role=role, column=role, steps=np.array(steps, np.int64), values=np.array(logged, np.float64)
     )
 
 
-def history(*all_series: Series) -> History:
+def history(*all_series):
     return History(
         series={one.role: one for one in all_series},
         source=Source(name="run", format="memory", records=9),
     )
 
 
-def test_finite_leaves_out_nan_and_infinities() -> None:
+def test_finite_leaves_out_nan_and_infinities():
     one = series("loss", [1, 2, 3, 4], [1.0, np.nan, np.inf, 4.0])
     assert one.finite().steps.tolist() == [1, 4]
     assert one.finite().column == "loss"
     assert len(one) == 4
 
 
-def test_finite_of_a_finite_series_is_itself() -> None:
+def test_finite_of_a_finite_series_is_itself():
     one = series("loss", [1, 2])
     assert one.finite() is one
 
@@ -38,18 +36,18 @@ def test_finite_of_a_finite_series_is_itself() -> None:
     ("first", "last", "expected"),
     [(2, 4, [2, 4]), (3, 3, []), (0, 99, [0, 2, 4, 6]), (4, 2, []), (6, 6, [6]), (-5, 0, [0])],
 )
-def test_between_takes_both_ends(first: int, last: int, expected: list[int]) -> None:
+def test_between_takes_both_ends(first, last, expected):
     assert series("loss", [0, 2, 4, 6]).between(first, last).steps.tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("last", "expected"), [(4, [0, 2, 4]), (3, [0, 2]), (-1, []), (9, [0, 2, 4])]
 )
-def test_until_takes_its_end(last: int, expected: list[int]) -> None:
+def test_until_takes_its_end(last, expected):
     assert series("loss", [0, 2, 4]).until(last).steps.tolist() == expected
 
 
-def test_a_role_that_was_not_logged_has_no_finite_points() -> None:
+def test_a_role_that_was_not_logged_has_no_finite_points():
     one = history(series("loss", [1, 2, 3], [1.0, np.nan, 3.0]))
     assert one.finite("loss").steps.tolist() == [1, 3]
     assert (len(one.finite("lr")), one.finite("lr").role) == (0, "lr")
@@ -67,25 +65,23 @@ def test_a_role_that_was_not_logged_has_no_finite_points() -> None:
         ([0], [0], False),
     ],
 )
-def test_steps_that_are_each_evaluated_are_epochs(
-    steps: list[int], evaluated: list[int], expected: bool
-) -> None:
+def test_steps_that_are_each_evaluated_are_epochs(steps, evaluated, expected):
     assert history(series("loss", steps), series("eval_loss", evaluated)).counts_epochs is expected
 
 
-def test_get() -> None:
+def test_get():
     run = history(series("loss", [1]))
     assert run.get("loss") is run.series["loss"]
     assert run.get("lr") is None
 
 
-def test_group_takes_the_role_itself_and_its_groups_and_nothing_else() -> None:
+def test_group_takes_the_role_itself_and_its_groups_and_nothing_else():
     names = ("weight_norm", "weight_norm/a", "weight_norm/b/c", "weight_norms", "loss")
     run = history(*(series(name, [1]) for name in names))
     assert set(run.group("weight_norm")) == {"all", "a", "b/c"}
 
 
-def test_before_cuts_every_series_and_drops_those_that_begin_later() -> None:
+def test_before_cuts_every_series_and_drops_those_that_begin_later():
     run = history(series("loss", [0, 5, 10]), series("lr", [10]), series("grad_norm", []))
     assert {role: one.steps.tolist() for role, one in run.before(10).series.items()} == {
         "loss": [0, 5]
@@ -93,7 +89,7 @@ def test_before_cuts_every_series_and_drops_those_that_begin_later() -> None:
     assert len(run.series["loss"]) == 3
 
 
-def test_last_step_is_that_of_any_series() -> None:
+def test_last_step_is_that_of_any_series():
     assert (
         history(series("loss", [0, 5]), series("eval_loss", [9]), series("lr", [])).last_step == 9
     )

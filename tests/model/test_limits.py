@@ -1,7 +1,5 @@
 """Limits: declared once, checked when they are changed."""
 
-from __future__ import annotations
-
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -12,7 +10,7 @@ from stabdiag.model.limits import Limits
 ALL = Limits().items()
 
 
-def test_every_limit_says_what_it_is_and_can_be_set_to_its_default() -> None:
+def test_every_limit_says_what_it_is_and_can_be_set_to_its_default():
     for info in ALL:
         assert not info.overridden
         assert info.about.unit
@@ -24,7 +22,7 @@ def test_every_limit_says_what_it_is_and_can_be_set_to_its_default() -> None:
         assert all(type(a.value) is type(b.value) for a, b in zip(same.items(), ALL, strict=True))
 
 
-def test_override_changes_one_limit_and_leaves_the_old_ones_alone() -> None:
+def test_override_changes_one_limit_and_leaves_the_old_ones_alone():
     before = Limits()
     after = before.override({"spike.sigma": 4}).override({"divergence.window": "300"})
     assert (after.spike.sigma, after.divergence.window) == (4.0, 300)
@@ -35,9 +33,9 @@ def test_override_changes_one_limit_and_leaves_the_old_ones_alone() -> None:
     }
 
 
-def test_limits_are_frozen() -> None:
+def test_limits_are_frozen():
     with pytest.raises(FrozenInstanceError):
-        Limits().spike.sigma = 1.0  # type: ignore[misc]
+        Limits().spike.sigma = 1.0
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ def test_limits_are_frozen() -> None:
         pytest.param("spike.window", 10**400, "spike.window wants a whole number", id="huge"),
     ],
 )
-def test_overrides_that_cannot_be(name: str, value: object, message: str) -> None:
+def test_overrides_that_cannot_be(name, value, message):
     with pytest.raises(LimitError) as caught:
         Limits().override({name: value})
     assert str(caught.value).startswith(message)
@@ -74,7 +72,7 @@ def test_overrides_that_cannot_be(name: str, value: object, message: str) -> Non
 
 
 @pytest.mark.parametrize("value", ["100", 100, 100.0, " 100 ", "1e2"], ids=repr)
-def test_whole_numbers_stay_whole(value: object) -> None:
+def test_whole_numbers_stay_whole(value):
     window = Limits().override({"spike.window": value}).spike.window
     assert window == 100
     assert isinstance(window, int)

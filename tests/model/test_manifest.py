@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ from stabdiag.assemble.inputs import infer
 from stabdiag.errors import ManifestError
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.manifest import KEYS, Manifest, parse_manifest, read_manifest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # What each framework writes, and what it means.
 FRAMEWORKS = yaml.safe_load("""
@@ -77,17 +74,17 @@ Composer:
 DEEPSPEED = FRAMEWORKS["DeepSpeed"][0]
 
 
-def known(manifest: Manifest) -> dict[str, Any]:
+def known(manifest):
     values = {key.name: getattr(manifest, key.name) for key in KEYS}
     return {name: value for name, value in values.items() if value is not None}
 
 
 @pytest.mark.parametrize(("raw", "expected"), FRAMEWORKS.values(), ids=FRAMEWORKS)
-def test_frameworks(raw: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_frameworks(raw, expected):
     assert known(parse_manifest(raw)) == expected
 
 
-def classifier(kind: str, labels: int, problem: str | None = None) -> dict[str, Any]:
+def classifier(kind, labels, problem=None):
     """Return what the HF library writes of the labels that a model has."""
     names = {str(label): f"LABEL_{label}" for label in range(labels)}
     model = {"vocab_size": 30522, "architectures": [f"Bert{kind}"], "problem_type": problem}
@@ -203,16 +200,16 @@ TOLD: dict[str, list[tuple[Any, dict[str, Any]]]] = {
     [(field, value, raw) for field, rows in TOLD.items() for value, raw in rows],
     ids=str,
 )
-def test_what_a_configuration_says(field: str, value: Any, raw: dict[str, Any]) -> None:
+def test_what_a_configuration_says(field, value, raw):
     assert getattr(parse_manifest(raw), field) == value
 
 
-def test_unknown_keys_are_kept() -> None:
+def test_unknown_keys_are_kept():
     manifest = parse_manifest({"dtype": "fp16", "model": {"layers": 12, "names": ["a"]}, "x": None})
     assert manifest.unknown == {"model.layers": 12, "model.names": ["a"], "x": None}
 
 
-def run_of(unit: str = "step", **config: object) -> History:
+def run_of(unit="step", **config):
     source = Source(name="run", format="memory", records=3)
     return History(series={}, source=source, unit=unit, config=config)
 
@@ -232,9 +229,7 @@ def run_of(unit: str = "step", **config: object) -> History:
     ],
     ids=["told", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
 )
-def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(
-    told: dict[str, object], run: History, every: int | None
-) -> None:
+def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(told, run, every):
     beside = parse_manifest({"save_strategy": "epoch", "save_steps": 500, **told})
     manifest = infer(beside.completed(run.config), run)
     assert manifest.checkpoint_every == every
@@ -262,7 +257,7 @@ def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(
     ],
     ids=str,
 )
-def test_what_is_read_is_not_called_unknown_and_is_kept(raw: dict[str, Any]) -> None:
+def test_what_is_read_is_not_called_unknown_and_is_kept(raw):
     manifest = parse_manifest(raw)
     assert manifest.unknown == {}
     assert Manifest().beside(manifest).also == manifest.also
@@ -290,7 +285,7 @@ def test_what_is_read_is_not_called_unknown_and_is_kept(raw: dict[str, Any]) -> 
     ],
     ids=lambda raw: str(raw)[:40],
 )
-def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) -> None:
+def test_values_that_cannot_be_are_unknown_and_never_fatal(raw):
     manifest = parse_manifest(raw)
     assert known(manifest) == {}
     assert manifest.unknown == raw
@@ -299,7 +294,7 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw: dict[str, Any]) 
 # Given by hand.
 
 
-def test_override_by_hand() -> None:
+def test_override_by_hand():
     manifest = parse_manifest({"dtype": "fp32", "lr": 1.0})
     changed = manifest.override({"dtype": "bf16"}).override({"checkpoint_every": "50"})
     assert (changed.dtype, changed.peak_lr, changed.checkpoint_every) == ("bf16", 1.0, 50)
@@ -317,7 +312,7 @@ def test_override_by_hand() -> None:
         ("static_loss_scale", "maybe", "static_loss_scale wants true or false, not 'maybe'"),
     ],
 )
-def test_overrides_that_cannot_be(name: str, value: object, message: str) -> None:
+def test_overrides_that_cannot_be(name, value, message):
     with pytest.raises(ManifestError) as caught:
         Manifest().override({name: value})
     assert str(caught.value).startswith(message)
@@ -326,7 +321,7 @@ def test_overrides_that_cannot_be(name: str, value: object, message: str) -> Non
 # Files.
 
 
-def test_json_and_toml(tmp_path: Path) -> None:
+def test_json_and_toml(tmp_path):
     (tmp_path / "m.json").write_text("\ufeff" + json.dumps(DEEPSPEED), encoding="utf-8")
     (tmp_path / "m.toml").write_text("lr = 0.1\n[fp16]\nenabled = true\n", encoding="utf-8")
     first, second = read_manifest(tmp_path / "m.json"), read_manifest(str(tmp_path / "m.toml"))
@@ -334,7 +329,7 @@ def test_json_and_toml(tmp_path: Path) -> None:
     assert second.path == str(tmp_path / "m.toml")
 
 
-def laughs() -> str:
+def laughs():
     """Return a few lines of YAML that refer to one another a thousand million times."""
     lines = ["a0: &a0 {x: 1}"]
     lines += [
@@ -343,7 +338,7 @@ def laughs() -> str:
     return "\n".join(lines)
 
 
-def merged(levels: int) -> str:
+def merged(levels):
     """Return a few lines of YAML that take what they refer to twice."""
     lines = ["a0: &a0 {x: 1}"]
     lines += [f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, levels)]
@@ -401,9 +396,7 @@ NO_YAML = [
     ],
     ids=lambda value: value[-24:] if isinstance(value, bytes) else None,
 )
-def test_files_that_are_no_manifest(
-    tmp_path: Path, name: str, content: bytes, message: str
-) -> None:
+def test_files_that_are_no_manifest(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ManifestError) as caught:
@@ -417,7 +410,7 @@ def test_files_that_are_no_manifest(
     ("name", "told"),
     [("none.json", "; check the path"), (".", "a folder; name the manifest in it")],
 )
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, told: str) -> None:
+def test_files_that_cannot_be_read(tmp_path, name, told):
     with pytest.raises(ManifestError, match=told):
         read_manifest(tmp_path / name)
 
@@ -435,7 +428,7 @@ device: !!python/name:torch.device cuda
 """
 
 
-def test_yaml(tmp_path: Path) -> None:
+def test_yaml(tmp_path):
     (tmp_path / "hparams.yaml").write_text(YAML, encoding="utf-8")
     manifest = read_manifest(tmp_path / "hparams.yaml")
     assert (manifest.peak_lr, manifest.dtype, manifest.total_steps) == (1e-4, "fp16", 1000)
@@ -443,14 +436,14 @@ def test_yaml(tmp_path: Path) -> None:
     assert manifest.unknown["device"] == "cuda"
 
 
-def test_yaml_of_wandb(tmp_path: Path) -> None:
+def test_yaml_of_wandb(tmp_path):
     text = "wandb_version: 1\nlr:\n  desc: null\n  value: 0.1\nopt:\n  value: {fp16: true}\n"
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
     manifest = read_manifest(tmp_path / "config.yaml")
     assert (manifest.peak_lr, manifest.dtype) == (0.1, "fp16")
 
 
-def test_yaml_that_takes_one_mapping_into_another(tmp_path: Path) -> None:
+def test_yaml_that_takes_one_mapping_into_another(tmp_path):
     path = tmp_path / "m.yaml"
     path.write_text(f"{merged(10)}\nrun: {{<<: *a9, lr: 0.1}}\n", encoding="utf-8")
     manifest = read_manifest(path)
@@ -458,7 +451,7 @@ def test_yaml_that_takes_one_mapping_into_another(tmp_path: Path) -> None:
     assert [manifest.unknown[name] for name in ("run.x", "run.k1", "run.k9")] == [1, 1, 1]
 
 
-def test_what_is_nested_without_end_stays_one_value() -> None:
+def test_what_is_nested_without_end_stays_one_value():
     deep: dict[str, Any] = {"lr": 1.0}
     for _ in range(500):
         deep = {"a": deep}
@@ -466,7 +459,7 @@ def test_what_is_nested_without_end_stays_one_value() -> None:
     assert len(parse_manifest(deep).unknown) == 1
 
 
-def test_what_lies_beside_one_manifest_fills_its_gaps() -> None:
+def test_what_lies_beside_one_manifest_fills_its_gaps():
     first = parse_manifest({"dtype": "fp16", "x": 1}, "a.json")
     both = first.beside(parse_manifest({"dtype": "bf16", "lr": 0.1, "x": 2, "y": 3}, "b.json"))
     assert (both.dtype, both.peak_lr, both.path) == ("fp16", 0.1, "a.json, b.json")
@@ -489,7 +482,7 @@ def test_what_lies_beside_one_manifest_fills_its_gaps() -> None:
         ([0.0, 1e308, -1e308], "fp16"),
     ],
 )
-def test_a_loss_scale_other_than_1_means_fp16(scales: list[float], dtype: str | None) -> None:
+def test_a_loss_scale_other_than_1_means_fp16(scales, dtype):
     scale = Series(
         role="loss_scale",
         column="scale",

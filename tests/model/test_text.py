@@ -1,7 +1,5 @@
 """Words that every part of the program may use."""
 
-from __future__ import annotations
-
 import pytest
 
 from stabdiag.model.text import every, num, plural, sigmas, times
@@ -10,15 +8,15 @@ from stabdiag.model.text import every, num, plural, sigmas, times
 @pytest.mark.parametrize(
     ("count", "text"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps"), ("0.5", "0.5 steps")]
 )
-def test_plurals(count: int | str, text: str) -> None:
+def test_plurals(count, text):
     assert plural(count, "step") == text
 
 
-def test_a_count_that_is_written_already() -> None:
+def test_a_count_that_is_written_already():
     assert plural("1", "step") == "1 step"
 
 
-def test_irregular_plurals() -> None:
+def test_irregular_plurals():
     assert plural(2, "finite loss", "finite losses") == "2 finite losses"
 
 
@@ -39,11 +37,11 @@ def test_irregular_plurals() -> None:
         (float("-inf"), "-inf"),
     ],
 )
-def test_numbers_are_plain_where_that_is_short(value: float, text: str) -> None:
+def test_numbers_are_plain_where_that_is_short(value, text):
     assert num(value) == text
 
 
-def test_what_became_smaller_is_told_in_per_cent() -> None:
+def test_what_became_smaller_is_told_in_per_cent():
     assert [times(ratio) for ratio in (13.194, 1.0, 0.1721, 0.02676)] == [
         "13.19 x",
         "1 x",
@@ -52,7 +50,7 @@ def test_what_became_smaller_is_told_in_per_cent() -> None:
     ]
 
 
-def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
+def test_deviations_that_mean_nothing_any_more_are_not_counted():
     assert [sigmas(score) for score in (10.25, 127_511.0)] == ["10.25σ", "far beyond all noise"]
 
 
@@ -66,5 +64,5 @@ def test_deviations_that_mean_nothing_any_more_are_not_counted() -> None:
         (0.5, "step", "every 0.5 steps"),
     ],
 )
-def test_what_comes_at_each_step_comes_every_step(count: float | str, unit: str, told: str) -> None:
+def test_what_comes_at_each_step_comes_every_step(count, unit, told):
     assert every(count, unit) == told

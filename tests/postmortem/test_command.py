@@ -1,27 +1,18 @@
 """``stabdiag postmortem``."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import Result
-
 
 @pytest.fixture
-def command(stabdiag: Callable[..., Result]) -> Callable[..., Result]:
+def command(stabdiag):
     """Run ``stabdiag postmortem`` in an empty folder, within this process."""
     return partial(stabdiag, "postmortem")
 
 
 @pytest.fixture
-def log(runs: Path) -> Path:
+def log(runs):
     return runs / "spike-persistent-lost-layer" / "log.jsonl"
 
 
@@ -36,14 +27,7 @@ def log(runs: Path) -> Path:
         ("a.md", ["--format", "html"], "<!doctype html>"),
     ],
 )
-def test_the_format_is_that_of_the_file_or_the_flag(
-    command: Callable[..., Result],
-    log: Path,
-    tmp_path: Path,
-    name: str | None,
-    options: list[str],
-    begins: str,
-) -> None:
+def test_the_format_is_that_of_the_file_or_the_flag(command, log, tmp_path, name, options, begins):
     result = command(log, *options, *(["-o", name] if name else []))
     assert result.code == 0
     told = f"stabdiag: wrote {name}; error: Loss spike that did not recover, step 600"
@@ -53,7 +37,7 @@ def test_the_format_is_that_of_the_file_or_the_flag(
     assert [path.name for path in tmp_path.iterdir()] == ([name] if name else [])
 
 
-def test_options_of_diagnose_are_taken(command: Callable[..., Result], log: Path) -> None:
+def test_options_of_diagnose_are_taken(command, log):
     result = command(
         log, "--dtype", "bf16", "--set", "checkpoint_every=250", "--limit", "spike.sigma=3.5"
     )
@@ -62,7 +46,7 @@ def test_options_of_diagnose_are_taken(command: Callable[..., Result], log: Path
     assert "- Limit spike.sigma 3.5 (default 3)." in result.out
 
 
-def test_the_literal_tree_is_named(command: Callable[..., Result], runs: Path) -> None:
+def test_the_literal_tree_is_named(command, runs):
     result = command(runs / "nan-blow-up-fp32" / "log.jsonl", "--literal")
     assert "original fixed rules" in result.out
     assert "Symptoms checked" not in result.out

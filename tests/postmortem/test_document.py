@@ -1,12 +1,9 @@
 """What a post-mortem tells, section by section."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,11 +16,6 @@ from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
 
 GOLDEN = Path(__file__).parent / "golden" / "spike-persistent.md"
 SECTIONS = [
@@ -52,23 +44,23 @@ RUNS = [
 ]
 
 
-def section(text: str, title: str) -> str:
+def section(text, title):
     """Return what stands below a heading, up to the next of any rank."""
     rest = text.partition(f"# {title}\n")[2]
     return re.split(r"\n#+ ", rest)[0]
 
 
-def rows(text: str, title: str) -> list[list[str]]:
+def rows(text, title):
     """Return the cells of the table of a section, below its head."""
     lines = [line for line in section(text, title).splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-def headings(text: str) -> list[str]:
+def headings(text):
     return re.findall(r"^## (.*)$", text, re.MULTILINE)
 
 
-def test_the_whole_document(diagnosed: Callable[[str], Report]) -> None:
+def test_the_whole_document(diagnosed):
     text = postmortem(diagnosed("spike-persistent-lr-stays"))
     text = text.replace(f"stabdiag {stabdiag.__version__}", "stabdiag VERSION")
     if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
@@ -77,7 +69,7 @@ def test_the_whole_document(diagnosed: Callable[[str], Report]) -> None:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_template_is_filled_as_a_whole(diagnosed: Callable[[str], Report], run: str) -> None:
+def test_the_template_is_filled_as_a_whole(diagnosed, run):
     text = postmortem(diagnosed(run))
     assert not re.search(r"None|\bnone\b(?! found| of)|[{}]|\n\n\n| \n", text)
     quiet = text.startswith("# No post-mortem")
@@ -87,7 +79,7 @@ def test_the_template_is_filled_as_a_whole(diagnosed: Callable[[str], Report], r
 
 
 @pytest.mark.parametrize("loss", [[float("nan")], [float("nan")] * 40, [1.0, float("nan")]])
-def test_a_log_of_next_to_nothing_has_a_post_mortem(loss: list[float]) -> None:
+def test_a_log_of_next_to_nothing_has_a_post_mortem(loss):
     report = stabdiag.diagnose({"step": range(len(loss)), "loss": loss})
     assert headings(postmortem(report)) == SECTIONS
     page = postmortem(report, "html")
@@ -95,12 +87,12 @@ def test_a_log_of_next_to_nothing_has_a_post_mortem(loss: list[float]) -> None:
     assert "<svg" not in page or len(loss) > 2
 
 
-def test_an_unknown_format_is_refused(broken: Callable[..., Report]) -> None:
+def test_an_unknown_format_is_refused(broken):
     with pytest.raises(StabdiagError, match="did you mean markdown"):
         postmortem(broken(), "markdwn")
 
 
-def test_time_stamps_are_in_utc(broken: Callable[..., Report]) -> None:
+def test_time_stamps_are_in_utc(broken):
     text = postmortem(broken({"_timestamp": 1_700_000_000 + 30.0 * np.arange(600)}))
     assert "| Step | Time (UTC) | Event |" in text
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, first bad step** |" in text
@@ -111,9 +103,7 @@ def test_time_stamps_are_in_utc(broken: Callable[..., Report]) -> None:
     assert "time stamps" in section(text, "What to log next time")
 
 
-def test_other_spikes_messages_and_resumes_are_part_of_the_timeline(
-    diagnosed: Callable[[str], Report], broken: Callable[..., Report]
-) -> None:
+def test_other_spikes_messages_and_resumes_are_part_of_the_timeline(diagnosed, broken):
     moments = incident_of(diagnosed("spike-long-tail-two")).timeline
     assert (400, "Another spike") in [(one.step, one.name) for one in moments]
     report = broken()
@@ -127,21 +117,21 @@ def test_other_spikes_messages_and_resumes_are_part_of_the_timeline(
     assert "The log says:\n\n- CUDA out of memory (line 700)" in text
 
 
-def test_the_bad_step_is_bold_among_its_neighbours(broken: Callable[..., Report]) -> None:
+def test_the_bad_step_is_bold_among_its_neighbours(broken):
     evidence = section(postmortem(broken()), "Evidence")
     assert "| **500** | **NaN** |" in evidence
     steps = re.findall(r"^\| (\d+) \| [\d.N]", evidence, re.MULTILINE)
     assert steps == ["496", "497", "498", "499", "501", "502", "503", "504"]
 
 
-def test_a_climb_is_shown_in_tenths_of_the_run(diagnosed: Callable[[str], Report]) -> None:
+def test_a_climb_is_shown_in_tenths_of_the_run(diagnosed):
     evidence = section(postmortem(diagnosed("divergence-lr-endless-warmup")), "Evidence")
     assert "| 0 to 149 |" in evidence
     assert "| 1350 to 1499 |" in evidence
     assert "mean lr" in evidence
 
 
-def test_every_answer_is_found_or_ruled_out_or_open(diagnosed: Callable[[str], Report]) -> None:
+def test_every_answer_is_found_or_ruled_out_or_open(diagnosed):
     report = diagnosed("divergence-unexplained-data")
     text = postmortem(report)
     out = section(text, "What was ruled out, and how")
@@ -167,23 +157,19 @@ def test_every_answer_is_found_or_ruled_out_or_open(diagnosed: Callable[[str], R
         ("symptom-plateau-at-chance", Sureness.HIDDEN),
     ],
 )
-def test_how_sure_the_cause_is(
-    diagnosed: Callable[[str], Report], run: str, sureness: Sureness
-) -> None:
+def test_how_sure_the_cause_is(diagnosed, run, sureness):
     report = diagnosed(run)
     assert cause_of(incident_of(report))[0] is sureness
     assert f"**{sureness}**" in postmortem(report)
 
 
-def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action(
-    diagnosed: Callable[[str], Report],
-) -> None:
+def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action(diagnosed):
     text = postmortem(diagnosed("spike-persistent-moments"))
     assert text.count("Look at the batch before the restart") == 2
     assert "before the restart" not in postmortem(diagnosed("spike-persistent-lr-stays"))
 
 
-def jumped(at: int | None = None, **more: Any) -> Report:
+def jumped(at=None, **more):
     """Return the report on a loss that jumps at step 300, with a batch size that changes."""
     steps = np.arange(600)
     noise = np.random.default_rng(3).normal(0, 0.03, 600)
@@ -203,9 +189,7 @@ def jumped(at: int | None = None, **more: Any) -> Report:
         (jumped(300, literal=True), None, False),
     ],
 )
-def test_a_setting_that_changed_is_a_cause_or_ruled_out(
-    report: Report, changed: int | None, ruled_out: bool
-) -> None:
+def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_out):
     one = incident_of(report)
     assert [m.step for m in one.timeline if m.name == "Setting changed"] == [changed][
         : changed is not None
@@ -214,9 +198,7 @@ def test_a_setting_that_changed_is_a_cause_or_ruled_out(
     assert any("setting" in suspect.asks for suspect in suspects(one)) is ruled_out
 
 
-def test_actions_begin_with_the_first_and_end_with_what_was_also_found(
-    diagnosed: Callable[[str], Report],
-) -> None:
+def test_actions_begin_with_the_first_and_end_with_what_was_also_found(diagnosed):
     report = diagnosed("nan-blow-up-fp32")
     actions = section(postmortem(report), "Actions, in order").strip().splitlines()
     assert actions[0] == f"1. **{report.diagnosis.first_action}**"
@@ -239,18 +221,14 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found(
         ("divergence-unexplained-data", "the data mixture"),
     ],
 )
-def test_blanks_ask_what_no_log_shows(
-    diagnosed: Callable[[str], Report], run: str, asks: str
-) -> None:
+def test_blanks_ask_what_no_log_shows(diagnosed, run, asks):
     asked = section(postmortem(diagnosed(run)), "What only a person can answer")
     assert asks in asked
     assert asked.count(f"- [ ] **{MARK}:** ") == asked.count("- ") >= 6
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "insufficient-data", "symptom-eval-rising"])
-def test_a_run_without_an_incident_gets_a_short_page(
-    diagnosed: Callable[[str], Report], run: str
-) -> None:
+def test_a_run_without_an_incident_gets_a_short_page(diagnosed, run):
     report = diagnosed(run)
     text = postmortem(report)
     begins = "Short post-mortem: " if run == "symptom-eval-rising" else "No post-mortem to write: "

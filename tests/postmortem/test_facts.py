@@ -1,26 +1,16 @@
 """The facts of an incident: when it began, when it could have been known, what it cost."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.api import first_detected
-from stabdiag.formats.postmortem.cost import Clock, clock_of
+from stabdiag.formats.postmortem.cost import clock_of
 from stabdiag.formats.postmortem.incident import Incident, incident_of
 from stabdiag.model.history import History, Series, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from stabdiag.formats.postmortem.cost import Cost
-    from stabdiag.model.findings import Severity
-    from stabdiag.model.report import Report
 
 BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 SECONDS = np.arange(600) * 30.0
@@ -42,14 +32,12 @@ SECONDS = np.arange(600) * 30.0
         ("nan-empty-mask-fp32", {"not_finite": 523}),
     ],
 )
-def test_the_steps_that_matter(
-    diagnosed: Callable[[str], Report], run: str, facts: dict[str, int | None]
-) -> None:
+def test_the_steps_that_matter(diagnosed, run, facts):
     found = incident_of(diagnosed(run))
     assert {name: getattr(found, name) for name in facts} == facts
 
 
-def test_a_surge_of_the_gradients_begins_before_the_nan(broken: Callable[..., Report]) -> None:
+def test_a_surge_of_the_gradients_begins_before_the_nan(broken):
     norms = np.ones(600)
     norms[497:] = 1000.0
     report = broken({"grad_norm": norms}, checkpoint_every=249)
@@ -61,7 +49,7 @@ def test_a_surge_of_the_gradients_begins_before_the_nan(broken: Callable[..., Re
 # When it could have been known.
 
 
-def worst_up_to(report: Report, step: int) -> Severity:
+def worst_up_to(report, step):
     """Return how bad the worst is that the log up to a step shows."""
     cut = replace(report.history.before(step + 1), events=())
     early = stabdiag.diagnose(cut, manifest=report.manifest, limits=report.limits)
@@ -79,9 +67,7 @@ def worst_up_to(report: Report, step: int) -> Severity:
         "spike-recovered-labels",
     ],
 )
-def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(
-    diagnosed: Callable[[str], Report], run: str
-) -> None:
+def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(diagnosed, run):
     report = diagnosed(run)
     onset, found = incident_of(report).onset, first_detected(report)
     assert found is not None
@@ -93,17 +79,15 @@ def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(
         assert worst_up_to(report, before).rank > report.diagnosis.severity.rank
 
 
-def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan(
-    diagnosed: Callable[[str], Report],
-) -> None:
+def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan(diagnosed):
     report = diagnosed("nan-activations-fp16")
     found = first_detected(report)
     assert found is not None
     assert found.slug == "spike-unresolved"
-    assert found.step < incident_of(report).first_bad  # type: ignore[operator]
+    assert found.step < incident_of(report).first_bad
 
 
-def test_a_symptom_is_detected_by_its_own_check(diagnosed: Callable[[str], Report]) -> None:
+def test_a_symptom_is_detected_by_its_own_check(diagnosed):
     report = diagnosed("symptom-plateau-at-chance")
     found = first_detected(report)
     assert found is not None
@@ -114,13 +98,13 @@ def test_a_symptom_is_detected_by_its_own_check(diagnosed: Callable[[str], Repor
 # The clock.
 
 
-def clock(values: Sequence[float], steps: Sequence[int] | None = None) -> Clock:
+def clock(values, steps=None):
     found = clock_or_none(values, steps)
     assert found is not None
     return found
 
 
-def clock_or_none(values: Sequence[float], steps: Sequence[int] | None = None) -> Clock | None:
+def clock_or_none(values, steps=None):
     at = np.arange(len(values)) if steps is None else np.array(steps)
     series = Series(role="clock", column="t", steps=at, values=np.array(values, dtype=float))
     source = Source(name="run.jsonl", format="jsonl", records=len(values))
@@ -128,19 +112,19 @@ def clock_or_none(values: Sequence[float], steps: Sequence[int] | None = None) -
 
 
 @pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])
-def test_time_stamps_are_utc_in_any_unit(unit: float) -> None:
+def test_time_stamps_are_utc_in_any_unit(unit):
     found = clock([(BEGAN + 60 * n) * unit for n in range(5)])
     assert (found.calendar, found.at(2)) == (True, "2023-11-14 22:15:20")
     assert found.between(0, 4) == pytest.approx(240)
 
 
-def test_seconds_since_the_start_are_shown_as_such() -> None:
+def test_seconds_since_the_start_are_shown_as_such():
     found = clock([5.0, 3605.0, 7325.0])
     assert not found.calendar
     assert [found.at(step) for step in range(3)] == ["0:00:00", "1:00:00", "2:02:00"]
 
 
-def test_between_two_time_stamps_and_outside_of_them() -> None:
+def test_between_two_time_stamps_and_outside_of_them():
     found = clock([BEGAN, BEGAN + 100], steps=[100, 200])
     assert found.at(150) == "about 2023-11-14 22:14:10"
     assert found.at(201) == ""
@@ -148,19 +132,19 @@ def test_between_two_time_stamps_and_outside_of_them() -> None:
     assert found.between(0, 110) == 10.0
 
 
-def test_a_process_that_starts_again_is_counted_on() -> None:
+def test_a_process_that_starts_again_is_counted_on():
     assert clock([0.0, 10.0, 20.0, 1.0, 11.0]).between(0, 4) == 30.0
 
 
 @pytest.mark.parametrize("values", [[], [BEGAN], [float("nan"), BEGAN]])
-def test_one_time_stamp_is_no_clock(values: list[float]) -> None:
+def test_one_time_stamp_is_no_clock(values):
     assert clock_or_none(values) is None
 
 
 # The cost: 199 steps from the checkpoint of step 400 to the end at 599.
 
 
-def cost_of(report: Report) -> Cost:
+def cost_of(report):
     cost = incident_of(report).lost.cost
     assert cost is not None
     return cost
@@ -180,9 +164,7 @@ HOURS = 199 * 30 / 3600
         ({"step_time": np.full(600, 3.0)}, HOURS / 10, "assumed in seconds"),
     ],
 )
-def test_the_log_tells_the_hours(
-    broken: Callable[..., Report], columns: dict[str, np.ndarray], hours: float, says: str
-) -> None:
+def test_the_log_tells_the_hours(broken, columns, hours, says):
     cost = cost_of(broken(columns))
     assert (cost.first, cost.last) == (400, 599)
     assert cost.hours.value == pytest.approx(hours)
@@ -198,51 +180,47 @@ def test_the_log_tells_the_hours(
         ("throughput", "tokens", None),  # which may count anything
     ],
 )
-def test_throughput_and_time_tell_the_work(
-    broken: Callable[..., Report], column: str, unit: str, work: float | None
-) -> None:
+def test_throughput_and_time_tell_the_work(broken, column, unit, work):
     cost = cost_of(broken({**STAMPS, column: np.full(600, 64.0)}))
     assert cost.unit == unit
     assert cost.work.value == (None if work is None else pytest.approx(work))
 
 
-def test_batch_size_and_sequence_length_tell_the_tokens(broken: Callable[..., Report]) -> None:
+def test_batch_size_and_sequence_length_tell_the_tokens(broken):
     cost = cost_of(broken(batch_size=8, model={"block_size": 1024}))
     assert cost.work.value == 199 * 8 * 1024
     assert cost.work.how.startswith("199 steps x 8 sequences x 1024 tokens")
     assert cost.hours.value is None
 
 
-def test_the_log_tells_the_sequence_length_as_a_manifest_does(
-    broken: Callable[..., Report],
-) -> None:
+def test_the_log_tells_the_sequence_length_as_a_manifest_does(broken):
     report = broken(batch_size=8)
     config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
     told = replace(report, history=replace(report.history, config=config))
     assert cost_of(told).work.value == 199 * 8 * 1024
 
 
-def test_the_tokens_of_a_step_and_throughput_tell_the_hours(broken: Callable[..., Report]) -> None:
+def test_the_tokens_of_a_step_and_throughput_tell_the_hours(broken):
     cost = cost_of(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
     assert cost.hours.value == pytest.approx(199 * 2 / 3600)
 
 
-def test_without_a_cadence_the_cost_is_a_lower_bound(broken: Callable[..., Report]) -> None:
+def test_without_a_cadence_the_cost_is_a_lower_bound(broken):
     report = broken(checkpoint_every=None)
     assert incident_of(report).lost.at_least
     assert cost_of(report).first == 500
     assert "| Steps | at least 99 |" in stabdiag.postmortem(report)
 
 
-def test_a_checkpoint_later_than_the_onset_is_none(broken: Callable[..., Report]) -> None:
+def test_a_checkpoint_later_than_the_onset_is_none(broken):
     assert cost_of(broken(checkpoint_every=500)).steps == 599
 
 
-def test_what_recovered_costs_nothing_again(diagnosed: Callable[[str], Report]) -> None:
+def test_what_recovered_costs_nothing_again(diagnosed):
     assert incident_of(diagnosed("spike-lr-jump")).lost.cost is None
 
 
-def test_what_recovered_late_costs_the_steps_until_then() -> None:
+def test_what_recovered_late_costs_the_steps_until_then():
     at = np.arange(800)
     loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(800)
     loss[400:520] += 3
@@ -252,7 +230,7 @@ def test_what_recovered_late_costs_the_steps_until_then() -> None:
     assert (cost.first, cost.last) == (400, report.diagnosis.back)
 
 
-def test_epochs_are_called_epochs_and_not_counted_as_steps() -> None:
+def test_epochs_are_called_epochs_and_not_counted_as_steps():
     loss = np.concatenate([2.0 / np.arange(1, 21), np.full(12, 3.0)])
     manifest = {"batch_size": 32, "seq_len": 128, "checkpoint_every": 5}
     report = stabdiag.diagnose({"epoch": np.arange(32), "loss": loss}, manifest=manifest)
@@ -264,7 +242,7 @@ def test_epochs_are_called_epochs_and_not_counted_as_steps() -> None:
     assert not re.search(r"step \d|\d steps? [^x]", text)
 
 
-def test_an_incident_of_next_to_nothing() -> None:
+def test_an_incident_of_next_to_nothing():
     found = incident_of(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
     assert isinstance(found, Incident)
     assert (found.onset, found.last_good, found.worst) == (0, None, None)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,11 +18,6 @@ from stabdiag.formats.postmortem.document import webpage, write
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotLogged, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
 
 ROOT = Path(__file__).parents[2]
 LOGS = [
@@ -59,7 +53,7 @@ HOSTILE = {
 }
 
 
-def hostile(report: Report, name: str) -> Report:
+def hostile(report, name):
     """Put a name wherever text of a log or a manifest can go."""
     logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
     loss = report.history.series["loss"]
@@ -110,7 +104,7 @@ def hostile(report: Report, name: str) -> Report:
     )
 
 
-def structure(markdown: str) -> list[str]:
+def structure(markdown):
     """Return the kinds of all that a reader of Markdown finds, text left out."""
     reader = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     found = []
@@ -123,24 +117,24 @@ def structure(markdown: str) -> list[str]:
 class Tags(HTMLParser):
     """The tags of a page with the names of their attributes, and what is open."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.tags: list[tuple[str, ...]] = []
         self.open: list[str] = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append((tag, *(name for name, _ in attrs)))
         if tag != "meta":
             self.open.append(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.tags.append((tag, *(name for name, _ in attrs)))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
 
-def tags(text: str) -> list[tuple[str, ...]]:
+def tags(text):
     reader = Tags()
     reader.feed(text)
     reader.close()
@@ -149,20 +143,20 @@ def tags(text: str) -> list[tuple[str, ...]]:
 
 
 @cache
-def expected(log: str) -> tuple[list[str], list[tuple[str, ...]]]:
+def expected(log):
     """Return the structure of the document on a run in which all names are plain."""
     document = write(hostile(reports(log), "plain"), None)
     return structure(document.markdown), tags(webpage(document))
 
 
 @cache
-def reports(log: str) -> Report:
+def reports(log):
     return stabdiag.diagnose(ROOT / log)
 
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("log", LOGS)
-def test_a_name_changes_nothing(log: str, name: str) -> None:
+def test_a_name_changes_nothing(log, name):
     document = write(hostile(reports(log), name), None)
     markdown, html = document.markdown, webpage(document)
     assert (structure(markdown), tags(html)) == expected(log)
@@ -171,13 +165,13 @@ def test_a_name_changes_nothing(log: str, name: str) -> None:
     assert not re.search(r"^\s*(::|##\[)", markdown, re.MULTILINE)
 
 
-def test_what_was_logged_can_still_be_read(broken: Callable[..., Report]) -> None:
+def test_what_was_logged_can_still_be_read(broken):
     name = "<b>loss</b> | x_1 \u202e"
     text = postmortem(hostile(broken(), name), "html")
     assert "&lt;b&gt;loss&lt;/b&gt; | x_1 \\u202e" in text
 
 
-def test_names_in_a_log_stay_names(broken: Callable[..., Report]) -> None:
+def test_names_in_a_log_stay_names(broken):
     name = "grad_norm/<script>alert(1)</script>|a"
     report = broken({name: np.full(600, np.inf)}, seq_len="<b>9</b>", batch_size=4)
     text = postmortem(report, "html")

@@ -1,11 +1,8 @@
 """The HTML page: it opens without a network, runs nothing, and draws what was logged."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from base64 import b64encode
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,35 +14,30 @@ from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.subject import Mark, choose
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
 WIDTH = 760
 
 
 @pytest.fixture
-def page(diagnosed: Callable[[str], Report]) -> str:
+def page(diagnosed):
     return postmortem(diagnosed("nan-blow-up-fp32"), "html")
 
 
-def drawn(report: Report, *marks: Mark) -> ElementTree.Element:
+def drawn(report, *marks):
     plot = choose(report)
     assert plot is not None
     return ElementTree.fromstring(svg_chart(plot, marks))
 
 
-def points(line: ElementTree.Element) -> list[tuple[float, float]]:
+def points(line):
     pairs = (pair.split(",") for pair in line.attrib["points"].split())
     return [(float(x), float(y)) for x, y in pairs]
 
 
-def lines(svg: ElementTree.Element) -> list[list[tuple[float, float]]]:
+def lines(svg):
     return [points(element) for element in svg.iter("polyline")]
 
 
-def test_the_policy_allows_the_style_sheet_and_nothing_else(page: str) -> None:
+def test_the_policy_allows_the_style_sheet_and_nothing_else(page):
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
     assert style is not None
     digest = b64encode(hashlib.sha256(style.group(1).encode()).digest()).decode()
@@ -53,26 +45,26 @@ def test_the_policy_allows_the_style_sheet_and_nothing_else(page: str) -> None:
     assert len(re.findall("<style", page)) == 1
 
 
-def test_nothing_is_fetched_or_run(page: str) -> None:
+def test_nothing_is_fetched_or_run(page):
     assert not re.search(r"<(script|link|img|iframe|object|embed|form|a)\b", page)
     assert not re.search(r"\b(href|src|style|on\w+)=", page)
     assert "url(" not in page
     assert "://" not in page
 
 
-def test_the_plot_is_a_picture_and_the_tables_are_tables(page: str) -> None:
+def test_the_plot_is_a_picture_and_the_tables_are_tables(page):
     assert page.count("<svg ") == 1
     assert "<pre>" not in page
     assert "| ---" not in page
     assert page.count("<table>") == page.count("</table>") > 4
 
 
-def test_blanks_are_boxes(page: str) -> None:
+def test_blanks_are_boxes(page):
     assert page.count('<li class="blank">') == page.count(f"<strong>{MARK}:</strong>") > 5
     assert "[ ]" not in page
 
 
-def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed: Callable[[str], Report]) -> None:
+def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed):
     svg = drawn(diagnosed("spike-persistent-moments"))
     frame = next(rect for rect in svg.iter("rect") if rect.attrib["class"] == "frame")
     top, high = float(frame.attrib["y"]), float(frame.attrib["height"])
@@ -81,7 +73,7 @@ def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed: Callable[[str]
     assert max(heights) == top + high
 
 
-def test_a_nan_breaks_the_line_and_is_shaded(broken: Callable[..., Report]) -> None:
+def test_a_nan_breaks_the_line_and_is_shaded(broken):
     svg = drawn(broken())
     (bad,) = [rect for rect in svg.iter("rect") if rect.attrib["class"] == "bad"]
     ends = [line[-1][0] for line in lines(svg)]
@@ -90,7 +82,7 @@ def test_a_nan_breaks_the_line_and_is_shaded(broken: Callable[..., Report]) -> N
     assert end == pytest.approx(WIDTH - 14, abs=1)
 
 
-def test_everything_stays_within_the_picture(diagnosed: Callable[[str], Report]) -> None:
+def test_everything_stays_within_the_picture(diagnosed):
     report = diagnosed("divergence-weight-norm-climbing")
     marks = [Mark(step=s, label="label", kind="good") for s in (0, 700, 959, 10**6)]
     svg = drawn(report, *marks)
@@ -101,7 +93,7 @@ def test_everything_stays_within_the_picture(diagnosed: Callable[[str], Report])
     assert labels == ["label 0", "label 700", "label 959"]
 
 
-def test_many_points_make_a_small_picture() -> None:
+def test_many_points_make_a_small_picture():
     steps = np.arange(200_000)
     loss = 2 + 5 * np.exp(-steps / 2e4) + np.random.default_rng(0).normal(0, 0.05, steps.size)
     loss[154_321] = 50.0
@@ -111,7 +103,7 @@ def test_many_points_make_a_small_picture() -> None:
 
 
 @pytest.mark.parametrize("values", [[2.0] * 40, [1e-30, 1e30] * 20, [-1.0, 1.0] * 20])
-def test_any_range_has_an_axis(values: list[float]) -> None:
+def test_any_range_has_an_axis(values):
     svg = drawn(stabdiag.diagnose({"step": range(40), "loss": values}))
     axis = [text.text for text in svg.iter("text") if text.attrib["class"] == "value"]
     assert 1 <= len(axis) <= 8
@@ -120,7 +112,7 @@ def test_any_range_has_an_axis(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("least", [5e-324, 1e-310])
-def test_a_loss_that_hardly_varies_is_drawn_all_the_same(least: float) -> None:
+def test_a_loss_that_hardly_varies_is_drawn_all_the_same(least):
     losses = [*(least * (at % 3) for at in range(100)), float("nan")]
     svg = drawn(stabdiag.diagnose({"step": range(101), "loss": losses}))
     assert len(lines(svg)) == 1

@@ -1,26 +1,20 @@
 """What the tests of the watch share."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from contextlib import ExitStack
 from subprocess import PIPE
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 @pytest.fixture
-def lines() -> Callable[..., list[str]]:
+def lines():
     """Return a function that draws the JSON lines of a run, whose loss may go wrong at a step."""
 
-    def draw(steps: int, *, jump_at: int | None = None, nan_at: int | None = None) -> list[str]:
+    def draw(steps, *, jump_at=None, nan_at=None):
         random = np.random.default_rng(20260105)
         loss = 2 + 3 * np.exp(-np.arange(steps) / 300) + 0.05 * random.standard_normal(steps)
         if jump_at is not None:
@@ -38,11 +32,11 @@ def lines() -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start():
     """Return a function that runs Python in a process, which does not outlive the test."""
     with ExitStack() as running:
 
-        def begin(*command: object, **streams: int) -> subprocess.Popen[str]:
+        def begin(*command, **streams):
             piped = {"stdin": subprocess.DEVNULL, "stdout": PIPE, "stderr": PIPE, **streams}
             line = [sys.executable, *map(str, command)]
             process = running.enter_context(subprocess.Popen(line, text=True, **piped))
@@ -53,7 +47,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.fixture
-def sleeper(start: Callable[..., subprocess.Popen[str]]) -> subprocess.Popen[str]:
+def sleeper(start):
     """A process that sleeps."""
     process = start("-c", "import time; print(flush=True); time.sleep(600)")
     assert process.stdout is not None

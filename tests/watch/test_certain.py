@@ -1,11 +1,8 @@
 """What is certain is not taken back: real runs, told of block by block as a watch sees them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,25 +16,20 @@ from stabdiag.model.limits import Limits
 from stabdiag.places import read_place
 from stabdiag.watch.certain import certain
 
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
-    from stabdiag.places import Found
-    from stabdiag.readers import Column, Columns
-
 FOLDER = Path(__file__).parents[2] / "fixtures" / "runs"
 RUNS = sorted(folder.name for folder in FOLDER.iterdir())
 BLOCKS = 3
 
 
-def found(run: str) -> Found:
+def found(run):
     (log,) = FOLDER.joinpath(run).glob("log.*")
     return read_place([log])
 
 
-def first(columns: Columns, rows: int) -> Columns:
+def first(columns, rows):
     """Return what the log held when it had so many records."""
 
-    def load(name: str) -> Column:
+    def load(name):
         one = columns.load(name)
         return replace(
             one, values=one.values[:rows], present=one.present[:rows], null=one.null[:rows]
@@ -46,7 +38,7 @@ def first(columns: Columns, rows: int) -> Columns:
     return replace(columns, rows=rows, load=load, settled=False)
 
 
-def report_of(run: Found, rows: int) -> Report | None:
+def report_of(run, rows):
     try:
         history = build_history(first(run.columns, rows), Limits())
     except LogError:
@@ -54,19 +46,19 @@ def report_of(run: Found, rows: int) -> Report | None:
     return diagnose(history, manifest=run.manifest)
 
 
-def after(run: str, rows: int) -> str | None:
+def after(run, rows):
     """Return the slug of what is certain of a run after so many records."""
     report = report_of(found(run), rows)
     sure = None if report is None else certain(report, Severity.ERROR)
     return None if sure is None else sure.slug
 
 
-def section(slug: str) -> str:
+def section(slug):
     return slug.partition("-")[0]
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_no_certain_error_is_taken_back(run: str) -> None:
+def test_no_certain_error_is_taken_back(run):
     log = found(run)
     final = report_of(log, log.columns.rows)
     assert final is not None
@@ -80,23 +72,23 @@ def test_no_certain_error_is_taken_back(run: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [375, 692])
-def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows: int) -> None:
+def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows):
     """Whether the loss rises with the weight, as a VAE's does, shows only once that has settled."""
     assert after("healthy-loss-weight", rows) is None
 
 
-def expects(start: str) -> list[str]:
+def expects(start):
     slugs = {run: json.loads((FOLDER / run / "about.json").read_text())["expect"] for run in RUNS}
     return [run for run, slug in slugs.items() if slug.startswith(start)]
 
 
 @pytest.mark.parametrize("run", [*expects("nan-"), *expects("spike-persistent")])
-def test_what_broke_for_good_is_certain_before_the_end(run: str) -> None:
+def test_what_broke_for_good_is_certain_before_the_end(run):
     (log,) = FOLDER.joinpath(run).glob("log.*")
     assert certain(stabdiag.diagnose(log), Severity.ERROR) is not None
 
 
-def test_a_spike_is_certain_when_its_window_is_over() -> None:
+def test_a_spike_is_certain_when_its_window_is_over():
     run = "spike-persistent-moments"
     onset = stabdiag.diagnose(FOLDER / run / "log.csv").diagnosis.step
     assert onset == 501
@@ -117,9 +109,7 @@ STEPS = np.arange(300)
         (None, True),
     ],
 )
-def test_a_spike_that_begins_with_an_epoch_is_not_certain(
-    epochs: np.ndarray | None, is_certain: bool
-) -> None:
+def test_a_spike_that_begins_with_an_epoch_is_not_certain(epochs, is_certain):
     noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
     log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise}
     report = stabdiag.diagnose(log if epochs is None else {**log, "epoch": epochs})
@@ -147,8 +137,8 @@ def test_a_spike_that_begins_with_an_epoch_is_not_certain(
     ],
 )
 def test_where_epochs_end_is_told_by_the_manifest_and_by_the_batches_as_well(
-    logged: dict[str, Any], told: dict[str, Any], is_certain: bool
-) -> None:
+    logged, told, is_certain
+):
     noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
     log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise, **logged}
     report = stabdiag.diagnose(log, manifest=told)
@@ -156,7 +146,7 @@ def test_where_epochs_end_is_told_by_the_manifest_and_by_the_batches_as_well(
     assert (certain(report, Severity.ERROR) is not None) == is_certain
 
 
-def test_a_climb_is_certain_when_it_was_one_a_window_ago() -> None:
+def test_a_climb_is_certain_when_it_was_one_a_window_ago():
     run = found("divergence-lr-inverse-cosine")
     verdicts = []
     for rows in range(900, run.columns.rows, 60):
@@ -169,7 +159,7 @@ def test_a_climb_is_certain_when_it_was_one_a_window_ago() -> None:
     assert np.argmax(sure) - np.argmax(climbs) >= 200 // 60
 
 
-def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good() -> None:
+def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good():
     assert after("healthy-failed-attempt", 246) == "nan-fp32"
     assert after("healthy-failed-attempt", 400) is None
 
@@ -178,9 +168,7 @@ def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good() -> None:
     ("rows", "nan_at", "is_certain"),
     [(3, 2, False), (4, 2, False), (5, 2, True), (10, 9, True), (2, 0, False), (3, 0, True)],
 )
-def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(
-    rows: int, nan_at: int, is_certain: bool
-) -> None:
+def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(rows, nan_at, is_certain):
     """Of a few lines another reader may make something else when more have come."""
     losses = np.where(np.arange(rows) == nan_at, np.nan, 2.0)
     report = stabdiag.diagnose({"step": np.arange(rows), "loss": losses})
@@ -188,7 +176,7 @@ def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(
     assert (certain(report, Severity.ERROR) is not None) is is_certain
 
 
-def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later() -> None:
+def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later():
     run = "nan-dropped-field-fp32"
     (log,) = FOLDER.joinpath(run).glob("log.*")
     onset = stabdiag.diagnose(log).diagnosis.step
@@ -199,7 +187,7 @@ def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later() -> None:
     assert told[0] >= onset + 50
 
 
-def test_a_warning_is_certain_in_its_turn() -> None:
+def test_a_warning_is_certain_in_its_turn():
     (log,) = FOLDER.joinpath("spike-lr-jump").glob("log.*")
     report = stabdiag.diagnose(log)
     assert certain(report, Severity.ERROR) is None
@@ -209,7 +197,7 @@ def test_a_warning_is_certain_in_its_turn() -> None:
 
 
 @pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
-def test_what_is_no_climb_is_certain_sooner(run: str) -> None:
+def test_what_is_no_climb_is_certain_sooner(run):
     log = found(run)
     begin = json.loads((FOLDER / run / "about.json").read_text())["onset"] or 240
     verdicts = []
@@ -225,7 +213,7 @@ def test_what_is_no_climb_is_certain_sooner(run: str) -> None:
 
 
 @pytest.mark.parametrize(("steps", "slug"), [(400, "loss-scale-collapsed"), (340, None)])
-def test_a_run_without_a_loss_is_judged_by_what_it_has(steps: int, slug: str | None) -> None:
+def test_a_run_without_a_loss_is_judged_by_what_it_has(steps, slug):
     scale = np.repeat(2.0 ** np.arange(16, -4, -1), 20)[:steps]
     norms = np.where(np.arange(400) % 20 == 19, np.inf, 1.0)[:steps]
     report = stabdiag.diagnose({"step": np.arange(steps), "loss_scale": scale, "grad_norm": norms})

@@ -1,12 +1,9 @@
 """A log that comes in pieces is read as one that came as a whole."""
 
-from __future__ import annotations
-
 import io
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,11 +16,6 @@ from stabdiag.readers.registry import READERS
 from stabdiag.readers.source import Stream
 from stabdiag.watch.grown import Grown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stabdiag.readers import Columns
-
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 LOGS = sorted(
@@ -35,11 +27,11 @@ BY_LINES = [one.name for one in READERS if one.text or one.name == "jsonl"]
 
 
 @pytest.fixture
-def grow() -> Iterator[Callable[..., Grown]]:
+def grow():
     """Return a function that makes a log that grows."""
     with ExitStack() as made:
 
-        def make(name: str, settled: int = 1 << 22) -> Grown:
+        def make(name, settled=1 << 22):
             grown = Grown(name, Asked(format=None, wanted=every_column), settled=settled)
             made.callback(grown.close)
             return grown
@@ -47,18 +39,18 @@ def grow() -> Iterator[Callable[..., Grown]]:
         yield make
 
 
-def read(path: Path) -> Columns | str:
+def read(path):
     try:
         return read_stream(Stream(str(path), io.BytesIO(path.read_bytes())))
     except LogError as error:
         return str(error)
 
 
-def pieces(data: bytes, size: int) -> list[bytes]:
+def pieces(data, size):
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
-def is_same(one: Columns, other: Columns) -> bool:
+def is_same(one, other):
     same = (one.format, one.rows, one.bad_lines, one.bad_count, one.config) == (
         other.format,
         other.rows,
@@ -77,15 +69,13 @@ def is_same(one: Columns, other: Columns) -> bool:
     )
 
 
-def parts(columns: Columns, name: str) -> list[np.ndarray]:
+def parts(columns, name):
     one = columns.load(name)
     return [np.where(one.present, one.values, np.nan), one.present, one.null]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_a_log_in_pieces_is_the_same_log(
-    grow: Callable[..., Grown], path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_in_pieces_is_the_same_log(grow, path, monkeypatch):
     monkeypatch.setattr("stabdiag.watch.grown._BLOCK", 2000)
     whole = read(path)
     grown = grow(str(path), settled=3000)
@@ -98,7 +88,7 @@ def test_a_log_in_pieces_is_the_same_log(
         assert is_same(grown.columns(whole=True), whole)
 
 
-def test_most_formats_of_lines_are_not_read_twice() -> None:
+def test_most_formats_of_lines_are_not_read_twice():
     growing = [one.name for one in READERS if one.growing() is not None]
     again = {
         "alarms",
@@ -113,9 +103,7 @@ def test_most_formats_of_lines_are_not_read_twice() -> None:
     assert set(BY_LINES) - set(growing) == again
 
 
-def test_what_is_old_is_not_read_again(
-    grow: Callable[..., Grown], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_old_is_not_read_again(grow, monkeypatch):
     lines = [b'{"step": %d, "loss": %f}\n' % (step, 5 - step / 1e4) for step in range(9000)]
     grown = grow("run.jsonl", settled=1000)
     grown.add(b"".join(lines))
@@ -128,9 +116,7 @@ def test_what_is_old_is_not_read_again(
     assert grown.columns(whole=False).rows == 9003
 
 
-def test_a_format_is_settled_only_where_no_later_line_can_change_it(
-    grow: Callable[..., Grown], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_format_is_settled_only_where_no_later_line_can_change_it(grow, monkeypatch):
     """Some formats are looked for only where those that are tried first show in no line."""
     looks = sys.modules["stabdiag.readers.sniff"]  # the package has a function of this name
     monkeypatch.setattr(looks, "_LOOKS", (5000, 20_000))
@@ -145,7 +131,7 @@ def test_a_format_is_settled_only_where_no_later_line_can_change_it(
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])
-def test_half_a_line_waits_for_its_rest(grow: Callable[..., Grown], settled: int) -> None:
+def test_half_a_line_waits_for_its_rest(grow, settled):
     grown = grow("run.jsonl", settled=settled)
     grown.add(b'{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2')
     assert grown.columns(whole=False).load("loss").values.tolist() == [2.5]
@@ -156,9 +142,7 @@ def test_half_a_line_waits_for_its_rest(grow: Callable[..., Grown], settled: int
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])
-def test_half_a_line_of_one_file_is_not_joined_with_the_next_file(
-    grow: Callable[..., Grown], settled: int
-) -> None:
+def test_half_a_line_of_one_file_is_not_joined_with_the_next_file(grow, settled):
     grown = grow("run.jsonl", settled=settled)
     grown.add(b'{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
     grown.end_line()
@@ -169,7 +153,7 @@ def test_half_a_line_of_one_file_is_not_joined_with_the_next_file(
     assert columns.bad_count == 1
 
 
-def test_nothing_is_an_error_until_something_comes(grow: Callable[..., Grown]) -> None:
+def test_nothing_is_an_error_until_something_comes(grow):
     grown = grow("run.jsonl")
     assert grown.is_empty
     with pytest.raises(NoUsableRecord, match="empty"):
@@ -180,7 +164,7 @@ def test_nothing_is_an_error_until_something_comes(grow: Callable[..., Grown]) -
     assert grown.is_empty
 
 
-def test_a_text_that_shows_its_format_late_is_looked_at_again(grow: Callable[..., Grown]) -> None:
+def test_a_text_that_shows_its_format_late_is_looked_at_again(grow):
     grown = grow("train.log", settled=500)
     grown.add(200 * b"loading a shard of the data\n")
     with pytest.raises(LogError):
@@ -190,10 +174,7 @@ def test_a_text_that_shows_its_format_late_is_looked_at_again(grow: Callable[...
     assert grown.columns(whole=False).format == "megatron"
 
 
-def test_a_long_log_that_is_read_again_each_time_goes_to_the_disk(
-    grow: Callable[..., Grown],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_log_that_is_read_again_each_time_goes_to_the_disk(grow, monkeypatch):
     monkeypatch.setattr("stabdiag.watch.grown._IN_MEMORY", 1000)
     grown = grow("run.csv", settled=2000)
     grown.add(b"step,loss\n")

@@ -1,14 +1,10 @@
 """The job beside a watch: whether it still runs, when it is ended, and what is certain of it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
-import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,19 +14,13 @@ from stabdiag.places import Asked
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import Ask, Job, Until, open_source, watch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Lines = Callable[..., list[str]]
-    Sleeper = subprocess.Popen[str]
-
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there, no process is asked or ended")
 
 PROC = "stabdiag.watch.loop._PROC"
 
 
 @pytest.fixture(params=["/proc", "ps"])
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def system(request, monkeypatch, tmp_path):
     """Ask the system in both ways."""
     if request.param == "ps":
         monkeypatch.setattr(PROC, tmp_path)
@@ -39,7 +29,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.usefixtures("system")
-def test_a_job_runs_until_it_is_told_to_end(sleeper: Sleeper) -> None:
+def test_a_job_runs_until_it_is_told_to_end(sleeper):
     job = Job(sleeper.pid)
     assert job.runs
     job.check_ours()
@@ -52,13 +42,13 @@ def test_a_job_runs_until_it_is_told_to_end(sleeper: Sleeper) -> None:
 
 
 @pytest.mark.usefixtures("system")
-def test_a_watch_does_not_end_itself_nor_what_started_it() -> None:
+def test_a_watch_does_not_end_itself_nor_what_started_it():
     for number in (os.getpid(), os.getppid()):
         with pytest.raises(StabdiagError, match="is the watch itself or what it was started from"):
             Job(number).check_ours()
 
 
-def told(folder: Path, number: int, began: int) -> None:
+def told(folder, number, began):
     """Write what /proc tells of a process."""
     for name in ("self", str(number)):
         (folder / name).mkdir(exist_ok=True)
@@ -66,9 +56,7 @@ def told(folder: Path, number: int, began: int) -> None:
         (folder / name / "stat").write_text(f"{number} (a) Z 1 b) {after} 0 0\n")
 
 
-def test_another_process_of_the_same_number_is_not_ended(
-    sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_another_process_of_the_same_number_is_not_ended(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
     told(tmp_path, sleeper.pid, began=100)
     job = Job(sleeper.pid)
@@ -79,14 +67,12 @@ def test_another_process_of_the_same_number_is_not_ended(
     assert sleeper.poll() is None
 
 
-def test_a_job_of_another_user_may_be_hidden(
-    sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
     told(tmp_path, os.getpid(), began=100)
     job = Job(sleeper.pid)
 
-    def refused(_number: int, _signal: int) -> None:
+    def refused(_number, _signal):
         raise PermissionError(1, "Operation not permitted")
 
     with monkeypatch.context() as patch:
@@ -108,9 +94,7 @@ def test_a_job_of_another_user_may_be_hidden(
     ],
     ids=["an earlier attempt's", "not certain", "certain"],
 )
-def test_a_finding_is_certain_of_a_job_whose_log_goes_on(
-    lines: Lines, tmp_path: Path, first: dict[str, int], then: dict[str, int], told: list[str]
-) -> None:
+def test_a_finding_is_certain_of_a_job_whose_log_goes_on(lines, tmp_path, first, then, told):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(300, **first)[: 300 if first else 200]), encoding="utf-8")
     asked = Asked(format=None, wanted=every_column)

@@ -1,11 +1,8 @@
 """The panel of a watch, as text and on a terminal."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,23 +13,17 @@ from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.panel import lines as panel
 from stabdiag.watch import End, Seen
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stabdiag.model.report import Report
-
 
 @pytest.fixture
-def spike(runs: Path) -> Report:
+def spike(runs):
     return stabdiag.diagnose(runs / "spike-persistent-moments" / "log.csv")
 
 
-def drawn(report: Report | None, page: Page, name: str = "run.csv") -> list[str]:
+def drawn(report, page, name="run.csv"):
     return [line.plain for line in panel(report, page, name=name, status="quiet for 10 s")]
 
 
-def test_it_shows_where_the_run_is_and_what_is_known(spike: Report) -> None:
+def test_it_shows_where_the_run_is_and_what_is_known(spike):
     shown = drawn(spike, Page())
     assert shown[0] == "run.csv  step 899, 900 records"
     assert shown[-1] == "quiet for 10 s"
@@ -44,24 +35,24 @@ def test_it_shows_where_the_run_is_and_what_is_known(spike: Report) -> None:
     assert max(map(len, shown)) <= 80
 
 
-def test_before_there_is_a_report_it_says_what_it_waits_for() -> None:
+def test_before_there_is_a_report_it_says_what_it_waits_for():
     assert drawn(None, Page()) == ["run.csv", "quiet for 10 s"]
 
 
 @pytest.mark.parametrize("width", [20, 40, 100])
-def test_it_is_no_wider_than_its_page(spike: Report, width: int) -> None:
+def test_it_is_no_wider_than_its_page(spike, width):
     assert max(map(len, drawn(spike, Page(width=width)))) <= width
 
 
-def test_of_a_long_path_the_last_part_is_shown(spike: Report) -> None:
+def test_of_a_long_path_the_last_part_is_shown(spike):
     assert drawn(spike, Page(), name=f"/{60 * 'x'}/run.csv")[0] == "run.csv  step 899, 900 records"
 
 
-def test_it_can_do_without_unicode(spike: Report) -> None:
+def test_it_can_do_without_unicode(spike):
     assert "\n".join(drawn(spike, Page(ascii=True), name="run-σ.csv")).isascii()
 
 
-def test_the_name_of_a_log_moves_no_cursor() -> None:
+def test_the_name_of_a_log_moves_no_cursor():
     assert drawn(None, Page(), name="run\x1b[2J.csv")[0] == "run\\x1b[2J.csv"
 
 
@@ -73,11 +64,11 @@ def test_the_name_of_a_log_moves_no_cursor() -> None:
         (Seen(end=End.QUIET), "the watch is over: the log has been quiet"),
     ],
 )
-def test_the_status_says_what_the_watch_does(seen: Seen, told: str) -> None:
+def test_the_status_says_what_the_watch_does(seen, told):
     assert _status(seen) == told
 
 
-def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike: Report) -> None:
+def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike):
     told = [_status(Seen(report=spike, quiet_for=at / 4)) for at in range(4 * 600)]
     assert told[0].startswith("watching")
     assert "quiet for 110 s; Ctrl-C ends it with a report" in told
@@ -86,9 +77,7 @@ def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike: Report) ->
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-def test_on_a_terminal_a_panel_lives_while_the_log_grows(
-    lines: Callable[..., list[str]], tmp_path: Path
-) -> None:
+def test_on_a_terminal_a_panel_lives_while_the_log_grows(lines, tmp_path):
     log = tmp_path / "run.jsonl"
     run = lines(600, nan_at=590)
     log.write_text("".join(run[:400]), encoding="utf-8")

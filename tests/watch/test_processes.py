@@ -1,7 +1,5 @@
 """A watch beside a process that really writes a log, is killed, and goes on."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,17 +8,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import stabdiag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Start = Callable[..., subprocess.Popen[str]]
-    Lines = Callable[..., list[str]]
 
 # Appends what it is given, and then sits on half of a line, if any.
 WRITER = """
@@ -36,7 +27,7 @@ if not line.endswith("\\n"):
 """
 
 
-def watching(start: Start, *arguments: object, told: str, **streams: int) -> subprocess.Popen[str]:
+def watching(start, *arguments, told, **streams):
     """Start a watch, and wait for the first line that it tells."""
     watch = start("-m", "stabdiag", "watch", *arguments, **streams)
     assert watch.stderr is not None
@@ -44,14 +35,12 @@ def watching(start: Start, *arguments: object, told: str, **streams: int) -> sub
     return watch
 
 
-def append(log: Path, lines: list[str]) -> None:
+def append(log, lines):
     with log.open("a", encoding="utf-8") as file:
         file.writelines(lines)
 
 
-def test_a_job_that_is_killed_in_mid_line_and_resumed(
-    start: Start, lines: Lines, tmp_path: Path
-) -> None:
+def test_a_job_that_is_killed_in_mid_line_and_resumed(start, lines, tmp_path):
     log, text = tmp_path / "run.jsonl", tmp_path / "lines"
     run = lines(1500, jump_at=1400)
     watch = watching(start, log, told="no such file")
@@ -72,9 +61,7 @@ def test_a_job_that_is_killed_in_mid_line_and_resumed(
 
 
 @pytest.mark.parametrize(("end", "code"), [("\n", 1), ("", 0)])
-def test_the_end_of_a_process_ends_the_watch(
-    start: Start, lines: Lines, tmp_path: Path, end: str, code: int
-) -> None:
+def test_the_end_of_a_process_ends_the_watch(start, lines, tmp_path, end, code):
     log = tmp_path / "run.jsonl"
     append(log, lines(300))
     job = start("-c", "input()", stdin=subprocess.PIPE)
@@ -97,15 +84,8 @@ def test_the_end_of_a_process_ends_the_watch(
     ],
 )
 def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
-    start: Start,
-    lines: Lines,
-    sleeper: subprocess.Popen[str],
-    tmp_path: Path,
-    number: signal.Signals,
-    more: dict[str, int],
-    code: int,
-    slug: str,
-) -> None:
+    start, lines, sleeper, tmp_path, number, more, code, slug
+):
     log = tmp_path / "run.jsonl"
     append(log, lines(280))
     watch = watching(
@@ -119,9 +99,7 @@ def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
     assert (sleeper.poll() is None) is (code != 1)
 
 
-def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(
-    start: Start, tmp_path: Path
-) -> None:
+def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(start, tmp_path):
     watch = watching(start, tmp_path / "run.jsonl", told="no such file")
     watch.send_signal(signal.SIGTERM)
     out, err = watch.communicate()
@@ -130,8 +108,8 @@ def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(
 
 
 def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
-    start: Start, lines: Lines, sleeper: subprocess.Popen[str], tmp_path: Path
-) -> None:
+    start, lines, sleeper, tmp_path
+):
     log, folder = tmp_path / "run.jsonl", tmp_path / "reports"
     run = lines(300, nan_at=290)
     append(log, run[:200])
@@ -149,9 +127,7 @@ def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("never", 0)])
-def test_standard_input_is_watched_while_it_comes(
-    start: Start, lines: Lines, fail_on: str, code: int
-) -> None:
+def test_standard_input_is_watched_while_it_comes(start, lines, fail_on, code):
     watch = watching(start, "-", "--fail-on", fail_on, told="waiting", stdin=subprocess.PIPE)
     assert watch.stdin is not None
     assert watch.stderr is not None
@@ -183,7 +159,7 @@ print("the job has come to its end")
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
 @pytest.mark.parametrize("fails", [True, False])
-def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fails: bool) -> None:
+def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path, fails):
     blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"))
     script = next(block for block in blocks if "JOB=$!" in block)
     (tmp_path / "train.py").write_text(JOB.replace("FAILS", str(fails)), encoding="utf-8")
@@ -200,9 +176,7 @@ def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path: Path, fail
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
 @pytest.mark.parametrize("begins_as_file", [True, False])
-def test_a_pipe_without_a_writer_does_not_keep_a_watch(
-    start: Start, lines: Lines, tmp_path: Path, begins_as_file: bool
-) -> None:
+def test_a_pipe_without_a_writer_does_not_keep_a_watch(start, lines, tmp_path, begins_as_file):
     log = tmp_path / "run.jsonl"
     if begins_as_file:
         append(log, lines(300))

@@ -1,7 +1,5 @@
 """A healthy run whose log comes in torn blocks, is rotated, cut or written anew is left alone."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
@@ -9,7 +7,6 @@ from contextlib import closing, suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,39 +17,36 @@ from stabdiag.readers.columns import every_column
 from stabdiag.watch import Ask, open_source
 from stabdiag.watch.certain import certain
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 BLOCKS = 12
 
 
-def appended(log: Path, block: bytes) -> None:
+def appended(log, block):
     with log.open("ab") as file:
         file.write(block)
 
 
-def rotated(log: Path, block: bytes) -> None:
+def rotated(log, block):
     log.replace(log.with_suffix(f".{len(list(log.parent.iterdir()))}"))
     log.write_bytes(block)
 
 
-def emptied(log: Path, block: bytes) -> None:
+def emptied(log, block):
     """Copy a log and empty it, as logrotate's copytruncate does."""
     os.truncate(log, 0)
     appended(log, block)
 
 
-def rewritten(log: Path, block: bytes) -> None:
+def rewritten(log, block):
     log.write_bytes(log.read_bytes() + block)
 
 
-def replaced(log: Path, block: bytes) -> None:
+def replaced(log, block):
     whole = log.read_bytes() + block
     log.unlink()
     log.write_bytes(whole)
 
 
-def cut_back(log: Path, block: bytes) -> None:
+def cut_back(log, block):
     """Cut a log in the middle, and write that part of it again."""
     held = log.read_bytes()
     os.truncate(log, len(held) // 2)
@@ -62,7 +56,7 @@ def cut_back(log: Path, block: bytes) -> None:
 WAYS = (appended, rotated, emptied, rewritten, replaced, cut_back)
 
 
-def text_of(lines: list[str], format: str) -> str:
+def text_of(lines, format):
     """Return a log of so many steps in one of three formats."""
     losses = [json.loads(line)["loss"] for line in lines]
     if format == "csv":
@@ -72,14 +66,12 @@ def text_of(lines: list[str], format: str) -> str:
     return "".join(lines)
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "text"])
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_it_is_left_alone(
-    way: Callable[[Path, bytes], None],
-    format: str,
-    lines: Callable[..., list[str]],
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize(
+    ("way", "format"),
+    [*((way, "jsonl") for way in WAYS), (rotated, "text"), (cut_back, "csv")],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
+def test_it_is_left_alone(way, format, lines, tmp_path):
     data, random = text_of(lines(400), format).encode(), Random(8)
     cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
     # A file that is moved or emptied ends with a line.
@@ -98,7 +90,7 @@ def test_it_is_left_alone(
 
 
 @pytest.mark.parametrize("run", ["healthy-failed-attempt", "symptom-loss-oscillating"])
-def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run: str) -> None:
+def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run):
     """One that is left alone some day is to be struck off the page."""
     root = Path(__file__).parents[2]
     assert f"`{run}`" in (root / "docs" / "watch.md").read_text(encoding="utf-8")

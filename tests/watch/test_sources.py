@@ -1,12 +1,9 @@
 """What is watched, and how it is told what it is."""
 
-from __future__ import annotations
-
 import json
 import os
 import time
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,25 +14,19 @@ from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
 from stabdiag.watch.sources import File
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from stabdiag.watch import Source
-
 
 @contextmanager
-def opened(*logs: Path, format: str | None = None) -> Iterator[Source]:
+def opened(*logs, format=None):
     source = open_source([str(log) for log in logs], Asked(format=format, wanted=every_column))
     with closing(source):
         yield source
 
 
-def rows(source: Source) -> int:
+def rows(source):
     return source.found(whole=True).columns.rows
 
 
-def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path: Path) -> None:
+def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path):
     log = tmp_path / "run.jsonl"
     with opened(log) as source:
         assert not source.look()
@@ -48,7 +39,7 @@ def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path: Path) -> None:
         assert not source.ended
 
 
-def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path: Path) -> None:
+def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     with opened(log) as source:
@@ -63,7 +54,7 @@ def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path: Path) -> None:
         assert source.found(whole=False).manifest.dtype == "bf16"
 
 
-def test_a_folder_that_comes_later_is_a_place(tmp_path: Path) -> None:
+def test_a_folder_that_comes_later_is_a_place(tmp_path):
     folder = tmp_path / "logs"
     with opened(folder) as source:
         assert isinstance(source, File)
@@ -76,7 +67,7 @@ def test_a_folder_that_comes_later_is_a_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["trainer_state.json", "log.json"])
-def test_a_document_is_read_again_as_a_whole(tmp_path: Path, name: str) -> None:
+def test_a_document_is_read_again_as_a_whole(tmp_path, name):
     log = tmp_path / name
     key = "log_history" if name == "trainer_state.json" else "rows"
     with opened(log) as source:
@@ -89,7 +80,7 @@ def test_a_document_is_read_again_as_a_whole(tmp_path: Path, name: str) -> None:
             assert rows(source) == count
 
 
-def test_a_format_that_is_named_is_taken(tmp_path: Path) -> None:
+def test_a_format_that_is_named_is_taken(tmp_path):
     log = tmp_path / "run.txt"
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     with opened(log, format="jsonl") as source:
@@ -97,9 +88,7 @@ def test_a_format_that_is_named_is_taken(tmp_path: Path) -> None:
         assert source.found(whole=False).columns.format == "jsonl"
 
 
-def test_a_log_that_is_lost_for_a_moment_is_read_again(
-    tmp_path: Path, lines: Callable[..., list[str]]
-) -> None:
+def test_a_log_that_is_lost_for_a_moment_is_read_again(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(30)), encoding="utf-8")
     with opened(log) as source:
@@ -113,9 +102,7 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
-def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(
-    tmp_path: Path, lines: Callable[..., list[str]]
-) -> None:
+def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(30)), encoding="utf-8")
     with opened(log) as source, opened(log, tmp_path / "other.jsonl") as both:
@@ -129,7 +116,7 @@ def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
-def test_a_pipe_that_comes_later_is_read(tmp_path: Path, lines: Callable[..., list[str]]) -> None:
+def test_a_pipe_that_comes_later_is_read(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     with opened(log) as source:
         assert not source.look()
@@ -142,9 +129,7 @@ def test_a_pipe_that_comes_later_is_read(tmp_path: Path, lines: Callable[..., li
         assert rows(source) == 30
 
 
-def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(
-    tmp_path: Path, lines: Callable[..., list[str]]
-) -> None:
+def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     run = lines(60)
     log.write_text("".join(run[:40]) + run[40][:9], encoding="utf-8")
@@ -159,7 +144,7 @@ def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(
         assert found.bad_count == 0
 
 
-def test_of_a_rotated_log_nothing_is_lost(tmp_path: Path, lines: Callable[..., list[str]]) -> None:
+def test_of_a_rotated_log_nothing_is_lost(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     run = lines(60)
     log.write_text("".join(run[:20]), encoding="utf-8")

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag.watch.tail import Begin, Tail
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 OLD = b"step,loss\n0,5.0\n1,4.9\n"
 LATER = b"step,loss\n900,2.0\n901,1.9\n"
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path):
     return tmp_path / "run.csv"
 
 
 @pytest.fixture
-def tail(log: Path) -> Iterator[Tail]:
+def tail(log):
     tail = Tail(log)
     yield tail
     tail.let_go()
 
 
-def told(tail: Tail) -> list[object]:
+def told(tail):
     """Return what a look brings: how the bytes follow where they do not just go on, and they."""
     found: list[object] = []
     for news in tail.news():
@@ -37,19 +32,19 @@ def told(tail: Tail) -> list[object]:
     return found
 
 
-def append(log: Path, data: bytes) -> None:
+def append(log, data):
     with log.open("ab") as file:
         file.write(data)
 
 
-def test_a_file_that_is_not_there_is_waited_for(tail: Tail, log: Path) -> None:
+def test_a_file_that_is_not_there_is_waited_for(tail, log):
     assert told(tail) == []
     log.write_bytes(OLD)
     assert told(tail) == [OLD]
     assert told(tail) == []
 
 
-def test_only_what_is_new_is_told(tail: Tail, log: Path) -> None:
+def test_only_what_is_new_is_told(tail, log):
     log.write_bytes(OLD)
     told(tail)
     append(log, b"2,4")
@@ -57,7 +52,7 @@ def test_only_what_is_new_is_told(tail: Tail, log: Path) -> None:
     assert told(tail) == [b"2,4.8\n"]
 
 
-def test_a_rotated_log_goes_on_in_another_file(tail: Tail, log: Path) -> None:
+def test_a_rotated_log_goes_on_in_another_file(tail, log):
     log.write_bytes(OLD)
     told(tail)
     log.rename(log.with_suffix(".1"))
@@ -68,7 +63,7 @@ def test_a_rotated_log_goes_on_in_another_file(tail: Tail, log: Path) -> None:
     assert told(tail) == [b"3,4.7\n", Begin.NEXT, LATER]
 
 
-def test_a_header_alone_does_not_tell_which_log_it_is_of(tail: Tail, log: Path) -> None:
+def test_a_header_alone_does_not_tell_which_log_it_is_of(tail, log):
     log.write_bytes(OLD)
     told(tail)
     log.rename(log.with_suffix(".1"))
@@ -78,7 +73,7 @@ def test_a_header_alone_does_not_tell_which_log_it_is_of(tail: Tail, log: Path) 
     assert told(tail) == [Begin.NEXT, b"step,loss\n900,2.0\n"]
 
 
-def test_a_log_that_is_copied_and_emptied_goes_on(tail: Tail, log: Path) -> None:
+def test_a_log_that_is_copied_and_emptied_goes_on(tail, log):
     log.write_bytes(OLD)
     told(tail)
     os.truncate(log, 0)
@@ -87,7 +82,7 @@ def test_a_log_that_is_copied_and_emptied_goes_on(tail: Tail, log: Path) -> None
     assert told(tail) == [Begin.NEXT, LATER]
 
 
-def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail: Tail, log: Path) -> None:
+def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail, log):
     log.write_bytes(OLD)
     told(tail)
     os.truncate(log, len(OLD) - len(b"1,4.9\n"))
@@ -95,9 +90,7 @@ def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail: Tail, log: Pa
     assert told(tail) == [Begin.ANEW, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
-def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(
-    tail: Tail, log: Path
-) -> None:
+def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(tail, log):
     log.write_bytes(OLD)
     told(tail)
     os.truncate(log, len(b"step,loss\n"))
@@ -107,9 +100,7 @@ def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_a_log_that_is_written_anew_each_time_is_one_log(
-    tail: Tail, log: Path, by_name: bool
-) -> None:
+def test_a_log_that_is_written_anew_each_time_is_one_log(tail, log, by_name):
     log.write_bytes(OLD)
     told(tail)
     again = OLD.replace(b"1,4.9", b"1,4.95") + b"2,4.8\n"
@@ -122,22 +113,20 @@ def test_a_log_that_is_written_anew_each_time_is_one_log(
     assert told(tail) == [Begin.ANEW, again]
 
 
-def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail: Tail, log: Path) -> None:
+def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail, log):
     log.write_bytes(OLD)
     told(tail)
     log.write_bytes(2 * LATER)
     assert told(tail) == [Begin.NEXT, 2 * LATER]
 
 
-def test_what_lies_there_is_read_in_several_bites(
-    tail: Tail, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_lies_there_is_read_in_several_bites(tail, log, monkeypatch):
     monkeypatch.setattr("stabdiag.watch.tail._BITE", 10)
     log.write_bytes(OLD)
     assert b"".join(part for part in told(tail) if isinstance(part, bytes)) == OLD
 
 
-def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail: Tail, log: Path) -> None:
+def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail, log):
     log.write_bytes(OLD)
     told(tail)
     tail.let_go()
