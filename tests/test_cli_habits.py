@@ -12,7 +12,6 @@ import pytest
 from stabdiag import __version__
 from stabdiag.formats import names
 
-
 VERDICT = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
 
 
