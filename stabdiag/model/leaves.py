@@ -27,7 +27,7 @@ _ROWS = (
     ("spike-duplicate-batch", Severity.WARNING, "§2", "Loss spike from a repeated batch"),
     ("spike-recovered", Severity.WARNING, "§2", "Loss spike that recovered"),
     ("spike-persistent", Severity.ERROR, "§2", "Loss spike that did not recover"),
-    ("spike-unresolved", Severity.ERROR, "§2", "Loss spike at the end of the log"),
+    ("spike-unresolved", Severity.ERROR, "§2", "Loss spike, not seen to recover"),
     ("gradient-overflow", Severity.WARNING, "§3", "Gradients overflow"),
     ("loss-scale-static", Severity.ERROR, "§3", "Gradients overflow under a static loss scale"),
     ("loss-scale-collapsed", Severity.ERROR, "§3", "The loss scale collapsed"),

@@ -105,10 +105,11 @@ def _frozen(
 
 
 def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int | None:
-    """Return the first position after ``at`` from which on the smoothed loss is within bounds.
+    """Return the position after ``at`` at which the loss itself is back within bounds to stay.
 
-    The loss is smoothed by its median over a fifth of the time to recover: one lucky point is no
-    recovery.
+    Whether it stays is told by its median over a fifth of the time to recover: one lucky point is
+    no recovery. When it was back is told by the loss as logged: the first point within bounds after
+    the last one that stood out.
     """
     smooth = _smoothing(reach)
     least = smooth // 2 + 1
@@ -119,7 +120,10 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
         # Where only a few points are left at the end of the log, each of them has to be back.
         last = median(soon) if len(soon) >= least else float(soon.max())
         if last <= level + slack:
-            return back
+            out = np.flatnonzero(x[at:back] > level + 4 * slack)
+            first = at + 1 + (int(out[-1]) if len(out) else 0)
+            found = first + int(np.argmax(x[first : back + smooth] <= level + slack))
+            return found if found <= at + reach else None
     return None
 
 

@@ -216,7 +216,7 @@ def _did_it_recover(case: Case) -> Reply:
     if spike.recovered:
         took = case.at(spike.end) - onset
         return yes(
-            f"the smoothed loss was back below {level} after {plural(took, case.unit)}",
+            f"the loss was back below {level} after {plural(took, case.unit)}",
             onset,
             case.at(spike.end),
             measured={"recovered_after": took, **measured},

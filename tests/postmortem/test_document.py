@@ -95,7 +95,7 @@ def test_an_unknown_format_is_refused(broken):
 def test_time_stamps_are_in_utc(broken):
     text = postmortem(broken({"_timestamp": 1_700_000_000 + 30.0 * np.arange(600)}))
     assert "| Step | Time (UTC) | Event |" in text
-    assert "| 500 | 2023-11-15 02:23:20 | **Onset, first bad step** |" in text
+    assert "| 500 | 2023-11-15 02:23:20 | **Onset, loss not finite** |" in text
     assert "| Onset | step 500, 2023-11-15 02:23:20 UTC |" in text
     assert "the log goes on for 99 steps (50 minutes)" in text
     text = postmortem(broken())

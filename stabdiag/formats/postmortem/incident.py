@@ -56,9 +56,9 @@ class Incident:
 
     ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
     has none), ``not_finite`` the step of the first value that led to a NaN, of the loss or of
-    another series, ``last_good`` the last finite loss before it, ``recovered`` where the loss was
-    back. ``lead_up`` is the error before a NaN that the advice names. ``checkpoint`` is the last
-    from before the onset, 0 where there is none.
+    another series, ``last_good`` the last finite loss before the onset, ``worst`` the highest loss
+    of a spike, ``recovered`` where the loss was back. ``lead_up`` is the error before a NaN that the
+    advice names. ``checkpoint`` is the last from before the onset, 0 where there is none.
     """
 
     report: Report
@@ -121,8 +121,7 @@ def incident_of(report: Report, detected: Detected | None = None) -> Incident:
     # A jump or a surge that led up to it began before what shows: the advice goes back beyond it.
     begins = (not_finite, found.step, found.began, None if lead_up is None else lead_up.step)
     onset = min((step for step in begins if step is not None), default=first)
-    recovered, nan = _recovered(report), asked(report, "Q1.1")
-    last_good = None if nan is None else nan.measured.get("last_good")
+    recovered, before = _recovered(report), history.finite("loss").until(onset - 1).steps
     return Incident(
         report=report,
         first=first,
@@ -130,8 +129,8 @@ def incident_of(report: Report, detected: Detected | None = None) -> Incident:
         onset=onset,
         first_bad=None if found.section in ("§4", "symptom") else found.step,
         not_finite=not_finite,
-        last_good=last_good if isinstance(last_good, int) else None,
-        worst=_worst(report, onset, last if recovered is None else recovered),
+        last_good=int(before[-1]) if len(before) else None,
+        worst=_worst(report, last if recovered is None else recovered),
         recovered=recovered,
         lead_up=lead_up,
         detected=detected,
@@ -169,11 +168,12 @@ def _recovered(report: Report) -> int | None:
     return answer.steps[-1]
 
 
-def _worst(report: Report, onset: int, end: int) -> int | None:
-    """Return the step of the highest loss from the onset of a spike or a NaN on."""
-    if report.diagnosis.section not in ("§1", "§2"):
+def _worst(report: Report, end: int) -> int | None:
+    """Return the step of the highest loss of a spike; of a NaN none is worse than another."""
+    found = report.diagnosis
+    if found.section != "§2" or found.step is None:
         return None
-    after = report.history.finite("loss").between(onset, end)
+    after = report.history.finite("loss").between(found.step, end)
     return int(after.steps[np.argmax(after.values)]) if len(after) else None
 
 
@@ -232,13 +232,14 @@ def _moments(one: Incident) -> Iterator[Moment]:
 def _trouble(one: Incident) -> Iterator[Moment]:
     found = one.report.diagnosis
     if one.last_good is not None and found.section == "§1":
-        yield Moment(one.last_good, "Last good step", "The last finite loss")
+        yield Moment(one.last_good, "Last good step", "The last finite loss before the trouble")
     if found.step is None:
         return
     if one.first_bad != one.onset:
         yield Moment(one.onset, "Onset", _onset(one))
     if one.first_bad is not None:
-        name = "Onset, first bad step" if one.first_bad == one.onset else "First bad step"
+        name = "Loss not finite" if found.section == "§1" else "First bad step"
+        name = f"Onset, {name.lower()}" if one.first_bad == one.onset else name
         yield Moment(one.first_bad, name, found.title)
     if one.worst not in (None, one.first_bad):
         loss = one.report.history.series["loss"].between(one.worst, one.worst)
