@@ -123,6 +123,7 @@ FORMATS: tuple[Format, ...] = (
         suffixes=(".html", ".htm"),
         writers={
             "report": Writer(module="html", options=("command",)),
+            "comparison": Writer(module="html", function="compared", options=("command",)),
             "postmortem": Writer(module="postmortem", function="html", options=("detected",)),
             "overview": Writer(
                 module="scans.overview_page", function="html_of", options=("command",)

@@ -142,9 +142,14 @@ def strip(series: Series, view: View, *, ascii: bool) -> str:
 
 
 def bad_columns(series: Series, view: View) -> Mask:
-    """Return which columns hold a NaN or infinite point."""
+    """Return which columns hold a NaN or infinite point, or lie between two."""
     bad = np.zeros(view.columns, dtype=np.bool_)
-    bad[view.dots(series.steps[~np.isfinite(series.values)]) // DOTS_X] = True
+    columns, lost = view.dots(series.steps) // DOTS_X, ~np.isfinite(series.values)
+    bad[columns[lost]] = True
+    # On a sparse log a column without a point lies between two that are not finite.
+    for first, last in pairwise(np.flatnonzero(lost).tolist()):
+        if last == first + 1:
+            bad[columns[first] : columns[last]] = True
     return bad
 
 

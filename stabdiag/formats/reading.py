@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.measured import changed_limits, number
+from stabdiag.model.findings import Severity
+from stabdiag.model.report import skipped
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def source_facts(report: Report) -> list[str]:
-    """Return which log the report is about, and how much of it there is."""
+    """Return which log the report is about, how much of it there is, and its manifest."""
     source, first = report.history.source, report.history.first_step
     told = [f"{source.name} ({source.format})", plural(source.records, "record")]
     if source.unreadable:
@@ -26,6 +28,8 @@ def source_facts(report: Report) -> list[str]:
         told.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
         told.append("original fixed rules (--literal)")
+    path, folder = report.manifest.path, source.name.rpartition("/")[0]
+    told.append(path.removeprefix(f"{folder}/") if path else "no manifest")
     return told
 
 
@@ -36,7 +40,7 @@ def notes(report: Report, *, verbose: bool = True) -> list[tuple[str, str]]:
     """
     return [
         *_columns(report, verbose=verbose),
-        ("manifest", "; ".join(_manifest(report.manifest, verbose=verbose))),
+        *(("manifest", told) for told in _manifest(report.manifest, verbose=verbose)),
         *(("limit", told) for told in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
@@ -49,7 +53,6 @@ def _columns(report: Report, *, verbose: bool) -> Iterator[tuple[str, str]]:
 
 
 def _manifest(manifest: Manifest, *, verbose: bool) -> Iterator[str]:
-    yield manifest.path or "none found"
     if manifest.overridden:
         yield f"set by a flag: {_fields(manifest, manifest.overridden)}"
     if manifest.logged:
@@ -65,10 +68,6 @@ def _fields(manifest: Manifest, names: tuple[str, ...]) -> str:
 
 
 def unchecked(report: Report) -> str:
-    """Return in a line how many symptoms could not be checked, and what they need."""
-    needed = list(report.lacking)
-    if any(one.reason for one in report.not_checked):
-        needed.append("points")
-    one = len(report.not_checked) == 1
-    symptoms = plural(len(report.not_checked), "symptom")
-    return f"{symptoms} {'needs' if one else 'need'} {', '.join(needed)}"
+    """Return how many checks were skipped for want of what; nothing where the summary tells it."""
+    told = report.tree.outcome.severity is Severity.OK or not report.not_checked
+    return "" if told else skipped(report.not_checked)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History, Series
     from stabdiag.model.report import Report
 
-_POINTS_AROUND = 200
+_POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 
 # The series below the main curve, on the same steps: they point to the cause or rule it out.
 _COMPANIONS = {
@@ -111,13 +111,15 @@ def _main(history: History, finding: Finding) -> Series | None:
 def _around(series: Series, report: Report) -> tuple[int, int]:
     """Return the steps to show: some hundred points about the event, or all of them.
 
-    A divergence or a plateau needs the whole run: its best level is part of the evidence.
+    A divergence or a plateau needs the whole run: its best level is part of the evidence. After a
+    NaN there is little to see.
     """
     finding, steps = report.diagnosis, series.steps
     if finding.step is None or finding.section not in ("§1", "§2"):
         return int(steps[0]), int(steps[-1])
     at = int(np.searchsorted(steps, finding.step))
-    low, high = max(at - _POINTS_AROUND, 0), min(at + _POINTS_AROUND, len(steps) - 1)
+    after = _POINTS_AFTER_NAN if finding.section == "§1" else _POINTS_AROUND
+    low, high = max(at - _POINTS_AROUND, 0), min(at + after, len(steps) - 1)
     return int(steps[low]), int(steps[high])
 
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 class Question:
     """One numbered node of the tree.
 
-    ``asks`` may name limits, ``{spike.sigma}``, as the texts do. ``needs`` names the roles, each by
-    itself or by groups, without which the answer is unknown; the walk decides that before it asks.
-    ``limits`` names the limits that the answer is held against.
+    ``name`` is what it is about, in a word or two. ``asks`` may name limits, ``{spike.sigma}``, as
+    the texts do. ``needs`` names the roles, each by itself or by groups, without which the answer
+    is unknown; the walk decides that before it asks. ``limits`` names the limits that the answer is
+    held against.
     """
 
     id: str
+    name: str
     asks: str
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
@@ -40,15 +42,19 @@ class Question:
 QUESTIONS: Final[tuple[Question, ...]] = (
     Question(
         id="Q1.1",
+        name="NaN",
         asks="Is the loss NaN or infinite at any logged step?",
         needs=("loss",),
         limits=("nan.absent_records",),
     ),
-    Question(id="Q1.2", asks="Which dtype was used?"),
-    Question(id="Q1.3", asks="Where did the NaN start?", limits=("nan.grad_surge",)),
-    Question(id="Q1.4", asks="Which fix fits the evidence?", limits=("nan.grad_surge",)),
+    Question(id="Q1.2", name="dtype", asks="Which dtype was used?"),
+    Question(id="Q1.3", name="origin", asks="Where did the NaN start?", limits=("nan.grad_surge",)),
+    Question(
+        id="Q1.4", name="fix", asks="Which fix fits the evidence?", limits=("nan.grad_surge",)
+    ),
     Question(
         id="Q2.1",
+        name="spike",
         asks="Does the loss spike above μ+{spike.sigma}σ of the previous steps?",
         needs=("loss",),
         limits=(
@@ -61,19 +67,22 @@ QUESTIONS: Final[tuple[Question, ...]] = (
     ),
     Question(
         id="Q2.2",
+        name="recovery",
         asks="Did the loss recover within {spike.recovery_steps} steps?",
         needs=("loss",),
         limits=("spike.recovery_sigma", "spike.recovery_steps"),
     ),
     Question(
         id="Q2.3",
+        name="cause",
         asks="What caused the spike?",
         limits=("spike.lr_jump", "spike.lookback", "spike.batch_lookback", "spike.grad_ratio"),
     ),
-    Question(id="Q2.4", asks="Which checkpoint precedes the spike?"),
-    Question(id="Q3.1", asks="Is the gradient norm NaN or infinite at any step?"),
+    Question(id="Q2.4", name="checkpoint", asks="Which checkpoint precedes the spike?"),
+    Question(id="Q3.1", name="overflow", asks="Is the gradient norm NaN or infinite at any step?"),
     Question(
         id="Q3.2",
+        name="loss scale",
         asks="What does the loss-scale history show?",
         limits=(
             "precision.scale_floor",
@@ -81,9 +90,10 @@ QUESTIONS: Final[tuple[Question, ...]] = (
             "precision.overflow_factor",
         ),
     ),
-    Question(id="Q3.3", asks="Does the NaN look like an fp16 overflow?"),
+    Question(id="Q3.3", name="fp16 overflow", asks="Does the NaN look like an fp16 overflow?"),
     Question(
         id="Q4.1",
+        name="climb",
         asks="Did the loss rise over the last {divergence.window} steps?",
         needs=("loss",),
         limits=(
@@ -96,12 +106,14 @@ QUESTIONS: Final[tuple[Question, ...]] = (
     ),
     Question(
         id="Q4.2",
+        name="learning rate",
         asks="Did the learning rate rise over the same window?",
         needs=("lr",),
         limits=("divergence.lr_rise",),
     ),
     Question(
         id="Q4.3",
+        name="weight norm",
         asks="Did a weight norm change by more than {divergence.weight_norm_ratio}x in "
         "{divergence.window} steps?",
         needs=("weight_norm",),
@@ -109,10 +121,13 @@ QUESTIONS: Final[tuple[Question, ...]] = (
     ),
     Question(
         id="Q4.4",
+        name="gradient norm",
         asks="Does the mean gradient norm rise?",
         limits=("divergence.grad_norm_rise", "divergence.material"),
     ),
 )
+
+NAMES: Final = {question.id: question.name for question in QUESTIONS}
 
 SECTIONS: Final = {"§1": "Q1.1", "§2": "Q2.1", "§3": "Q3.1", "§4": "Q4.1"}
 

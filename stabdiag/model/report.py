@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from stabdiag.model.findings import Severity, ignoring, open_questions
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
+
+
+# What the skipped checks lacked: so much of it is named.
+_NAMED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +111,6 @@ class Report:
         well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
         return f"Otherwise: {outcome.summary}" if well else ""
 
-    @property
-    def lacking(self) -> list[str]:
-        """What the symptoms that were not checked need, the most wanted first."""
-        return lacking(self.not_checked)
-
     def ignoring(self, rules: Iterable[Ignored]) -> Self:
         """Return the report with some findings as notes, for the reason that each rule gives."""
         return replace(self, findings=ignoring(self.findings, rules))
@@ -122,7 +122,11 @@ class Report:
         return f"<Report on {source.name}: {found.severity.value}, {found.slug}{step}>"
 
 
-def lacking(not_checked: tuple[NotChecked, ...]) -> list[str]:
-    """Return what the symptoms that were not checked need, the most wanted first."""
-    wanted = Counter(role for symptom in not_checked for role in symptom.missing)
-    return [role for role, _ in wanted.most_common()]
+def skipped(not_checked: tuple[NotChecked, ...]) -> str:
+    """Return how many checks were skipped, and what most of them lacked; logged roles first."""
+    wanted = Counter(need for one in not_checked for need in one.missing)
+    needs = sorted(wanted, key=lambda need: (need.startswith("manifest."), -wanted[need]))
+    names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
+    named = ", ".join([*names[:_NAMED], *["…"][: len(names) - _NAMED]])
+    why = f"{named} not logged" if names else "too little to go by"
+    return f"{plural(len(not_checked), 'check')} skipped: {why}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Severity
-from stabdiag.model.report import NotChecked, lacking
+from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     curve,
     data,
@@ -76,9 +76,6 @@ BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
-# The outcome names at most this many missing roles.
-_NAMED = 3
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -104,12 +101,7 @@ class Checked:
         """Return the tree's outcome; if it found nothing, with a sentence on skipped checks."""
         if outcome.severity is not Severity.OK or not self.not_checked:
             return outcome
-        roles = lacking(self.not_checked)
-        why = [f"no {', '.join((*roles[:_NAMED], *['…'][: len(roles) - _NAMED]))}"] if roles else []
-        if few := sum(bool(one.reason) for one in self.not_checked):
-            why.append(f"{few} had too little to go by")
-        skipped = f"{len(self.not_checked)} of {len(SYMPTOMS)} checks were skipped"
-        return replace(outcome, summary=f"{outcome.summary} {skipped}: {'; '.join(why)}.")
+        return replace(outcome, summary=f"{outcome.summary} {skipped(self.not_checked)}.")
 
 
 def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -11,6 +11,7 @@ from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.precision import shows_overflows
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
@@ -61,8 +62,10 @@ def not_logged(case: Case) -> tuple[NotLogged, ...]:
         for role, cost in _COSTS
         if not case.history.group(role) and (role != "loss_scale" or fp16)
     ]
-    if case.manifest.dtype is None:
-        cost = "fp16 and bf16 overflows (§3) cannot be tested: set it in the manifest or by --dtype"
+    # The advice on a NaN asks for the dtype itself.
+    finite = len(case.loss) == len(case.history.get("loss") or ())
+    if case.manifest.dtype is None and finite and shows_overflows(case):
+        cost = "fp16 and bf16 overflows cannot be tested: set it in the manifest or by --dtype"
         missing.append(NotLogged(role="dtype (manifest)", cost=cost))
     if case.manifest.checkpoint_every is None:
         cost = "the checkpoint to reload cannot be named: set it by --set checkpoint_every=N"
@@ -81,7 +84,7 @@ def _logged(case: Case) -> str:
 
 def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     left = [answer.question for answer in answers if answer.verdict is Verdict.UNKNOWN]
-    told = ", ".join(f"{_ABOUT[one]} ({one})" if one in _ABOUT else one for one in left)
+    told = ", ".join(_ABOUT.get(one, one) for one in left)
     unclear = f"; not testable: {told}" if left else ""
     if case.reward is not None:
         return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
@@ -98,7 +101,7 @@ def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     if not len(case.loss):
         return ": nothing to judge"
     known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
-    untested = [f"{_MAIN[one]} ({one}: {answer.because})" for one, answer in open_.items()]
+    untested = [_MAIN[one] for one in open_]
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
 
 

@@ -39,6 +39,8 @@ _SIGNALS = {
 
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.finite("loss_scale")
+    if dtype is None and not shows_overflows(case) and "grad_norm" in case.history.series:
+        return no(f"{_FINE['grad_norm']}, in whatever dtype", measured={"overflows": 0})
     if dtype is None:
         return unknown("neither the manifest nor the log names the dtype")
     if dtype not in ("fp16", "bf16"):
@@ -62,6 +64,13 @@ def _is_there_an_overflow(case: Case) -> Reply:
         told += f"; {found.calibrating} while the scaler calibrated at the start"
         measured["while_calibrating"] = found.calibrating
     return yes(told, *found.at[:20].tolist(), measured=measured)
+
+
+def shows_overflows(case: Case) -> bool:
+    """Tell whether the log holds what is an overflow in one dtype and nothing in another."""
+    norm, scaled = case.history.get("grad_norm"), {"loss_scale", "skipped"}
+    finite = norm is None or len(norm.finite()) == len(norm)
+    return not finite or not scaled.isdisjoint(case.history.series)
 
 
 def _scale_in_bf16(case: Case) -> str:

@@ -223,8 +223,9 @@ def _did_it_recover(case: Case) -> Reply:
         )
     left = int(case.loss.steps[-1]) - onset
     if spike.recovered is None:
+        ends = "the last finite loss is" if case.before_nan else "the log ends"
         return unknown(
-            f"the log ends {plural(left, case.unit)} after the onset, before the loss stayed below "
+            f"{ends} {plural(left, case.unit)} after the onset, before the loss stayed below "
             f"{level}; {time} are needed to tell",
             onset,
             measured={"steps_left": left, **measured},

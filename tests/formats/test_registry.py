@@ -29,9 +29,7 @@ def test_a_writer_takes_what_the_table_says(name: str, kind: Kind):
 def test_every_kind_has_its_formats():
     assert {kind for _, kind in EVERY} == {*get_args(Kind)}
     assert names("postmortem") == ("markdown", "html")
-    assert (
-        names("sheet") == names("logs") == names("comparison") == ("terminal", "json", "markdown")
-    )
+    assert names("sheet") == names("logs") == ("terminal", "json", "markdown")
     told = {suffix: by_suffix(suffix) for suffix in (".HTM", ".xml", ".toml", ".txt", "")}
     assert told == {".HTM": "html", ".xml": "junit", ".toml": "toml", ".txt": "terminal", "": None}
 

@@ -72,7 +72,7 @@ def overlay(comparison: Comparison) -> Overlay | None:
     return Overlay(
         role=role,
         curves=tuple((run.label[-1], _averaged(one, size)) for run, one in kept),
-        gap=_gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
+        gap=gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
         first=first,
         last=last,
         event=found.step if found.step is not None and first <= found.step <= last else None,
@@ -121,7 +121,8 @@ def _averaged(series: Series, size: int) -> Series:
     return replace(series, steps=series.steps[:whole:size], values=values)
 
 
-def _gap(one: Series, other: Series) -> Series | None:
+def gap(one: Series, other: Series) -> Series | None:
+    """Return how far two series lie apart where they do; None if hardly anywhere."""
     steps, here, there = np.intersect1d(one.steps, other.steps, True, True)
     with np.errstate(invalid="ignore"):
         size = np.abs(one.values[here] - other.values[there])

@@ -2,37 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.html.charts import marks, panels, payload
-from stabdiag.formats.html.drawing import answers, draw
+from stabdiag.formats.compared import view
+from stabdiag.formats.html.charts import marks, overlays, panels, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.subject import Mark, whole_loss
-from stabdiag.model.findings import Severity
+from stabdiag.formats.subject import Mark, choose, decisive, whole_loss
+from stabdiag.model.edges import QUESTIONS
+from stabdiag.model.findings import AskedOf
 
 if TYPE_CHECKING:
-    from stabdiag.model.findings import Scalar
+    from stabdiag.model.comparison import Comparison
+    from stabdiag.model.findings import Answer, Scalar
+    from stabdiag.model.limits import LimitInfo
     from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
+_STYLES = ("uplot/uPlot.min.css", "page.css")
+
+
+def _scripts() -> tuple[str, str]:
+    library = f"/*\n{source('uplot/LICENSE')}*/\n{source('uplot/uPlot.iife.min.js')}"
+    return library, "\n".join(map(source, _SCRIPTS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A question of the tree, its answer if the walk reached it, and its limits."""
+
+    id: str
+    name: str
+    asks: str
+    answer: Answer | None
+    limits: tuple[LimitInfo, ...]
+    decisive: bool = False
+
+    @property
+    def lead_up(self) -> bool:
+        """Whether it was asked of the steps before a NaN only."""
+        return self.answer is not None and self.answer.asked_of is AskedOf.LEAD_UP
+
+
+def questions(report: Report) -> list[Asked]:
+    """Return every question, in the order of the walk, then of the tree."""
+    given = {answer.question: answer for answer in report.tree.answers}
+    weighing = {answer.question for answer in decisive(report)}
+    limits = {info.name: info for info in report.limits.items()}
+    return [
+        Asked(
+            id=question.id,
+            name=question.name,
+            asks=question.asked(report.limits),
+            answer=given.get(question.id),
+            limits=tuple(limits[name] for name in question.limits),
+            decisive=question.id in weighing,
+        )
+        for question in sorted(QUESTIONS, key=lambda one: [*given, one.id].index(one.id))
+    ]
 
 
 def render(report: Report, *, command: str | None = None) -> str:
     """Return the report as a page; ``command`` is what makes it again, if that is known."""
-    library = f"/*\n{source('uplot/LICENSE')}*/\n{source('uplot/uPlot.iife.min.js')}"
-    charts, marked = tuple(panels(report)), tuple(marks(report))
-    asked = answers(report)
+    charts, marked, focus = tuple(panels(report)), tuple(marks(report)), choose(report)
+    asked = questions(report)
     events = [(event.kind.value, event.message) for event in report.history.notes]
     return page(
         "report.html",
-        styles=("uplot/uPlot.min.css", "page.css"),
-        scripts=(library, "\n".join(map(source, _SCRIPTS))),
-        data=payload(report, charts, marked),
+        styles=_STYLES,
+        scripts=_scripts(),
+        data=payload(
+            charts,
+            marked,
+            severity=report.diagnosis.severity.value,
+            focus=None if focus is None else (focus.first, focus.last),
+            sigma=report.limits.spike.sigma,
+            cadence=report.manifest.checkpoint_every,
+        ),
         report=report,
         found=report.diagnosis,
         command=command,
@@ -40,13 +91,48 @@ def render(report: Report, *, command: str | None = None) -> str:
         thinned=[chart for chart in charts if chart.thinned],
         marks=[mark for mark in marked if mark.kind != "bad"],
         sketch=_sketch(report),
-        drawing=draw(report),
-        answers=asked,
-        decisive=[one.question for one in asked if one.decisive],
+        answers=[one for one in asked if one.answer],
+        unasked=[one for one in asked if not one.answer],
         messages=report.history.messages,
         reading=[*(("limit", told) for told in changed_limits(report.limits)), *events],
         manifest=_manifest(report),
-        well=report.diagnosis.severity is Severity.OK,
+        literal=report.literal,
+        otherwise=report.otherwise,
+    )
+
+
+def compared(comparison: Comparison, *, command: str | None = None) -> str:
+    """Return a comparison as a page, with its runs on one another."""
+    charts, found = tuple(overlays(comparison)), comparison.diagnosis
+    window = view.overlay(comparison)
+    event = (
+        [Mark(kind="event", step=found.step, label=found.title)] if found.step is not None else []
+    )
+    differences = [(view.setting(one), one.bearing.value) for one in comparison.differences]
+    return page(
+        "comparison.html",
+        styles=_STYLES,
+        scripts=_scripts(),
+        data=payload(
+            charts,
+            event,
+            severity=found.severity.value,
+            focus=None if window is None else (window.first, window.last),
+        ),
+        report=comparison,
+        found=found,
+        command=command,
+        charts=charts,
+        thinned=[chart for chart in charts if chart.thinned],
+        sketch=Markup(),
+        literal=False,
+        otherwise="",
+        tables=(
+            ("Where they part", view.PARTINGS, view.partings(comparison)),
+            ("Where they end", view.LEVELS, view.levels(comparison)),
+            ("Settings that differ", ("setting", "bearing"), differences),
+            (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
+        ),
     )
 
 
@@ -57,7 +143,7 @@ def notebook(report: Report) -> str:
         report=report,
         found=report.diagnosis,
         sketch=_sketch(report),
-        answers=[one for one in answers(report) if one.answer],
+        answers=[one for one in questions(report) if one.answer],
         style=Markup(source("notebook.css")),
     )
 

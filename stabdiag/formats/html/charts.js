@@ -50,12 +50,12 @@ function curves(panel) {
     const places = unpacked(panel.above);
     for (const at of places) values[at] = loss[at];
     const options = {paths: () => null, points: {show: true, size: 6, width: 1.5}};
-    found.push({name: "exceedances", colour: "above", values, options, places});
+    found.push({name: "outliers", colour: "above", values, options, places});
   }
   return found;
 }
 
-// Many exceedances side by side would hide the loss: they are small then.
+// Many outliers side by side would hide the loss: they are small then.
 function sized(u, panel) {
   const at = panel.drawn.findIndex((one) => one.places);
   if (at < 0) return;

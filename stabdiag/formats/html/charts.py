@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.canvas import Scale
+from stabdiag.formats.compared.view import gap
 from stabdiag.formats.measured import visible
-from stabdiag.formats.subject import Mark, choose
+from stabdiag.formats.subject import Mark
+from stabdiag.model.findings import AskedOf
 from stabdiag.model.history import EventKind
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.comparison import Comparison
     from stabdiag.model.findings import Baseline
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report
@@ -74,6 +77,21 @@ def panels(report: Report) -> Iterator[Panel]:
         groups = [series for series in report.history.group(role).values() if len(series)]
         if groups:
             yield _groups(role, groups, places)
+
+
+def overlays(comparison: Comparison) -> Iterator[Panel]:
+    """Yield a chart for each role that runs share, with a curve for each run."""
+    step = comparison.diagnosis.step
+    for role in ("loss", "eval_loss", *_BELOW[:-1]):
+        logged = [(run.label, run.history.get(role)) for run in comparison.runs]
+        curves = [
+            replace(one, column=label) for label, one in logged if one is not None and len(one)
+        ]
+        if len(curves) > 1:
+            yield _groups(role, curves, [] if step is None else [step])
+        apart = gap(*curves) if role == "loss" and len(curves) == 2 else None
+        if apart is not None:
+            yield _panel("gap", [replace(apart, column="difference")], apart.steps)
 
 
 def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) -> Panel:
@@ -216,10 +234,13 @@ def _recovery(report: Report) -> Iterator[Mark]:
         steps = answer.measured.get("recovery_steps", limit)
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
             first = answer.steps[0]
+            last = first + int(steps)
+            if answer.asked_of is AskedOf.LEAD_UP:
+                last = min(last, report.diagnosis.step or last)
             yield Mark(
                 kind="recovery",
                 step=first,
-                last=first + int(steps),
+                last=last,
                 label="Recovery window",
                 level=float(level),
             )
@@ -235,9 +256,16 @@ def _resumes(report: Report) -> Iterator[Mark]:
         yield Mark(kind="attempt", step=first, label=told)
 
 
-def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> dict[str, object]:
+def payload(
+    panels: Sequence[Panel],
+    marks: Sequence[Mark],
+    *,
+    severity: str,
+    focus: tuple[int, int] | None,
+    sigma: float = 0.0,
+    cadence: int | None = None,
+) -> dict[str, object]:
     """Return the data of the charts, as the script reads it."""
-    focus = choose(report)
     return {
         "panels": [_packed_panel(panel) for panel in panels],
         "marks": [
@@ -250,10 +278,10 @@ def payload(report: Report, panels: Sequence[Panel], marks: Sequence[Mark]) -> d
             }
             for mark in marks
         ],
-        "sigma": report.limits.spike.sigma,
-        "cadence": report.manifest.checkpoint_every,
-        "focus": [focus.first, focus.last] if focus else None,
-        "severity": report.diagnosis.severity.value,
+        "sigma": sigma,
+        "cadence": cadence,
+        "focus": focus,
+        "severity": severity,
     }
 
 

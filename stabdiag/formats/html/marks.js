@@ -9,7 +9,7 @@ const MARKS = {
   bad: "loss not finite",
   infinite: "value not finite",
   finding: "also found",
-  event: "event",
+  event: "diagnosis",
 };
 
 function across(u, step) {

@@ -20,7 +20,7 @@ function toggle(panel, one, at) {
 }
 
 const TITLES = {
-  loss: "Loss", grad_norm: "Gradient norm", lr: "Learning rate", loss_scale: "Loss scale", weight_norm: "Weight norms",
+  loss: "Loss", gap: "How far apart", eval_loss: "Evaluation loss", grad_norm: "Gradient norm", lr: "Learning rate", loss_scale: "Loss scale", weight_norm: "Weight norms",
 };
 const SCALES = {log: " (log)", log2: " (log₂)", linear: ""};
 
@@ -159,7 +159,7 @@ function start() {
   }
   tools();
   legend();
-  view(...ends);
+  data.marks.some((mark) => mark.kind === "bad") ? around() : view(...ends);
   plots.addEventListener("keydown", key);
   let width = plots.clientWidth;
   new ResizeObserver(() => {
@@ -174,7 +174,7 @@ if (panels.length) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach(draw));
 }
 
-// A question of the drawing opens its answer below.
+// A question in the line of answers opens its answer below.
 
 function open() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -183,7 +183,7 @@ function open() {
   target.querySelector("summary").focus();
 }
 
-for (const node of document.querySelectorAll(".tree a")) {
+for (const node of document.querySelectorAll(".asked a")) {
   node.addEventListener("click", () => setTimeout(open));
 }
 addEventListener("hashchange", open);

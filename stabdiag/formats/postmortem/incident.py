@@ -57,8 +57,8 @@ class Incident:
     ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
     has none), ``not_finite`` the step of the first value that led to a NaN, of the loss or of
     another series, ``last_good`` the last finite loss before the onset, ``worst`` the highest loss
-    of a spike, ``recovered`` where the loss was back. ``lead_up`` is the error before a NaN that the
-    advice names. ``checkpoint`` is the last from before the onset, 0 where there is none.
+    of a spike, ``recovered`` where the loss was back. ``lead_up`` is the error before a NaN that
+    the advice names. ``checkpoint`` is the last from before the onset, 0 where there is none.
     """
 
     report: Report

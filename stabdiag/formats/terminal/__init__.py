@@ -24,9 +24,7 @@ LAYOUT = (
     sections.evidence,
     sections.also_found,
     sections.trail,
-    sections.not_logged,
-    sections.not_checked,
-    sections.reading,
+    sections.missing,
     sections.foot,
 )
 

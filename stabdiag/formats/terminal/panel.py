@@ -11,6 +11,7 @@ from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
+from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import AskedOf, Verdict
 from stabdiag.model.text import plural
 
@@ -105,7 +106,7 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield every question that was asked of the run with its answer, in one word."""
     asked = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
     told = Text("  ").join(
-        Text(f"{answer.question} {answer_word(answer)}", ANSWERS[answer.verdict])
+        Text(f"{NAMES[answer.question]} {answer_word(answer)}", ANSWERS[answer.verdict])
         for answer in asked
     )
     yield from page.wrap(told, _label("trail", page))

@@ -10,6 +10,7 @@ from stabdiag.formats.measured import in_words, label, pairs
 from stabdiag.formats.reading import notes, source_facts, unchecked
 from stabdiag.formats.subject import choose, decisive, numbers
 from stabdiag.formats.terminal.plot import draw
+from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
 from stabdiag.model.text import plural
 
@@ -39,12 +40,13 @@ ANSWERS = {Verdict.YES: "bold", Verdict.NO: "", Verdict.UNKNOWN: "dim"}
 
 _WORD = 7
 _INDENT = 8 + _WORD
-_ROLE_WIDTH = 30
 _NAME_WIDTH, _VALUE_WIDTH = 26, 24
-_FEW_NUMBERS = 8
 
 # Of the messages in a log the last ones tell how it ended.
-_MESSAGES = 5
+_MESSAGES = 3
+
+# Of other findings and of notes on how the log was read the first ones are told.
+_ALSO, _NOTES = 3, 4
 
 
 def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
@@ -58,7 +60,7 @@ def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
 
 def _named(found: Finding, page: Page, style: str = "") -> Text:
     """Return a finding's title, step and slug."""
-    when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
+    when = " (before the NaN)" if page.verbose and found.asked_of is AskedOf.LEAD_UP else ""
     return page.line(
         page.text(f"{found.headline}{when}", style), page.text(f"  [{found.slug}]", "dim")
     )
@@ -81,7 +83,7 @@ def actions(report: Report | Comparison, page: Page) -> Iterator[Text]:
         yield page.line(bar, page.text("FIRST ACTION", "bold"))
         yield from page.wrap(page.text(found.first_action, "bold"), bar, "┃ ")
     if found.next_actions:
-        yield from page.heading("Then")
+        yield page.text("Then", "bold")
         for i, action in enumerate(found.next_actions, start=1):
             yield from page.wrap(action, f"  {i}. ")
 
@@ -100,21 +102,17 @@ def messages(report: Report, page: Page) -> Iterator[Text]:
 
 
 def evidence(report: Report, page: Page) -> Iterator[Text]:
-    """Yield the plot and the deciding numbers; nothing where there is nothing to prove."""
-    if not report.diagnosis.section and not page.verbose:
-        return
-    values, plot = numbers(report), choose(report)
-    if plot is None and not values:
-        return
-    yield from page.heading("Evidence")
+    """Yield the plot, with ``verbose`` also the deciding numbers; of a healthy run the latter."""
+    plot = choose(report) if report.diagnosis.section or page.verbose else None
     if plot is not None:
-        yield from draw(plot, page)
-    if plot is not None and values:
         yield Text("")
-    yield from _grid(values if page.verbose else dict(list(values.items())[:_FEW_NUMBERS]), page)
-    limits = {name: value for a in decisive(report) for name, value in a.limits.items()}
-    if limits and page.verbose:
-        yield from page.wrap(pairs(limits), page.text("  limits  ", "dim"))
+        yield from draw(plot, page)
+    if page.verbose:
+        yield Text("")
+        yield from _grid(numbers(report), page)
+        limits = {name: value for a in decisive(report) for name, value in a.limits.items()}
+        if limits:
+            yield from page.wrap(pairs(limits), page.text("  limits  ", "dim"))
 
 
 def _grid(values: Mapping[str, Scalar], page: Page) -> Iterator[Text]:
@@ -132,36 +130,42 @@ def _grid(values: Mapping[str, Scalar], page: Page) -> Iterator[Text]:
 
 
 def also_found(report: Report | Comparison, page: Page) -> Iterator[Text]:
-    """Yield the other findings, each with its own first action."""
+    """Yield the other findings; with ``verbose`` each with its summary and first action."""
     if report.also_found:
         yield from page.heading("Also found")
-    for found in report.also_found:
+    shown = report.also_found if page.verbose else report.also_found[:_ALSO]
+    for found in shown:
         badge = page.text(found.severity.value.upper(), ACCENT[found.severity])
         yield from page.wrap(page.line(badge, "  ", _named(found, page)), "  ", "    ")
-        yield from page.wrap(found.summary, "    ")
-        if found.first_action:
+        if page.verbose:
+            yield from page.wrap(found.summary, "    ")
+        if page.verbose and found.first_action:
             yield from page.wrap(found.first_action, page.text("    do: ", "bold"))
+    if more := len(report.also_found) - len(shown):
+        yield page.text(f"  and {more} more", "dim")
 
 
 def trail(report: Report, page: Page) -> Iterator[Text]:
-    """Yield each question with its answer; with ``verbose`` also its numbers, and the lead-up.
-
-    If nothing was found, tested and untested questions are listed apart.
-    """
+    """Yield the answers in a line, with why one is open; with ``verbose`` in full."""
     run = [a for a in report.tree.answers if a.asked_of is AskedOf.RUN]
     lead = [a for a in report.tree.answers if a.asked_of is AskedOf.LEAD_UP]
-    if report.tree.outcome.section:
-        yield from _answers("Trail", run, report, page)
-    else:
-        unknown = [a for a in run if a.verdict is Verdict.UNKNOWN]
-        yield from _answers("Tested", [a for a in run if a not in unknown], report, page)
-        yield from _answers("Could not be tested", unknown, report, page)
     if page.verbose:
+        yield from _answers("Asked", run, report, page)
         yield from _answers("Before the NaN", lead, report, page)
-    elif lead:
-        found = ", ".join(a.question for a in lead if a.verdict is Verdict.YES)
-        told = f"Before the NaN: {plural(len(lead), 'question')}, {found or 'none'} answered yes"
-        yield from page.wrap(page.text(f"{told} (--verbose).", "dim"), " " * _INDENT)
+        return
+    yield Text("")
+    told = Text(", ").join(_in_short(answer, page) for answer in run)
+    yield from page.wrap(told, page.text("Asked  ", "bold"))
+
+
+def _in_short(answer: Answer, page: Page) -> Text:
+    word = page.text(answer.word, ANSWERS[answer.verdict])
+    why = f" ({answer.because})" if answer.verdict is Verdict.UNKNOWN else ""
+    return (
+        page.text(f"{NAMES[answer.question]}: ")
+        .append_text(word)
+        .append_text(page.text(why, "dim"))
+    )
 
 
 def answer_word(answer: Answer) -> str:
@@ -177,10 +181,8 @@ def _answers(title: str, answers: list[Answer], report: Report, page: Page) -> I
         mark = page.text("▸ " if answer in weighing else "  ", ACCENT[report.diagnosis.severity])
         told = page.text(f"{answer_word(answer):<{_WORD}}", ANSWERS[answer.verdict])
         prefix = page.text("").join([mark, page.text(f"{answer.question:<6}"), told])
-        quiet = "dim" if answer.verdict is Verdict.UNKNOWN else ""
-        yield from page.wrap(page.text(answer.because, quiet), prefix)
-        if page.verbose:
-            yield from _details(answer, page)
+        yield from page.wrap(answer.because, prefix)
+        yield from _details(answer, page)
 
 
 def _details(answer: Answer, page: Page) -> Iterator[Text]:
@@ -197,55 +199,32 @@ def _details(answer: Answer, page: Page) -> Iterator[Text]:
             yield from page.wrap(page.text(content, "dim"), prefix)
 
 
-def not_logged(report: Report, page: Page) -> Iterator[Text]:
-    """Yield what the log lacks and what that costs; for a healthy run the names alone."""
-    if not report.not_logged:
-        return
-    yield from page.heading("Not logged", "log it, or name its column (--column ROLE=NAME)")
-    if report.ok and not page.verbose:
-        yield from page.wrap(", ".join(missing.role for missing in report.not_logged), "  ")
-        return
-    width = max(page.text(missing.role).cell_len for missing in report.not_logged)
-    for missing in report.not_logged:
-        role = page.cell(missing.role, min(width, _ROLE_WIDTH))
-        yield from page.wrap(missing.cost, f"  {role}  ")
-
-
-def not_checked(report: Report, page: Page) -> Iterator[Text]:
-    """Yield in one line how many symptoms could not be checked, and what they need."""
-    if not report.not_checked:
-        return
+def missing(report: Report, page: Page) -> Iterator[Text]:
+    """Yield what was not logged and what was not checked, with ``verbose`` at what cost each."""
     if not page.verbose:
-        title = page.text("Not checked", "bold")
-        yield Text("")
-        told = _whole(unchecked(report), page, title.cell_len + 2)
-        yield page.line(title, page.text(f"  {told}", "dim"))
+        if told := unchecked(report):
+            yield from page.wrap(page.text(f"{told}.", "dim"))
         return
-    yield from page.heading("Not checked", plural(len(report.not_checked), "symptom"))
-    for one in report.not_checked:
-        yield from page.wrap(f"{one.symptom}: {one.because}", "  ", "    ")
-
-
-def _whole(told: str, page: Page, before: int) -> str:
-    """Return as many whole names as the line holds, but the first in any case."""
-    dots, room, shown = page.text("…").cell_len, page.width - before, told
-    while page.text(shown).cell_len + dots * (shown != told) > room and ", " in shown:
-        shown = shown.rpartition(", ")[0]
-    return page.clip(shown if shown == told else f"{shown}…", room)
-
-
-def reading(report: Report, page: Page) -> Iterator[Text]:
-    """Yield a note for everything about the input that a reader could dispute."""
-    told = notes(report, verbose=page.verbose)
-    width = max(len(name) for name, _ in told)
-    yield from page.heading("How the log was read")
-    for name, note in told:
-        yield from page.wrap(note, f"  {name:<{width}}  ")
+    if report.not_logged:
+        yield from page.heading("Not logged", "log it, or name its column (--column ROLE=NAME)")
+    for one in report.not_logged:
+        yield from page.wrap(f"{one.role}: {one.cost}", "  ", "    ")
+    if report.not_checked:
+        yield from page.heading("Not checked", plural(len(report.not_checked), "symptom"))
+    for skipped in report.not_checked:
+        yield from page.wrap(f"{skipped.symptom}: {skipped.because}", "  ", "    ")
 
 
 def foot(report: Report, page: Page) -> Iterator[Text]:
-    """Yield the last lines: which log this was, and how to learn more."""
+    """Yield which log this was, what a reader could dispute about how it was read, and the rest."""
+    told = notes(report, verbose=page.verbose)
+    left = 0 if page.verbose else len(told) - _NOTES
+    rows = [("log", ", ".join(source_facts(report))), *(told[:_NOTES] if left > 0 else told)]
+    if left > 0:
+        rows.append(("", f"and {plural(left, 'more note')}"))
     more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {report.diagnosis.slug}"]
     yield Text("")
-    yield from page.wrap(page.text(", ".join(source_facts(report)), "dim"))
-    yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
+    rows.append(("more", "; ".join(more)))
+    width = max(len(name) for name, _ in rows)
+    for name, note in rows:
+        yield from page.wrap(page.text(note, "dim"), page.text(f"{name:<{width}}  ", "dim"))
