@@ -101,7 +101,7 @@ def _too_little(case: Case, open_: dict[str, Answer]) -> str:
     if not len(case.loss):
         return ": nothing to judge"
     known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
-    untested = [_MAIN[one] for one in open_]
+    untested = [f"{_MAIN[one]} ({answer.because})" for one, answer in open_.items()]
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
 
 

@@ -500,7 +500,7 @@ def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> Non
     answers = {answer.question: answer for answer in report.tree.answers}
     assert answers["Q4.1"].verdict is Verdict.UNKNOWN
     assert report.diagnosis.slug == "insufficient-data"
-    assert "not tested for climbs (Q4.1: " in report.diagnosis.summary
+    assert "not tested for climbs (" in report.diagnosis.summary
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss"])

@@ -141,7 +141,7 @@ def test_too_few_losses_are_never_called_healthy(n: int) -> None:
     assert slugs(report) == ["insufficient-data"]
     where = f"from step 0 to {n - 1}" if n > 1 else "at step 0"
     assert f"{where}: " in report.diagnosis.summary
-    assert "not tested for spikes (Q2.1: " in report.diagnosis.summary
+    assert "not tested for spikes (" in report.diagnosis.summary
     assert not report.ok
     assert "spikes 22" in report.diagnosis.first_action
 
@@ -151,7 +151,7 @@ def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
     del log["grad_norm"]
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "healthy"
-    assert "not testable: overflows (Q3.1)" in report.diagnosis.summary
+    assert "not testable: overflows" in report.diagnosis.summary
     roles = [missing.role for missing in report.not_logged]
     assert roles == ["grad_norm", "dtype (manifest)", "checkpoint cadence (manifest)"]
 
@@ -161,7 +161,7 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
-        "no NaN and no climb, but not tested for spikes (Q2.1: 21 finite losses; a test for spikes "
+        "no NaN and no climb, but not tested for spikes (21 finite losses; a test for spikes "
         "takes 22)."
     )
 

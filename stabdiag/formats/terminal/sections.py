@@ -11,7 +11,7 @@ from stabdiag.formats.reading import notes, source_facts, unchecked
 from stabdiag.formats.subject import choose, decisive, numbers
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.edges import NAMES
-from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict, open_questions
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -154,17 +154,19 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
         yield from _answers("Before the NaN", lead, report, page)
         return
     yield Text("")
-    told = Text(", ").join(_in_short(answer, page) for answer in run)
+    # The summary of too short a log tells why its main questions are open.
+    known = open_questions(run) if report.tree.outcome.slug == "insufficient-data" else {}
+    told = Text(", ").join(_in_short(one, page, why=one.question not in known) for one in run)
     yield from page.wrap(told, page.text("Asked  ", "bold"))
 
 
-def _in_short(answer: Answer, page: Page) -> Text:
+def _in_short(answer: Answer, page: Page, *, why: bool) -> Text:
     word = page.text(answer.word, ANSWERS[answer.verdict])
-    why = f" ({answer.because})" if answer.verdict is Verdict.UNKNOWN else ""
+    because = f" ({answer.because})" if why and answer.verdict is Verdict.UNKNOWN else ""
     return (
         page.text(f"{NAMES[answer.question]}: ")
         .append_text(word)
-        .append_text(page.text(why, "dim"))
+        .append_text(page.text(because, "dim"))
     )
 
 
