@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from stabdiag._version import __version__
+from stabdiag.cli import complete
 from stabdiag.cli.terminal import Exit, complain
 from stabdiag.errors import StabdiagError
 
@@ -34,8 +36,9 @@ _COMMANDS = {
     "config": ("settings", "EPILOG"),
 }
 
-# As the usage shows it, and as the variable is called by which a shell asks for completions.
+# The name in the usage, and in the variable by which a shell asks for completions.
 _NAME = "stabdiag"
+_COMPLETE = "_STABDIAG_COMPLETE"
 
 EPILOG = """
 **Examples**
@@ -57,7 +60,9 @@ def main() -> Exit:
     try:
         _check_folder()
         words = _with_command(sys.argv[1:])
-        ended = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
+        helped = complete.completing(_with_command) if _COMPLETE in os.environ else nullcontext()
+        with helped:
+            ended = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
     except StabdiagError as error:
         return complain(str(error))
     except OSError as error:

@@ -1,0 +1,141 @@
+"""Completion, through the protocols by which shells ask for it, and in the shells that are here."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stabdiag.cli import complete
+from tests.conftest import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def log(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log in the working folder, the name of the program on the path, and a home of its own."""
+    shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
+    program = tmp_path / "bin" / "stabdiag"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m stabdiag "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return tmp_path / "log.jsonl"
+
+
+def asked(shell: str, line: str) -> list[str]:
+    """Return what a shell is offered for a line whose last word is not ended."""
+    words = line.split(" ")
+    split = re.sub(r"(?<=[a-z.])=", "\n=\n", "\n".join(words)).rstrip("\n").split("\n")
+    variables = {
+        "bash": {"COMP_WORDS": "\n".join(split), "COMP_CWORD": str(len(split) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+        "powershell": {
+            "_TYPER_COMPLETE_ARGS": line,
+            "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1],
+        },
+    }[shell]
+    told = subprocess.run(
+        ["stabdiag"],
+        env={**os.environ, "_STABDIAG_COMPLETE": f"complete_{shell}", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stderr == ""
+    if shell == "zsh":
+        return re.findall(r'"([^"]+)"(?=[:\n)])', told.stdout)[::1]
+    return [re.split(r"\t|:::", one)[0] for one in told.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("stabdiag expl", "explain"),
+        ("stabdiag log.jsonl --forma", "--format"),
+        ("stabdiag diagnose log.jsonl --format mark", "markdown"),
+        ("stabdiag check log.jsonl --fail-on w", "warning"),
+        ("stabdiag diagnose log.jsonl --limit spike.sig", "spike.sigma=3"),
+        ("stabdiag diagnose log.jsonl --set grad_c", "grad_clip="),
+        ("stabdiag diagnose log.jsonl --write sar", "sarif="),
+        ("stabdiag diagnose log.jsonl --log-format jsonl", "jsonl"),
+        ("stabdiag explain spike-lr", "spike-lr-jump"),
+        ("stabdiag diagnose log.jsonl --column loss_s", "loss_scale="),
+        ("stabdiag diagnose log.jsonl --column loss=grad", "loss=grad_norm"),
+    ],
+)
+@pytest.mark.usefixtures("log")
+def test_a_shell_is_offered_what_fits(shell: str, line: str, word: str) -> None:
+    # bash replaces only what follows the sign.
+    expected = word.partition("=")[2] if shell == "bash" and "=grad" in line else word
+    assert expected in asked(shell, line)
+
+
+def test_of_a_log_that_cannot_be_read_no_column_is_offered(log: Path) -> None:
+    log.write_bytes(b"\x00\x01")
+    assert "grad_norm" not in asked("fish", "stabdiag diagnose log.jsonl --column loss=gr")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such terminal")
+@pytest.mark.parametrize(
+    ("shell", "init"),
+    [
+        ("bash --norc -i", "source <(stabdiag --show-completion)"),
+        ("zsh -f -i", 'autoload -U compinit && compinit -u; eval "$(stabdiag --show-completion)"'),
+        ("fish --no-config -i", "stabdiag --show-completion | source"),
+    ],
+)
+@pytest.mark.usefixtures("log")
+def test_a_real_shell_completes(shell: str, init: str) -> None:
+    words = shell.split()
+    if shutil.which(words[0]) is None:
+        pytest.skip(f"no {words[0]} here")
+    child, terminal = pty.fork()
+    if not child:
+        os.environ.update(TERM="xterm", SHELL=shutil.which(words[0]) or "")
+        os.execvp(words[0], words)
+    said = b""
+
+    def until(sign: bytes) -> None:
+        nonlocal said
+        end = time.monotonic() + 60
+        while sign not in said and time.monotonic() < end:
+            if select.select([terminal], [], [], 1)[0]:
+                said += os.read(terminal, 65536)
+
+    try:
+        os.write(terminal, f"{init}; echo rea''dy\n".encode())
+        until(b"ready\r\n")
+        os.write(terminal, b"stabdiag log.jsonl --limit spike.sig\t")
+        until(b"spike.sigma=3")
+    finally:
+        os.close(terminal)
+        os.waitpid(child, 0)
+    assert b"spike.sigma=3" in said
+
+
+@pytest.mark.usefixtures("log")
+def test_it_installs_itself_for_the_shell_that_runs(tmp_path: Path) -> None:
+    line = "stabdiag --install-completion; echo $?"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0"
+    assert "stabdiag" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
+
+
+def test_words_are_offered_by_their_beginning() -> None:
+    assert complete.among(("json", "junit", "svg"))("j") == [("json", ""), ("junit", "")]

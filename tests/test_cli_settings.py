@@ -1,0 +1,185 @@
+"""A project's settings: where they are found, what they do, and what is wrong with them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Result
+
+    Command = Callable[..., Result]
+
+LATER = date.today() + timedelta(days=30)
+BEFORE = date.today() - timedelta(days=1)
+IGNORE = '[[ignore]]\nfinding = "spike-lr-jump"\nreason = "a *warm* restart"\nuntil = {}\n'
+
+
+@pytest.fixture
+def log(runs: Path, tmp_path: Path) -> str:
+    """A log with a spike, in the folder in which commands run."""
+    shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
+    return "log.jsonl"
+
+
+def told(stabdiag: Command, *words: str) -> dict[str, tuple[str, str]]:
+    """Return each setting in force with where it is from."""
+    found = json.loads(stabdiag("config", "--json", *words).out)["settings"]
+    return {one["name"]: (one["value"], one["source"]) for one in found}
+
+
+def test_the_nearest_file_is_in_force_and_no_other(
+    stabdiag: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'a'\n")
+    (below / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    monkeypatch.chdir(below)
+    assert told(stabdiag)["columns.loss"] == ("a", f"{tmp_path}/stabdiag.toml [columns]")
+    (below / "pyproject.toml").write_text("[tool.stabdiag]\nfail-on = 'never'\n")
+    assert "columns.loss" not in told(stabdiag)
+    assert told(stabdiag)["fail-on"] == ("never", "pyproject.toml [tool.stabdiag]")
+    (below / "stabdiag.toml").write_text("format = 'json'\n")
+    assert told(stabdiag)["fail-on"] == ("error", "default")
+    assert told(stabdiag)["format"] == ("json", "stabdiag.toml")
+
+
+def test_the_command_line_goes_before_the_file(stabdiag: Command, log: str, tmp_path: Path) -> None:
+    (tmp_path / "stabdiag.toml").write_text(
+        'fail-on = "warning"\nformat = "json"\n'
+        '[manifest]\ndtype = "bf16"\n[limits]\nspike.sigma = 4\n'
+    )
+    code, out, _ = stabdiag(log)
+    assert (code, json.loads(out)["manifest"]["values"]["dtype"]) == (1, "bf16")
+    assert json.loads(out)["limits"]["spike.sigma"]["value"] == 4
+    words = ("--fail-on", "error", "--dtype", "fp32", "--limit", "spike.sigma=5")
+    code, out, _ = stabdiag(log, *words)
+    assert (code, json.loads(out)["manifest"]["values"]["dtype"]) == (0, "fp32")
+    assert stabdiag(log, "-f", "terminal").out.startswith("WARNING")
+    assert stabdiag("compare", log, log).out.startswith("{")
+    assert stabdiag("explain", "Q2.1").out.startswith("Q2.1")  # which has no JSON
+    found = told(stabdiag, *words)
+    assert found["fail-on"] == ("error", "--fail-on")
+    assert found["manifest.dtype"] == ("fp32", "--set")
+    assert found["limits.spike.sigma"] == ("5", "--limit")
+
+
+def test_a_field_holds_where_neither_a_manifest_nor_the_log_tells_it(
+    stabdiag: Command, log: str, tmp_path: Path
+) -> None:
+    (tmp_path / "stabdiag.toml").write_text("[manifest]\ndtype = 'bf16'\ngrad_clip = 2\n")
+    (tmp_path / "manifest.json").write_text('{"dtype": "fp16"}')
+    manifest = json.loads(stabdiag(log, "--json").out)["manifest"]
+    assert (manifest["values"]["dtype"], manifest["values"]["grad_clip"]) == ("fp16", 2)
+    assert [*manifest["inferred"]] == ["grad_clip"]
+
+
+def test_columns_are_named_once_for_all_commands(stabdiag: Command, tmp_path: Path) -> None:
+    rows = "".join(f"{n},{2 + n % 3 / 100}\n" for n in range(60))
+    (tmp_path / "run.csv").write_text(f"step,goal\n{rows}")
+    (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'goal'\n")
+    for command in (["diagnose"], ["check"], ["scan"], ["compare", "run.csv"], ["checklist"]):
+        assert stabdiag(*command, "run.csv").code == 0, command
+    assert stabdiag("run.csv", "--column", "loss=other").code == 2
+
+
+@pytest.mark.parametrize("command", ["diagnose", "check", "scan", "watch", "checklist"])
+def test_an_ignored_finding_is_listed_and_does_not_count(
+    stabdiag: Command, log: str, tmp_path: Path, command: str
+) -> None:
+    words = [command, log, *(["--fail-on", "warning"] if command != "checklist" else [])]
+    words += ["--until-idle", "0"] if command == "watch" else []
+    (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
+    result = stabdiag(*words)
+    assert result.code == 0
+    if command not in ("scan", "checklist"):
+        assert f"ignored until {LATER}" in " ".join(result.out.split())
+        assert "spike-lr-jump" in result.out
+    (tmp_path / "stabdiag.toml").write_text(IGNORE.format(BEFORE))
+    result = stabdiag(*words)
+    assert result.code == (command != "checklist")
+    assert f"spike-lr-jump was to be ignored until {BEFORE}, and counts again" in result.err
+    assert told(stabdiag)["ignore.spike-lr-jump"] == (
+        f"expired {BEFORE}",
+        "stabdiag.toml [ignore]",
+    )
+
+
+def test_json_and_sarif_have_a_field_for_what_is_ignored(
+    stabdiag: Command, log: str, tmp_path: Path
+) -> None:
+    (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
+    found = json.loads(stabdiag(log, "--json").out)["diagnosis"]
+    assert found["severity"] == "note"
+    assert found["ignored"] == {
+        "reason": "a *warm* restart",
+        "until": str(LATER),
+        "severity": "warning",
+    }
+    (result,) = json.loads(stabdiag(log, "-f", "sarif").out)["runs"][0]["results"]
+    assert result["suppressions"][0]["justification"].startswith("a *warm* restart (until ")
+    assert "*warm*" not in stabdiag(log, "-f", "markdown").out  # as untrusted as a log's text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fail_on = 'error'", "unknown key 'fail_on'; did you mean fail-on?"),
+        ("dtype = 'bf16'", "unknown key 'dtype'; did you mean manifest.dtype?"),
+        ("colums.loss = 'x'", "unknown key 'colums'; did you mean columns?"),
+        (
+            "zzz = 1",
+            "unknown key 'zzz'; there are fail-on, format, ignore, columns, manifest, limits",
+        ),
+        ("fail-on = 'warn'", "fail-on wants one of error, warning, never, not 'warn'"),
+        ("format = 'jsn'", "format wants one of terminal, json, "),
+        ("columns = 1", "columns is not a table"),
+        ("columns.los = 'x'", "unknown role 'los'; did you mean loss?"),
+        ("columns.loss = 1", "columns.loss wants the name of a column, not 1"),
+        ("manifest.dtpye = 'bf16'", "unknown manifest field 'dtpye'; did you mean dtype?"),
+        ("manifest.dtype = 'fp17'", "dtype wants "),
+        ("limits.spike.sgma = 1", "unknown limit 'spike.sgma'; did you mean spike.sigma?"),
+        ("ignore = 1", "ignore wants entries as [[tool.stabdiag.ignore]] with finding = "),
+        ("[[ignore]]\nfinding='spike-lr-jmp'", "no finding is called 'spike-lr-jmp'; did you mean"),
+        ("[[ignore]]\nfinding='stall'", "ignore: stall wants a reason, in words"),
+        ("[[ignore]]\nfinding='stall'\nreason='x'", "wants a day to look again: until = 20"),
+        (
+            "[[ignore]]\nfinding='stall'\nreason='x'\nuntil='2030-01-31'",
+            "wants a day to look again",
+        ),
+        (
+            "[[ignore]]\nfinding='stall'\nreasn='x'",
+            "unknown key 'ignore.reasn'; did you mean reason?",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["stabdiag.toml", "pyproject.toml"])
+def test_what_is_no_setting_is_one_line_with_the_file(
+    stabdiag: Command, tmp_path: Path, text: str, words: str, name: str
+) -> None:
+    if name == "pyproject.toml":
+        text = text.replace("[[", "[[tool.stabdiag.")
+        text = text if text.startswith("[") else f"[tool.stabdiag]\n{text}"
+        words = words.replace(
+            "unknown key '", "unknown key 'tool.stabdiag.", "ignore." not in words
+        )
+    (tmp_path / name).write_text(text)
+    result = stabdiag("config")
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert f"{name}: " in result.err
+    assert words in result.err
+
+
+def test_without_a_file_there_are_the_defaults(stabdiag: Command) -> None:
+    out = stabdiag("config").out
+    assert out.startswith("Settings file: none here, nor in a folder above\n")
+    assert "fail-on  error" in out
+    assert max(map(len, out.splitlines())) <= 80
