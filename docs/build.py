@@ -22,6 +22,7 @@ from build_compare import compare_page
 from build_coverage import coverage_page
 from build_formats import formats_page
 from build_lists import lists_page
+from build_man import man_page
 from build_pictures import pictures
 
 import stabdiag
@@ -127,6 +128,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "preflight.md", lists_page()
     yield ROOT / "docs" / "compare.md", compare_page()
     yield ROOT / "docs" / "coverage.md", coverage_page()
+    yield ROOT / "data" / "share" / "man" / "man1" / "stabdiag.1", man_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     yield ROOT / "docs" / "scan.svg", overview()
     yield from pictures()

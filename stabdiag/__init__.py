@@ -1,4 +1,12 @@
-"""stabdiag: what went wrong with a training run, and what to do about it first."""
+"""stabdiag: what went wrong with a training run, and what to do about it first.
+
+>>> import stabdiag
+>>> report = stabdiag.diagnose({"loss": [2.0] * 39 + [float("nan")]}, settings={"dtype": "bf16"})
+>>> report.ok, report.diagnosis.slug
+(False, 'nan-bf16')
+>>> stabdiag.diagnose({"loss": [3.0, 2.0, 1.5]}, limits={"spike.sigma": 4}).limits.spike.sigma
+4.0
+"""
 
 from stabdiag._version import __version__
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -57,18 +57,45 @@ _quiet = np.errstate(all="ignore")
 
 
 class Report(reported.Report):
-    """One diagnosis with all that led to it, which writes and shows itself."""
+    """One diagnosis with all that led to it, which writes and shows itself.
+
+    It is neither true nor false; ``report.ok`` says whether all is well.
+
+    >>> report = diagnose({"loss": [2.0] * 39 + [float("inf")]}, settings={"dtype": "fp32"})
+    >>> report.ok, report.diagnosis.slug, report.diagnosis.step
+    (False, 'nan-fp32', 39)
+    >>> print(report.diagnosis.first_action)  # doctest: +ELLIPSIS
+    Reload ...
+    >>> [answer.verdict.value for answer in report.tree.answers][:1]
+    ['yes']
+    """
 
     def to_json(self) -> str:
-        """Return the report as strict JSON, schema 2."""
+        """Return the report as strict JSON, schema 2.
+
+        >>> report = diagnose({"loss": [2.0] * 40})
+        >>> json.loads(report.to_json())["diagnosis"]["slug"]
+        'loss-constant'
+        """
         from stabdiag.formats import render
 
         return render(self, "json")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as the JSON object, schema 2."""
+        """Return the report as the JSON object, schema 2, findings and all.
+
+        >>> found = diagnose({"loss": [2.0] * 40}).to_dict()
+        >>> found["findings"][0] == found["diagnosis"]
+        True
+        >>> len(json.dumps(found["findings"])) > 100
+        True
+        """
         found: dict[str, Any] = json.loads(self.to_json())
         return found
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: a report that is there could be taken for one that is good."""
+        raise TypeError("a report is neither true nor false; ask report.ok")
 
     def __str__(self) -> str:
         """Return the terminal report."""
@@ -90,13 +117,35 @@ class Report(reported.Report):
 
 
 class Comparison(compared.Comparison):
-    """What was found of several runs, which writes and shows itself."""
+    """What was found of several runs, which writes and shows itself.
+
+    It is neither true nor false; ``comparison.diagnosis`` says what was found.
+    """
 
     def to_json(self) -> str:
-        """Return the comparison as strict JSON, schema 2."""
+        """Return the comparison as strict JSON, schema 2.
+
+        >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
+        >>> json.loads(found.to_json())["kind"]
+        'reruns'
+        """
         from stabdiag.formats import render
 
         return render(self, "json", "comparison")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as the JSON object.
+
+        >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
+        >>> found.to_dict()["kind"]
+        'reruns'
+        """
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: a comparison that is there could be taken for one that is good."""
+        raise TypeError("a comparison is neither true nor false; ask comparison.diagnosis")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
@@ -127,6 +176,10 @@ def read(
     Raises:
         LogError: if the log cannot be read or holds no usable record.
         LimitError: for an unknown limit or a value out of range.
+
+    >>> history = read({"step": [0, 10, 20], "goal": [3.0, 2.0, 1.5]}, columns={"loss": "goal"})
+    >>> history.series["loss"].values.tolist(), history.last_step
+    ([3.0, 2.0, 1.5], 20)
     """
     held = limits_from(limits)
     raw = raw_columns(source, format, columns).columns
@@ -222,6 +275,10 @@ def postmortem(report: Report, format: str = "markdown") -> str:
 
     Raises:
         StabdiagError: for an unknown format.
+
+    >>> report = diagnose({"loss": [2.0] * 39 + [float("nan")]})
+    >>> print(postmortem(report).splitlines()[0])
+    # Post-mortem: The loss went NaN, step 39
     """
     from stabdiag.formats import names, render
 
@@ -296,6 +353,10 @@ def convert(
         LogError: if the log cannot be read or holds no usable record.
         ManifestError: if the manifest cannot be read.
         StabdiagError: if the file cannot be written, or is the log itself.
+
+    >>> history = convert({"loss": [3.0, 2.0, 1.5]}, "kept.parquet")
+    >>> read("kept.parquet").series["loss"].values.tolist()
+    [3.0, 2.0, 1.5]
     """
     from stabdiag.assemble.parquet import write_parquet
     from stabdiag.files import keep_inputs

@@ -45,6 +45,10 @@ def assert_healthy(
     Raises:
         UnhealthyRun: an ``AssertionError`` whose message is the report.
         StabdiagError: if the log, the manifest or a limit cannot be read.
+
+    >>> loss = [3.0 * 0.99**step + 0.01 * (step * 7 % 5) for step in range(300)]
+    >>> assert_healthy({"loss": loss}).diagnosis.slug
+    'healthy'
     """
     __tracebackhide__ = True  # pytest shows the line of the test, not this one
     report = diagnose(

@@ -59,7 +59,7 @@ def test_the_command_line_goes_before_the_file(stabdiag: Command, log: str, tmp_
     )
     code, out, _ = stabdiag(log)
     assert (code, json.loads(out)["manifest"]["values"]["dtype"]) == (1, "bf16")
-    assert json.loads(out)["limits"]["spike.sigma"]["value"] == 4
+    assert json.loads(out)["limits"]["spike.sigma"] == 4
     words = ("--fail-on", "error", "--dtype", "fp32", "--limit", "spike.sigma=5")
     code, out, _ = stabdiag(log, *words)
     assert (code, json.loads(out)["manifest"]["values"]["dtype"]) == (0, "fp32")

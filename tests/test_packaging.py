@@ -71,7 +71,9 @@ def files(folder, under=""):
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     name = f"stabdiag-{stabdiag.__version__}.dist-info"
-    assert {path.name for path in wheel.iterdir()} == {"stabdiag", name}
+    data = f"stabdiag-{stabdiag.__version__}.data"
+    assert {path.name for path in wheel.iterdir()} == {"stabdiag", name, data}
+    assert files(wheel / data) == {"data/share/man/man1/stabdiag.1"}
     held = files(wheel / "stabdiag")
     assert held == files(ROOT / "stabdiag")
     assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= held

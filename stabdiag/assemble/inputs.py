@@ -64,7 +64,8 @@ def loaded_run(
     assume: Mapping[str, object] | None = None,
 ) -> tuple[History, Manifest]:
     """Return a run's history and its manifest; ``settings`` override what the manifest says."""
-    check_options({**(assume or {}), **(settings or {})}, columns, format)
+    check_options(settings, columns, format)
+    check_options(assume, None, None)
     told = None if manifest is None else manifest_from(manifest)
     if not isinstance(source, History):
         found = raw_columns(source, format, columns)

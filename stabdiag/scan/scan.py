@@ -70,7 +70,7 @@ def scan(
     literal: bool = False,
     top: int = 10,
 ) -> Overview:
-    """Diagnose every run below some paths, and say what they have in common.
+    r"""Diagnose every run below some paths, and say what they have in common.
 
     Args:
         paths: folders, logs, archives, URLs of buckets or files, and patterns of these.
@@ -90,6 +90,13 @@ def scan(
     Raises:
         NoUsableRecord: if there is no log to be found.
         StabdiagError: if a path cannot be listed, the store is none, or the executor is not there.
+
+    >>> losses = [3.0 * 0.99**step + 0.01 * (step * 7 % 5) for step in range(300)]
+    >>> for name, last in (("good", 0.2), ("bad", float("nan"))):
+    ...     _ = Path(f"{name}.csv").write_text("\n".join(map(str, ["loss", *losses, last])))
+    >>> overview = scan(["good.csv", "bad.csv"])
+    >>> sorted((count.outcome, count.runs) for count in overview.counts)
+    [('healthy', 1), ('nan-dtype-unknown', 1)]
     """
     ask = asked(
         settings=settings,
@@ -131,7 +138,8 @@ def asked(
     ignored: tuple[Ignored, ...] = (),
 ) -> Ask:
     """Return how logs are to be read and judged, once it is known to be possible."""
-    check_options({**(assume or {}), **(settings or {})}, columns, format)
+    check_options(settings, columns, format)
+    check_options(assume, None, None)
     if not timeout > 0:
         raise StabdiagError(f"the time limit of a log must be positive, not {timeout:g}")
     held = limits_from(limits)

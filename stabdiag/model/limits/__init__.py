@@ -40,6 +40,10 @@ class Limits:
     """All limits, by section: ``limits.spike.sigma``.
 
     ``set_by`` has the file or flag that set a limit, by its dotted name.
+
+    >>> limits = Limits().override({"spike.sigma": 4})
+    >>> limits.spike.sigma, [info.name for info in limits.changed]
+    (4.0, ['spike.sigma'])
     """
 
     nan: NanLimits = field(default_factory=NanLimits)

@@ -52,6 +52,9 @@ class Manifest:
     Counts are in optimizer steps. ``inferred`` has the fields inferred from the log and why,
     ``overridden`` those set by hand, ``logged`` those that the log itself states. ``also`` keeps
     keys that were understood and fill no field, ``unknown`` those that were not understood.
+
+    >>> Manifest().override({"dtype": "bfloat16"}).dtype
+    'bf16'
     """
 
     dtype: str | None = None

@@ -1,0 +1,55 @@
+"""The examples in the docstrings of what is public: they run, and their types are right."""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import stabdiag
+
+# One module a line of `stabdiag._HOMES`, and the page of the package itself.
+HOMES = sorted({"stabdiag", *stabdiag._HOMES.values()} - {"stabdiag.errors", "stabdiag.model.scan"})
+
+
+def examples(module: str) -> list[doctest.DocTest]:
+    """Return the examples of a module, each of which has all that the module has."""
+    return [one for one in doctest.DocTestFinder().find(import_module(module)) if one.examples]
+
+
+@pytest.mark.parametrize("module", HOMES)
+def test_examples_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for example in examples(module):
+        assert doctest.DocTestRunner().run(example).failed == 0, example.name
+
+
+def test_every_public_call_has_an_example() -> None:
+    have = {example.name.rpartition(".")[2] for module in HOMES for example in examples(module)}
+    calls = {name for name in stabdiag.__all__ if name[0].islower()}
+    assert calls <= have
+    assert {"Report", "to_dict", "to_json", "Limits", "Manifest", "stabdiag"} <= have
+
+
+@pytest.mark.skipif(
+    shutil.which("mypy", path=Path(sys.executable).parent) is None, reason="no mypy"
+)
+def test_examples_have_types(tmp_path: Path) -> None:
+    lines = []
+    for module in HOMES:
+        for number, example in enumerate(examples(module)):
+            body = "".join(one.source for one in example.examples)
+            indented = "    ".join(["", *body.splitlines(keepends=True)])
+            lines.append(f"def {module.replace('.', '_')}_{number}() -> None:\n{indented}\n")
+    names = "import json\nfrom pathlib import Path\nfrom stabdiag import *\n\n"
+    (tmp_path / "shown.py").write_text(names + "\n".join(lines), encoding="utf-8")
+    line = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(tmp_path / "shown.py")]
+    root = Path(stabdiag.__file__).parents[1]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=root)
+    told = [one for one in done.stdout.splitlines() if "shown.py" in one]
+    assert told == []
