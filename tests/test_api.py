@@ -446,3 +446,14 @@ def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeyp
         for log in ({"loss": values}, {"loss": falling()["loss"], **roles}):
             stabdiag.diagnose(log, manifest={"dtype": "fp16"})._repr_html_()
             stabdiag.compare([log, {"loss": falling()["loss"]}]).to_json()
+
+
+def test_a_report_is_neither_true_nor_false() -> None:
+    report = stabdiag.diagnose(spiky())
+    with pytest.raises(TypeError, match=r"ask report\.ok"):
+        assert report
+    with pytest.raises(TypeError, match=r"ask comparison\.diagnosis"):
+        assert stabdiag.compare([spiky(), spiky()])
+    found = report.to_dict()
+    assert json.loads(json.dumps(found["findings"])) == found["findings"]
+    assert found["findings"][0]["slug"] == "spike-recovered"
