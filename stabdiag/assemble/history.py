@@ -18,7 +18,16 @@ from stabdiag.assemble.parquet import converted_history
 from stabdiag.assemble.records import ENOUGH, MANY
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.model.history import Event, EventKind, History, Part, Series, Source, unit_of
+from stabdiag.model.history import (
+    Event,
+    EventKind,
+    History,
+    Part,
+    Retaken,
+    Series,
+    Source,
+    unit_of,
+)
 from stabdiag.model.roles import contested, hardens, is_part, settings_of, split_of
 from stabdiag.model.text import plural
 
@@ -28,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stabdiag.assemble.losses import Losses
+    from stabdiag.assemble.order import Order
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
@@ -107,6 +117,7 @@ def build_history(
         series=series,
         events=all_events,
         unit=unit_of(all_events),
+        retaken=tuple(_retaken(losses, order, number)),
         config=columns.config,
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
@@ -198,6 +209,28 @@ def _unreadable(columns: Columns) -> list[Event]:
         message = f"{lines} not readable (line {first.line}: {first.reason})"
         events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
     return events
+
+
+def _retaken(losses: Losses, order: Order, number: int) -> Iterator[Retaken]:
+    """Yield what each resume of a run went over again, as far as both attempts logged it."""
+    rows = np.flatnonzero(losses.records & np.isfinite(losses.values))
+    steps, runs = order.steps[rows], order.number[rows]
+    back = np.flatnonzero(np.diff(steps) < 0) + 1
+    if not len(back):
+        return
+    for begin, at, end in zip([0, *back[:-1]], back, [*back[1:], len(rows)], strict=True):
+        # Another run begins behind a record that counts.
+        if runs[at - 1] or not {0, number}.issuperset(runs[[at, end - 1]].tolist()):
+            continue
+        shared, old, new = np.intersect1d(steps[begin:at], steps[at:end], return_indices=True)
+        values = losses.values[rows]
+        if len(shared):
+            yield Retaken(
+                step=int(steps[at]),
+                steps=shared,
+                before=values[begin:at][old],
+                after=values[at:end][new],
+            )
 
 
 def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event]:

@@ -152,12 +152,27 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Retaken:
+    """The finite losses of the steps that a resume went over again: a pair of values for each.
+
+    ``before`` are those of the attempt that was given up, ``after`` those that count. All have the
+    shape (n,).
+    """
+
+    step: int
+    steps: Ints
+    before: Floats
+    after: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class History:
     """All series of one run by role, its events, and where it was read from.
 
     ``config`` is the run's configuration as the log itself states it.
     ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
     ``unit`` is what a step of the log is called: ``epoch``, if a column of these serves as one.
+    ``retaken`` has the losses of each resume that went over steps again.
     """
 
     series: Mapping[str, Series]
@@ -166,6 +181,7 @@ class History:
     config: Mapping[str, object] = field(default_factory=dict)
     contested: str | None = None
     unit: str = "step"
+    retaken: tuple[Retaken, ...] = ()
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None where nothing was logged for it."""

@@ -42,6 +42,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     generalisation.EVAL_NONFINITE,
     data.EPOCH_BOUNDARY_JUMP,
     data.BATCH_REPEATS,
+    # What a resume changed comes before what followed from it.
+    resume.RESUME_LOSS_JUMP,
     curve.FREQUENT_SPIKES,
     gradients.GRAD_NONFINITE,
     gradients.GRAD_EXPLODING,
@@ -61,7 +63,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     schedule.LR_DISCONTINUITY,
     precision.OVERFLOW_RATE_HIGH,
     precision.ADAM_UNDERFLOW_RISK,
-    resume.RESUME_LOSS_JUMP,
     resume.RESUME_LR_RESET,
     resume.RESUME_DATA_REPLAYED,
     resume.RESUME_STEP_GAP,

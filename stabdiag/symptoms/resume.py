@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,77 @@ from stabdiag.stats.levels import jump_up
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from stabdiag.model.history import Retaken
     from stabdiag.tree.case import Case
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Difference:
+    """By how much the loss came back higher at the steps that a resume went over again."""
+
+    step: int
+    mean: float
+    error: float
+    pairs: int
+
+    @property
+    def errors(self) -> float:
+        """The mean in standard errors; infinite where all pairs differ by the same."""
+        return self.mean / self.error if self.error else np.copysign(np.inf, self.mean)
+
+
 def resume_loss_jump(case: Case) -> Evidence | None:
-    """Is the loss higher after a resume than before it?"""
-    loss, width = case.loss, case.limits.resume.points
+    """Is the loss higher after a resume than before it, or than at the same steps before it?"""
+    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= _width(case)]
+    return _came_back_worse(case, paired) or _jumped(case, {one.step for one in paired})
+
+
+def _width(case: Case) -> int:
+    return int(case.limits.resume.points)
+
+
+def _difference(one: Retaken) -> _Difference:
+    """Return the mean difference of pairs, and its standard error."""
+    rise = one.after - one.before
+    error = float(np.std(rise, ddof=1) / np.sqrt(len(rise)))
+    return _Difference(step=one.step, mean=float(rise.mean()), error=error, pairs=len(rise))
+
+
+def _came_back_worse(case: Case, paired: Sequence[_Difference]) -> Evidence | None:
+    """Tell the largest rise over the same steps, if it is clear and matters."""
+    least = case.limits.resume.paired_sigma
+    higher = [one for one in paired if one.errors > least]
+    worst = max(higher, key=lambda one: one.mean, default=None)
+    if worst is None or worst.mean <= case.limits.spike.min_rise * np.ptp(case.loss.values):
+        return None
+    lower = sum(one.errors < -least for one in paired)
+    also = f", {lower} lower" if lower else ""
+    others = f" Of {len(paired)} such resumes {len(higher)} came back higher{also}."
+    return Evidence(
+        because=f"The run resumed at {case.unit} {worst.step}, and over the same {worst.pairs} "
+        f"logged {case.unit}s the loss is {num(worst.mean)} higher than in the attempt before "
+        f"(standard error {num(worst.error)}).{others if len(paired) > 1 else ''}",
+        step=worst.step,
+        measured={
+            "rise": worst.mean,
+            "standard_error": worst.error,
+            "pairs": worst.pairs,
+            "resumes": len(paired),
+            "higher": len(higher),
+            "lower": lower,
+        },
+        first=_restore(case, worst.step),
+    )
+
+
+def _jumped(case: Case, paired: Collection[int]) -> Evidence | None:
+    """Tell the first jump of the level at a resume of which no steps can be compared."""
+    loss, width = case.loss, _width(case)
     for step in case.history.resumes:
+        if step in paired:
+            continue
         at = int(np.searchsorted(loss.steps, step))
         jump = jump_up(
             loss.values[:at],
@@ -36,14 +101,18 @@ def resume_loss_jump(case: Case) -> Evidence | None:
             f"by {num(jump.noise)}.",
             step=step,
             measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
-            first=Action(
-                Do.RESTORE_STATE,
-                f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's "
-                "moments), the schedule and the loss scaler.",
-                step=step,
-            ),
+            first=_restore(case, step),
         )
     return None
+
+
+def _restore(case: Case, step: int) -> Action:
+    return Action(
+        Do.RESTORE_STATE,
+        f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's moments), "
+        "the schedule and the loss scaler, and that the data goes on as it did.",
+        step=step,
+    )
 
 
 RESUME_LOSS_JUMP = Symptom(
@@ -52,7 +121,7 @@ RESUME_LOSS_JUMP = Symptom(
     title="The loss jumped at a resume",
     check=resume_loss_jump,
     needs=("loss",),
-    limits=("resume.points", "resume.jump_sigma", "spike.min_rise"),
+    limits=("resume.points", "resume.paired_sigma", "resume.jump_sigma", "spike.min_rise"),
     explained_by=("nan",),
     enough=(around_resumes("loss", "resume.points", "resume.points"),),
     then=(

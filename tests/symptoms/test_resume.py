@@ -23,6 +23,18 @@ def log(loss=FALLING, **more):
     return {"step": STEPS, "loss": loss, **more}
 
 
+def test_the_same_steps_before_and_after_a_resume_are_compared():
+    # The rise is far below what the loss falls in the meantime, and within its noise.
+    worse = log(FALLING + np.where(SECOND, 0.06, 0))
+    report = stabdiag.diagnose(worse)
+    found = next(one for one in report.findings if one.slug == "resume-loss-jump")
+    assert found.step == AT
+    assert found.evidence["rise"] == pytest.approx(0.06, abs=0.02)
+    assert found.evidence["pairs"] == LAST - AT
+    retaken = report.history.retaken[0]
+    assert (retaken.step, len(retaken.steps)) == (AT, LAST - AT)
+
+
 def after(change):
     """Return what changes with the resume, as a factor."""
     return np.where(SECOND, change, 1.0)

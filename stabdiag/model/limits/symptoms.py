@@ -171,6 +171,9 @@ class ResumeLimits:
     """The loss is compared over this many points before and after a resume."""
     jump_sigma: float = limit(6.0, unit="deviations of the loss's other steps", at_least=1.0)
     """The loss jumps at a resume if it rises by this many times its changes elsewhere."""
+    paired_sigma: float = limit(3.0, unit="standard errors", at_least=1.0)
+    """Where a resume goes over steps again, the loss came back worse if at the same steps it is
+    higher by this many standard errors of the mean difference."""
     lr_ratio: float = limit(1.5, unit="x", at_least=1.01)
     """A learning rate that differs by this factor across a resume does not continue its
     schedule."""
