@@ -21,7 +21,7 @@ DEV := $(VENV)/.dev
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs site snippets fixtures coverage clean
+.PHONY: help demo test tests test-all test-lowest test-newest check format bench fuzz accuracy accuracy-peers accuracy-page cure calibrate docs site snippets dist fixtures coverage clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -95,6 +95,12 @@ site: $(RUNTIME)  ## build the documentation as a site, build/site/index.html; a
 	$(INSTALL) --group site
 	$(BIN)/python docs/build_site.py build/pages
 	$(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --conf-dir docs/site build/pages build/site
+
+# Of the time of the last commit, so that whoever builds it gets the same bytes.
+dist: $(MADE)  ## build the sdist and the wheel into dist/
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -c \
+		'from flit_core import buildapi; print(buildapi.build_sdist("dist"), buildapi.build_wheel("dist"))'
 
 snippets:  ## run the scripts of docs/logging.md (installs the frameworks in .venvs/snippets; gigabytes)
 	@$(MAKE) --no-print-directory $(abspath .venvs/snippets)/.test VENV=$(abspath .venvs/snippets) CONSTRAINTS=/dev/null

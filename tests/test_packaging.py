@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -99,6 +100,29 @@ def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
             check=True,
         )
         assert "healthy" in done.stdout.lower()
+
+
+def built(folder: Path, epoch: int) -> list[bytes]:
+    """Build both distributions of a copy whose files were written at some time."""
+    for name in ("stabdiag", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+        copy(ROOT / name, folder / name)
+    for path in folder.rglob("*"):
+        os.utime(path, (epoch, epoch))
+    build = "from flit_core.buildapi import *; build_sdist('dist'); build_wheel('dist')"
+    env = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run([sys.executable, "-c", build], cwd=folder, env=env, check=True)
+    return [path.read_bytes() for path in sorted((folder / "dist").iterdir())]
+
+
+def test_whoever_builds_it_gets_the_same_bytes(tmp_path: Path):
+    both = []
+    for epoch in (1_600_000_000, 1_650_000_000):
+        folder = tmp_path / str(epoch)
+        folder.mkdir()
+        both.append(built(folder, epoch))
+    assert len(both[0]) == 2
+    assert both[0] == both[1]
 
 
 def test_one_version():

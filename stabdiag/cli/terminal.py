@@ -59,13 +59,23 @@ class _Output(FileIO):
 
 
 def open_output() -> None:
-    """Open standard output so that its errors name it."""
+    """Open standard output so that its errors name it, and that a file gets what ``-o`` writes."""
     now = sys.stdout
     if not isinstance(getattr(now.buffer, "raw", now.buffer), FileIO):  # a console of Windows
+        import colorama
+
+        colorama.just_fix_windows_console()
         return
     raw = BufferedWriter(_Output(os.dup(now.fileno()), "wb"))
-    lines = bool(now.line_buffering)
-    sys.stdout = TextIOWrapper(raw, now.encoding, now.errors, line_buffering=lines)
+    # Windows has an old code page for files and pipes, where JSON and HTML are read as UTF-8.
+    foreign = os.name == "nt" and "PYTHONIOENCODING" not in os.environ
+    sys.stdout = TextIOWrapper(
+        raw,
+        "utf-8" if foreign else now.encoding,
+        now.errors,
+        newline="\n",
+        line_buffering=bool(now.line_buffering),
+    )
 
 
 def terminal(output: Path | None, color: bool | None) -> Terminal:

@@ -118,6 +118,8 @@ class File:
                     f"{self._path}: cannot be read ({error.strerror}); check the path"
                 ) from error
             self._tail.let_go()  # a hiccup of a network file system ends no watch
+        if os.name == "nt":
+            self._tail.let_go()  # a file that is open cannot be renamed there
         return grew
 
     def found(self, *, whole: bool) -> Found:

@@ -1,4 +1,4 @@
-"""The workflows of the documentation: linted, and shown as they are."""
+"""Workflows, ours and those of the documentation: linted, and shown as they are."""
 
 import os
 import re
@@ -12,7 +12,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "docs" / "workflows"
-GITHUB = ("pull-request.yml", "nightly.yml")
+OURS = sorted((ROOT / ".github" / "workflows").iterdir())
+GITHUB = [WORKFLOWS / "pull-request.yml", WORKFLOWS / "nightly.yml", *OURS]
 
 # An action is pinned to a commit; only where this one lives is the reader's to say.
 POLICY = """
@@ -51,7 +52,7 @@ def policy(tmp_path):
     ("schema", "path", "options"),
     [
         ("vendor.github-actions", ROOT / "action.yml", []),
-        *(("vendor.github-workflows", WORKFLOWS / name, []) for name in GITHUB),
+        *(("vendor.github-workflows", path, []) for path in GITHUB),
         ("vendor.gitlab-ci", WORKFLOWS / "gitlab-ci.yml", ["--data-transform", "gitlab-ci"]),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -59,6 +60,16 @@ def policy(tmp_path):
 def test_files_are_valid(schema, path, options):
     done = check(schema, path, *options)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_image_is_made_of_what_is_there_and_runs_as_nobody():
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name in copied[: copied.index("--from=build")]:
+        assert (ROOT / name).exists()
+        assert f"!{name}" in let_in
+    assert "USER 10001:10001" in lines[lines.index("FROM python:3.13-slim") :]
 
 
 def test_an_invalid_file_is_seen(tmp_path):
@@ -70,9 +81,9 @@ def test_an_invalid_file_is_seen(tmp_path):
 
 def test_nothing_is_found_by_an_audit(policy):
     paths = [ROOT / "action.yml", ROOT / ".pre-commit-hooks.yaml"]
-    done = audit(*paths, *(WORKFLOWS / name for name in GITHUB), config=policy)
+    done = audit(*paths, *GITHUB, config=policy)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr.count("completed") == 4
+    assert done.stderr.count("completed") == len(paths) + len(GITHUB)
 
 
 def test_an_injection_is_seen(tmp_path, policy):
@@ -86,8 +97,8 @@ def test_an_injection_is_seen(tmp_path, policy):
 
 def test_no_input_stands_in_a_command():
     steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
-    for name in GITHUB:
-        content = yaml.safe_load((WORKFLOWS / name).read_text(encoding="utf-8"))
+    for path in GITHUB:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         steps += [step for job in content["jobs"].values() for step in job["steps"]]
     commands = [step["run"] for step in steps if "run" in step]
     assert commands
