@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import sys
-import textwrap
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,16 +139,6 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "docs" / "names.md", names
     on_json = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     yield ROOT / "docs" / "json.md", _put(on_json, "kinds", kinds)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    yield ROOT / "README.md", _put(readme, "names", in_short)
-
-
-def in_short() -> str:
-    """Return the roles and the manifest's fields, without their other names."""
-    columns = ", ".join(f"`{role.shown}`" for role in ROLES)
-    fields = ", ".join(f"`{key.name}`" for key in KEYS)
-    items = (f"- {what}: {names}." for what, names in (("Columns", columns), ("Manifest", fields)))
-    return "\n".join(textwrap.fill(item, 118, subsequent_indent="  ") for item in items)
 
 
 def snippets() -> str:

@@ -42,11 +42,6 @@ COMMANDS = [
     for line in block.splitlines()
     if line.startswith("$ ")
 ]
-COMMANDS += [
-    ("README.md", found[1])
-    for block in _blocks(ROOT / "README.md", "yaml")
-    for found in re.finditer(r"(?:run|script): (stabdiag .*)", block)
-]
 
 
 def test_generated_pages_are_current():
