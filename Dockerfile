@@ -5,6 +5,7 @@ FROM python:3.13-slim AS build
 WORKDIR /source
 COPY constraints.txt pyproject.toml README.md LICENSE ./
 COPY stabdiag stabdiag
+COPY data data
 RUN python -m venv --without-pip /opt/stabdiag \
     && python -m pip --python /opt/stabdiag/bin/python install \
         --no-cache-dir --constraint constraints.txt .

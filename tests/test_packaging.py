@@ -104,7 +104,7 @@ def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
 
 def built(folder: Path, epoch: int) -> list[bytes]:
     """Build both distributions of a copy whose files were written at some time."""
-    for name in ("stabdiag", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
+    for name in ("stabdiag", "data", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
         copy(ROOT / name, folder / name)
     for path in folder.rglob("*"):
