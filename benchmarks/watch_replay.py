@@ -30,7 +30,7 @@ from stabdiag.model.manifest import parse_manifest
 from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.columns import every_column
-from stabdiag.watch import Ask, open_source
+from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def replayed(log: Path, folder: Path, random: Random) -> Told:
             file.write(data[begin:end])
             source.look()
             try:
-                report = Ask().diagnose(source, whole=False)
+                held = source.found(whole=False)
+                history = build_history(held.columns, Limits())
+                report = diagnose(history, manifest=held.manifest)
             except LogError:
                 continue
             after, found = report.history.source.records, _sure(report)

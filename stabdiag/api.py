@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 # Sections whose errors are about the same trouble: a climb may look like a jump at first.
 _LOSS_WENT_UP = ("§2", "§4")
 
-# From so many losses on, a second thread pays.
+# From this many losses on, a second thread pays.
 _LONG = 50_000
 
 # Losses may be infinite or huge; results are then infinite or NaN, and reported as such.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
     from stabdiag.model.report import Report
 
-# A log that begins within so many steps shows the beginning of its run.
+# A log that begins within this many steps shows the beginning of its run.
 _BEGINNING: Final = 10
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
+    from stabdiag.model.report import Report
+    from stabdiag.places import Found
     from stabdiag.watch import Job, Seen
 
 # The largest number that a process can have.
@@ -92,13 +94,14 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.assemble.inputs import check_options, wanted_columns
+    from stabdiag.api import report_on
+    from stabdiag.assemble.inputs import check_options, run_found, wanted_columns
     from stabdiag.cli.display import display
     from stabdiag.formats import render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
     from stabdiag.places import Asked
-    from stabdiag.watch import Ask, End, Until, open_source
+    from stabdiag.watch import End, Until, open_source
     from stabdiag.watch import watch as run
 
     chosen = out.chosen(how, [*logs, how.manifest])
@@ -109,18 +112,23 @@ def watch(
     gc.enable()  # a command that is soon over does without
     writer(chosen)  # now, as at the end there is no time for it
     job = _job(pid, fails_on, kill=kill)
-    ask = Ask(
-        manifest=None if how.manifest is None else read_manifest(how.manifest),
-        settings=how.given,
-        limits=how.limits,
-        columns=how.named,
-        attempt=how.attempt,
-        literal=literal,
-        assume=how.project.manifest,
-        ignored=how.project.ignored,
-    )
-    check_options(ask.settings, ask.columns, how.log_format)
-    source = open_source(logs, Asked(format=how.log_format, wanted=wanted_columns(ask.columns)))
+    check_options(how.given, how.named, how.log_format)
+    known = None if how.manifest is None else read_manifest(how.manifest)
+
+    def diagnose(found: Found) -> Report:
+        history, manifest = run_found(
+            found,
+            known,
+            how.given,
+            limits=how.limits,
+            columns=how.named,
+            attempt=how.attempt,
+            assume=how.project.manifest,
+        )
+        report = report_on(history, manifest, how.limits, literal=literal)
+        return report.ignoring(how.project.ignored)
+
+    source = open_source(logs, Asked(format=how.log_format, wanted=wanted_columns(how.named)))
     with closing(source), _stopping() as caught, display(logs, out.color) as show:
         until = Until(
             fail_on=None if fails_on is options.FailOn.NEVER else Severity(fails_on.value),
@@ -128,7 +136,7 @@ def watch(
             process=job,
             stopped=lambda: bool(caught),
         )
-        for seen in run(source, ask, until, interval=interval):
+        for seen in run(source, diagnose, until, interval=interval):
             show(seen)
     if kill and job is not None and seen.certain is not None:
         tell(job.terminate())

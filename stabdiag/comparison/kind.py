@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 # A run that begins this many logged steps after another continues it.
 _LATER: Final = 10
 
-# Runs share a seed if at least so many first losses agree, and all of them until the loss moves.
+# Runs share a seed if at least this many first losses agree, and all until the loss moves.
 _SAME: Final = 3
 
 _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
 
-# So many seeds are listed.
+# At most this many seeds are listed.
 _LISTED: Final = 6
 
 

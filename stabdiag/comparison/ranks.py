@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Event
     from stabdiag.model.limits.checks import CompareLimits
 
-# A quoted message is cut to so many characters.
+# A quoted message is cut to this many characters.
 _LONGEST: Final = 140
 
 # Words by which a rank says that it lost another one.
@@ -54,8 +54,8 @@ _GLOBAL: Final = {
 # One update changes the weight norm by less than this share.
 _ONE_UPDATE: Final = 1e-3
 
-# Networks that differ do not find back to each other: their losses stay apart for so many times
-# the points that are averaged.
+# Networks that differ do not converge again: their losses stay apart for this many times the points
+# that are averaged.
 _STAYS: Final = 5
 
 

@@ -1,4 +1,4 @@
-"""Runs that differ in their seed: do they end alike, as far as so many seeds can tell?"""
+"""Runs that differ in their seed: do they end alike, as far as this number of seeds can tell?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FEWEST: Final = 5
 _FIRST: Final = 3
 
-# So many seeds are listed one by one.
+# At most this many seeds are listed one by one.
 _LISTED: Final = 3
 
 # Below this, a p-value is rounding error.

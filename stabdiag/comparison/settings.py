@@ -59,7 +59,7 @@ _SECRET: Final = re.compile(
     r"|((hf|hub|auth|access|api|bearer)_)?token|auth)$"
 )
 
-# So many settings are named in a sentence.
+# A sentence names at most this many settings.
 _SHOWN: Final = 5
 
 

@@ -167,7 +167,7 @@ _OPEN = ("What", "Where", "Which")
 
 
 def in_a_word(asks: str, verdict: Verdict) -> str:
-    """Return how the answer to a question is told to people."""
+    """Return the answer to a question in one word, for people."""
     if verdict is Verdict.UNKNOWN or not asks.startswith(_OPEN):
         return verdict.value
     return "found" if verdict is Verdict.YES else "none"
@@ -305,7 +305,7 @@ class Baseline:
     """What Q2.1 holds each finite loss against: the mean of the losses before it.
 
     ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
-    ones; ``above`` tells which losses exceed the mean by so many deviations as the limit allows.
+    ones; ``above`` marks the losses that exceed the mean by more deviations than the limit.
     """
 
     window: int

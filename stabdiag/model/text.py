@@ -67,7 +67,7 @@ def whole(value: float) -> str:
 
 
 def sigmas(score: float) -> str:
-    """Return so many deviations, with their sign."""
+    """Return a number of deviations, with its sign."""
     if score >= _FAR_BEYOND:
         return "far beyond all noise"
     return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
@@ -94,7 +94,7 @@ def uncapitalised(words: str) -> str:
 
 
 def clipped(words: str, most: int) -> str:
-    """Return words cut to so many characters, the last of them an ellipsis."""
+    """Return words cut to a number of characters, the last of them an ellipsis."""
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 

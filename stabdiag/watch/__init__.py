@@ -7,7 +7,7 @@ certain   which findings will stand
 loop      look, read, diagnose, and again; and the process that writes
 """
 
-from stabdiag.watch.loop import Ask, End, Job, Seen, Until, watch
+from stabdiag.watch.loop import End, Job, Seen, Until, watch
 from stabdiag.watch.sources import Source, open_source
 
-__all__ = ["Ask", "End", "Job", "Seen", "Source", "Until", "open_source", "watch"]
+__all__ = ["End", "Job", "Seen", "Source", "Until", "open_source", "watch"]

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report
 
-# So many windows ago; the longest first, as it is what a young finding fails at.
+# How many windows ago; the longest first, since a young finding fails there.
 _AGO = (1.0, 0.5)
 
-# Where the loss is logged seldom, a span of steps is to hold so many points at least.
+# Where the loss is logged rarely, a span of steps holds at least this many points.
 _FEWEST_POINTS = 10
 
-# A format has proved itself by as many losses, or by so many after the one that matters.
+# The format is certain after as many losses, or this many after the one that matters.
 _MORE_LOSSES = 2
 
-# So many batches in a row that are those of the beginning are another epoch's first.
+# This many batches in a row that repeat the log's first ones begin another epoch.
 _SAME_BATCHES = 3
 
 
@@ -162,14 +162,14 @@ def _section(found: Finding) -> str:
 
 
 def _earlier(report: Report, steps: float) -> Report:
-    """Return the diagnosis of the log as it was so many steps ago."""
+    """Return the diagnosis of the log as it was a number of steps ago."""
     last = report.history.last_step or 0
     history = report.history.before(last + 1 - round(_span(report, steps)))
     return report_on(history, report.manifest, report.limits, literal=report.literal)
 
 
 def _span(report: Report, steps: float) -> float:
-    """Return so many steps, or more where the loss is logged seldom."""
+    """Return a number of steps, or more where the loss is logged rarely."""
     return max(steps, _FEWEST_POINTS * _stride(report))
 
 

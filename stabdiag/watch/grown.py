@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from stabdiag.readers.columns import Columns
     from stabdiag.readers.reader import Growing
 
-# So much of a log is looked at to tell what it is, and up to here it is read again each time it
-# has grown: a tenth of a second at most.
+# The format is decided on this many bytes. Until then the log is read again each time it grows,
+# which takes a tenth of a second at most.
 _SETTLED: Final = 1 << 22
 
-# From then on so much is read once; what has come since the last such block, each time.
+# From then on blocks of this size are read once, and only what follows the last one each time.
 _BLOCK: Final = 1 << 18
 
 # A log that has to be read again each time is kept in memory up to here, on the disk beyond.
@@ -51,7 +51,7 @@ class Grown:
         self._text.close()
 
     def _begin(self) -> None:
-        self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it goes with us
+        self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by close()
         self._size = 0
         self._breaks_off = False
         self._settle_at = self._settled
@@ -104,7 +104,7 @@ class Grown:
         return Stream(self.name, self._text)
 
     def _settle(self) -> None:
-        """Read the log block by block from now on, if its format is one that can be."""
+        """Read the log block by block from now on, if its format allows that."""
         self._settle_at *= 2
         stream = self._stream()
         if bare(stream) is not stream:

@@ -13,26 +13,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.api import report_on
-from stabdiag.assemble.inputs import run_found
 from stabdiag.errors import LogError, StabdiagError
-from stabdiag.model.limits import Limits
-from stabdiag.model.manifest import Manifest
 from stabdiag.watch.certain import certain
 from stabdiag.watch.sources import Pace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from stabdiag.model.findings import Finding, Ignored, Severity
+    from stabdiag.model.findings import Finding, Severity
     from stabdiag.model.report import Report
+    from stabdiag.places import Found
     from stabdiag.watch.sources import Source
 
 # Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
 # for three diagnoses in the worst case, the one under way, the pause after it, and its own.
 _SHARE: Final = 1 / 2
 
-# Waiting is cut into naps of so many seconds, so that a signal is answered at once.
+# Waiting is cut into naps of this many seconds, so that a signal is answered at once.
 _NAP: Final = 0.25
 
 
@@ -51,34 +48,6 @@ class End(StrEnum):
     QUIET = "the log has been quiet"
     PROCESS = "the process has ended"
     STOPPED = "stopped"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ask:
-    """How the log is to be diagnosed: the arguments of ``diagnose``, and what is ignored."""
-
-    manifest: Manifest | None = None
-    settings: Mapping[str, object] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    columns: Mapping[str, str] = field(default_factory=dict)
-    attempt: int | None = None
-    literal: bool = False
-    assume: Mapping[str, object] = field(default_factory=dict)
-    ignored: tuple[Ignored, ...] = ()
-
-    def diagnose(self, source: Source, *, whole: bool) -> Report:
-        """Diagnose a source as far as it has come."""
-        history, told = run_found(
-            source.found(whole=whole),
-            self.manifest,
-            self.settings,
-            limits=self.limits,
-            columns=self.columns,
-            attempt=self.attempt,
-            assume=self.assume,
-        )
-        report = report_on(history, told, self.limits, literal=self.literal)
-        return report.ignoring(self.ignored)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,8 +79,10 @@ class Seen:
     quiet_for: float = 0.0
 
 
-def watch(source: Source, ask: Ask, until: Until, *, interval: float) -> Iterator[Seen]:
-    """Look at a source every so many seconds; yield what is known after each look, the end last.
+def watch(
+    source: Source, diagnose: Callable[[Found], Report], until: Until, *, interval: float
+) -> Iterator[Seen]:
+    """Look at a source every ``interval`` seconds; yield what is known after each look.
 
     The last report is of all that the source holds, but for a last line without its end: only the
     end of the input tells that it is a whole one. Nothing is certain of a job until its log goes on
@@ -134,7 +105,8 @@ def watch(source: Source, ask: Ask, until: Until, *, interval: float) -> Iterato
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
                 try:
-                    report, trouble = ask.diagnose(source, whole=end is End.INPUT), None
+                    found = source.found(whole=end is End.INPUT)
+                    report, trouble = diagnose(found), None
                 except LogError as error:
                     trouble = error
                 else:
@@ -172,7 +144,7 @@ def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
 
 
 def _mark(report: Report) -> object:
-    """Return by what it is told that a log went on: its losses, or its records if it has none."""
+    """Return a mark that changes when the log goes on: its losses, or its records without any."""
     loss = report.history.get("loss")
     return report.history.source.records if loss is None else (len(loss), *loss.steps[-1:])
 
@@ -240,7 +212,7 @@ def _began(number: int) -> str | None:
 
 
 def _is_there(number: int, *, may_signal: bool = False) -> bool:
-    """Tell whether a process has this number, or whether it is one that may be signalled."""
+    """Tell whether a process has this number, and with ``may_signal`` whether we may signal it."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:

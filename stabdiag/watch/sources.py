@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -92,7 +92,8 @@ class File:
         self._other: Place | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
-        self._beside = _Surroundings(path)
+        self._beside = Beside()
+        self._changed: int | None = None
         self._asked = asked
 
     @property
@@ -129,13 +130,22 @@ class File:
         if not self._path.exists() and self._grown.is_empty:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
         columns = self._grown.columns(whole=whole)
-        beside = self._beside.look()
+        beside = self._surroundings()
         columns = replace(
             columns,
             events=(*self._events, *beside.events, *columns.events),
             files=(str(self._path), *beside.files),
         )
         return Found(columns=columns, manifest=beside.manifest)
+
+    def _surroundings(self) -> Beside:
+        """Return what lies beside the log, looked for again when a file has come or gone there."""
+        with suppress(OSError):
+            changed = self._path.parent.stat().st_mtime_ns
+            if changed != self._changed:
+                self._beside = beside_file(self._path, self._path.parent)
+                self._changed = changed
+        return self._beside
 
     def close(self) -> None:
         """Let go of the file."""
@@ -173,25 +183,6 @@ class File:
             self._grown.end_line()
             told = "another file took the log's name: the run goes on in it"
             self._events.append(Event(kind=EventKind.PLACE, message=told))
-
-
-class _Surroundings:
-    """What lies beside a log, looked for again when a file has come or gone there."""
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._changed: int | None = None
-        self._last = Beside()
-
-    def look(self) -> Beside:
-        try:
-            changed = self._log.parent.stat().st_mtime_ns
-        except OSError:
-            return self._last
-        if changed != self._changed:
-            self._last = beside_file(self._log, self._log.parent)
-            self._changed = changed
-        return self._last
 
 
 class Pipe:

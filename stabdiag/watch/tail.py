@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 _BITE: Final = 1 << 22
 
-# So many of the last bytes that were read are looked at again: are they still there?
+# This many of the last bytes read are checked again: are they still there?
 _SEAL: Final = 256
 
-# By its first lines a file is told from another: the first may be but a header.
+# Two files are compared by their first lines: the first may be only a header.
 _HEAD_LINES: Final = 2
 _HEAD: Final = 1 << 16
 

@@ -9,6 +9,10 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
+from stabdiag.api import report_on
+from stabdiag.assemble.inputs import run_found
+from stabdiag.model.limits import Limits
+
 
 @pytest.fixture
 def lines():
@@ -29,6 +33,13 @@ def lines():
         ]
 
     return draw
+
+
+def diagnose_found(found):
+    """Diagnose what a source holds, with no options."""
+    limits = Limits()
+    history, told = run_found(found, None, {}, limits=limits, columns={}, attempt=None)
+    return report_on(history, told, limits)
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import Severity
 from stabdiag.places import Asked
 from stabdiag.readers.columns import every_column
-from stabdiag.watch import Ask, Job, Until, open_source, watch
+from stabdiag.watch import Job, Until, open_source, watch
+from tests.watch.conftest import diagnose_found
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="there, no process is asked or ended")
 
@@ -100,7 +101,7 @@ def test_a_finding_is_certain_of_a_job_whose_log_goes_on(lines, tmp_path, first,
     asked = Asked(format=None, wanted=every_column)
     found, report = [], None
     with closing(open_source([str(log)], asked)) as source:
-        seen = watch(source, Ask(), Until(fail_on=Severity.ERROR), interval=0)
+        seen = watch(source, diagnose_found, Until(fail_on=Severity.ERROR), interval=0)
         for more in ([], lines(300, **then)[250 if first else 200 :]):
             with log.open("a", encoding="utf-8") as file:
                 file.writelines(more)

@@ -14,8 +14,9 @@ from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
 from stabdiag.places import Asked, read_place
 from stabdiag.readers.columns import every_column
-from stabdiag.watch import Ask, open_source
+from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
+from tests.watch.conftest import diagnose_found
 
 BLOCKS = 12
 
@@ -83,7 +84,7 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
             (way if at % 4 == 3 else appended)(log, data[begin:end])
             source.look()
             with suppress(LogError):
-                report = Ask().diagnose(source, whole=False)
+                report = diagnose_found(source.found(whole=False))
                 assert certain(report, Severity.ERROR) is None
         assert report.history.source.records == 400
     assert report.diagnosis.slug == "healthy"

@@ -296,7 +296,7 @@ NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("eval_every", "eval_interval", "eval_steps", "val_check_interval", "eval_freq"),
         *("validation_interval", "validate_interval_updates", "evaluation_interval"),
     ),
-    # The HF Trainer's: every so many steps a record of training is written.
+    # The HF Trainer's: the steps between two records of training.
     "log_every": ("logging_steps",),
     "schedule_steps": (
         *("schedule_steps", "lr_decay_iters", "lr_decay_steps", "decay_steps", "t_max"),

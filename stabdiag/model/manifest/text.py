@@ -22,7 +22,7 @@ _DEEPEST: Final = 100
 _LONGEST_NUMBER: Final = 1000  # characters
 _LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
 
-# How much of a parser's complaint is told; it may hold a key as long as the file.
+# A parser's complaint is cut to this length: it may hold a key as long as the file.
 _REASON: Final = 300
 
 

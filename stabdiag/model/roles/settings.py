@@ -64,7 +64,7 @@ _WHICH_DATA: Final = frozenset(
     }
 )
 
-# Which way these make a loss harder where they change by and by. An epsilon that grows is that of
+# Which way these make a loss harder as they change gradually. An epsilon that grows is that of
 # an attack.
 _HARDENING: Final = (
     {name: 1 for name in (*MEASURED_ON, "epsilon") if name not in _WHICH_DATA}
