@@ -130,11 +130,11 @@ def add_to_summary(report: Report, command: str) -> None:
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if not summary:
         return
-    from stabdiag.formats.github import summary as page
+    from stabdiag.formats.markdown import render
 
     try:
         with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(page(report, command=command))
+            file.write(render(report, command=command))
     except OSError as error:
         raise StabdiagError(
             f"{summary} (GITHUB_STEP_SUMMARY): cannot be written ({error.strerror})"

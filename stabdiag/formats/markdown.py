@@ -19,7 +19,7 @@ from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.model.text import clipped, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from stabdiag.formats.subject import Plot
     from stabdiag.model.comparison import Comparison
@@ -52,18 +52,13 @@ _LABEL = 20
 
 def render(report: Report, *, command: str | None = None) -> str:
     """Return the report as Markdown; ``command`` is what makes the report again, if it is known."""
-    return page(report, chart=bars, command=command)
-
-
-def page(report: Report, *, chart: Callable[[Plot], str], command: str | None) -> str:
-    """Return the report as Markdown, with the evidence drawn by ``chart``."""
     blocks = [
         MARK,
         *_head(report),
         *actions(report),
         *also_found(report),
         *_messages(report),
-        *_evidence(report, chart),
+        *_evidence(report),
         *_untested(report),
         *_trail(report),
         *_missing(report),
@@ -127,7 +122,7 @@ def _messages(report: Report) -> Iterator[str]:
     )
 
 
-def _evidence(report: Report, chart: Callable[[Plot], str]) -> Iterator[str]:
+def _evidence(report: Report) -> Iterator[str]:
     """Yield the chart and the deciding numbers; nothing where there is nothing to prove."""
     if not report.diagnosis.section:
         return
@@ -136,13 +131,13 @@ def _evidence(report: Report, chart: Callable[[Plot], str]) -> Iterator[str]:
     if plot is not None or values:
         yield "**Evidence**"
     if plot is not None:
-        yield chart(plot)
+        yield _bars_of(plot)
     if values:
         rows = [[escape(label(name)), escape(in_words(name, value))] for name, value in values]
         yield table(["Measured", "Value"], rows)
 
 
-def bars(plot: Plot) -> str:
+def _bars_of(plot: Plot) -> str:
     """Return a row of bars for each series, each as high as the highest point in its column.
 
     What is NaN or infinite is a ``×``; the row below marks the step of the finding.

@@ -10,7 +10,6 @@ import pytest
 
 from stabdiag import diagnose
 from stabdiag.formats import names, render
-from stabdiag.formats.github import summary
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
@@ -47,7 +46,7 @@ def test_the_summary_of_a_job_is_added_to(stabdiag, tmp_path, monkeypatch):
     code, out, _ = stabdiag("diagnose", LOG, "-f", "github")
     assert code == 0
     assert out.startswith("::warning ")
-    told = summary(diagnose(str(LOG)), command=f"stabdiag diagnose {LOG}")
+    told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
     assert page.read_text(encoding="utf-8") == f"before\n{told}"
 
 

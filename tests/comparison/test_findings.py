@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag import formats
 from stabdiag.comparison.points import close
-from stabdiag.formats import compared
 
 N = 300
 KINDS = ("seeds", "reruns", "ranks", "resume")
@@ -90,7 +90,7 @@ def test_no_numbers_break_it(seed):
     for kind in (None, *KINDS):
         found = stabdiag.compare(runs, kind=kind)
         for name in ("terminal", "json", "markdown"):
-            assert found.diagnosis.slug in compared.render(found, name)
+            assert found.diagnosis.slug in formats.render(found, name, "comparison")
 
 
 # Seeds

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import stabdiag
-from stabdiag.formats.compared import render
+from stabdiag import formats
 from stabdiag.formats.compared.structured import schema
 from stabdiag.formats.compared.view import overlay
 
@@ -22,6 +22,10 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "fixtures" / "pairs"
 PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
 GOLDEN = Path(__file__).parent / "golden" / "config-differs-lr.txt"
+
+
+def render(comparison, name, **options):
+    return formats.render(comparison, name, "comparison", **options)
 
 
 def test_the_whole_page():

@@ -1,4 +1,4 @@
-"""GitHub's annotations and the summary of a job, and the Markdown of a comment."""
+"""GitHub's annotations, and the Markdown of a comment."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pytest
 from markdown_it import MarkdownIt
 
 from stabdiag.formats import render
-from stabdiag.formats.github import chart, summary
 from stabdiag.formats.markdown import MARK
-from stabdiag.formats.subject import Plot
 from stabdiag.model.findings import Severity
-from stabdiag.model.history import Event, EventKind, Series
-from stabdiag.model.report import Tree
+from stabdiag.model.history import Event, EventKind
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
@@ -24,8 +19,8 @@ if TYPE_CHECKING:
 # What a runner reads out of an order: name, properties, message.
 ORDER = re.compile(r"::(?P<name>\S+) (?P<properties>.*?)::(?P<message>.*)")
 
-# The sizes that GitHub takes: of a comment in characters, of a summary in bytes.
-COMMENT, SUMMARY = 65_536, 1024 * 1024
+# The size that GitHub takes of a comment, in characters.
+COMMENT = 65_536
 
 
 def decoded(text: str) -> str:
@@ -141,21 +136,6 @@ def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report)
     assert f"> **First action:** {persistent.diagnosis.first_action}" in text
     for report in (many, long, leaf):
         assert len(render(report, "markdown")) < COMMENT
-        assert len(summary(report).encode()) < SUMMARY
-
-
-def test_the_least_there_can_be(healthy: Report):
-    found = replace(healthy.diagnosis, section="§4", severity=Severity.NOTE)
-    least = replace(
-        healthy,
-        findings=(found,),
-        tree=Tree(outcome=found, answers=()),
-        not_logged=(),
-        history=replace(healthy.history, series={}),
-    )
-    for text in (render(least, "markdown"), summary(least)):
-        assert "**Evidence**" not in text
-        assert "questions" not in text
 
 
 def test_tables_are_tables(leaf: Report):
@@ -163,59 +143,3 @@ def test_tables_are_tables(leaf: Report):
     rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert sum(token.type == "tr_open" for token in tokens) == len(rows)
-
-
-def drawn(values: list[float], *, event: int | None = None) -> tuple[str, list[list[float]]]:
-    """Return a chart, and its lines as Mermaid's grammar reads them: digits, no exponents."""
-    steps = np.arange(len(values), dtype=np.int64)
-    series = Series(role="loss", column="loss", steps=steps, values=np.array(values))
-    plot = Plot(series=series, companions=(), first=0, last=len(values) - 1, event=event)
-    text = chart(plot)
-    lines = re.findall(r"^    line \[(.*)\]$", text, re.MULTILINE)
-    axes = re.findall(r"-axis \"[^\"]*\" (\S+) --> (\S+)$", text, re.MULTILINE)
-    numbers = [*(end for axis in axes for end in axis), *", ".join(lines).split(", ")]
-    assert all(re.fullmatch(r"[+-]?\d+(\.\d+)?", number) for number in numbers)
-    return text, [[float(value) for value in line.split(", ")] for line in lines]
-
-
-def test_the_drawn_chart_shows_a_spike_of_one_step():
-    values = [1.0] * 5000
-    values[2500] = 9.0
-    text, (extremes, means) = drawn(values, event=2500)
-    assert max(extremes) == 9.0
-    assert max(means) < 1.2
-    assert "found at 2500" in text
-
-
-def test_the_drawn_chart_ends_where_the_loss_does():
-    text, (extremes, _) = drawn([3.0, 2.0, 1.0, np.nan, np.inf], event=3)
-    assert 'x-axis "step" 0 --> 2' in text
-    assert "steps 0 to 2, not finite from there on" in text
-    assert extremes[-1] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("values", "unit"),
-    [
-        ([1.0, 1000.0], "loss (log10)"),
-        ([-1.7e308, 1.7e308], "loss (1e308)"),
-        ([0.0, 2e-7], "loss (1e-7)"),
-        ([0.0, 0.0], "loss"),
-        ([5e-324, 1.7e308], "loss (log10)"),
-        ([1.0, 2.0], "loss"),
-    ],
-)
-def test_any_values_can_be_drawn(values: list[float], unit: str):
-    text, lines = drawn(values)
-    assert f'y-axis "{unit}" ' in text
-    assert [len(line) for line in lines] == [120, 120]
-
-
-def test_a_summary_has_the_drawn_chart_and_a_comment_has_bars(persistent: Report):
-    summed, comment = summary(persistent), render(persistent, "markdown")
-    assert "```mermaid" in summed
-    assert "```mermaid" not in comment
-    bare = [
-        re.sub(r"```(mermaid|text).*?```", "", one, flags=re.DOTALL) for one in (summed, comment)
-    ]
-    assert bare[0] == bare[1]

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stabdiag.formats import names, render
-from stabdiag.formats.github import summary
 from stabdiag.model.leaves import BY_SLUG
 from tests.formats.conftest import diagnosed
 
@@ -89,7 +88,3 @@ def test_a_report_in_the_short_formats(persistent: Report):
 def test_everything_at_a_terminal_in_ascii_and_in_colour(nan: Report):
     compare(render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt")
     compare(render(nan, "terminal", color=True), GOLDEN / "nan.color.txt")
-
-
-def test_the_summary_of_a_job(nan: Report):
-    compare(rounded(summary(nan)), GOLDEN / "nan.summary.md")
