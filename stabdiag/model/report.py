@@ -127,6 +127,7 @@ def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     wanted = Counter(need for one in not_checked for need in one.missing)
     needs = sorted(wanted, key=lambda need: (need.startswith("manifest."), -wanted[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
-    named = ", ".join([*names[:_NAMED], *["…"][: len(names) - _NAMED]])
+    more = f" and {left} more" if (left := len(names) - _NAMED) > 0 else ""
+    named = f"{', '.join(names[:_NAMED])}{more}"
     why = f"{named} not logged" if names else "too little to go by"
     return f"{plural(len(not_checked), 'check')} skipped: {why}"

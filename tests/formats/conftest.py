@@ -13,6 +13,7 @@ import pytest
 
 import stabdiag
 from stabdiag.api import Report
+from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
 from stabdiag.model.leaves import BY_SLUG
@@ -54,17 +55,8 @@ LEAVES = {
     "spike-unresolved": "spike-unresolved-sparse",
 }
 
-ASKS = {
-    "Q1.1": "Is the loss NaN or infinite at any logged step?",
-    "Q1.2": "Which dtype did the run use?",
-    "Q1.3": "Where did the NaN start?",
-    "Q2.1": "Is there a step whose loss stands out above the steps before it?",
-    "Q2.2": "Did the loss recover?",
-    "Q2.4": "Which checkpoint is from before the spike?",
-    "Q3.1": "Is the gradient norm infinite or NaN at any logged step?",
-    "Q4.1": "Is the loss rising?",
-}
 LIMITS = Limits()
+ASKS = {question.id: question.asked(LIMITS) for question in QUESTIONS}
 LIMIT_VALUES = {info.name: info.value for info in LIMITS.items()}
 
 

@@ -16,11 +16,10 @@ import pytest
 import xmlschema
 
 from stabdiag.formats import render
-from stabdiag.formats.issues import GITLAB, fingerprints, line_of, log_path
+from stabdiag.formats.issues import GITLAB, fingerprints, log_path
 from stabdiag.formats.json import schema
-from stabdiag.model.findings import Severity, Verdict
+from stabdiag.model.findings import Severity
 from stabdiag.model.history import Event, EventKind, Part
-from stabdiag.model.report import NotChecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,12 +137,6 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Repo
     assert gitlab(healthy) == []
 
 
-def test_links_in_a_message_are_text(persistent: Report):
-    found = replace(persistent.diagnosis, summary="see [here](http://example.org) and [1]")
-    (first, _) = sarif(replace(persistent, findings=(found, persistent.findings[1])))["results"]
-    assert r"\[here](http://example.org) and [1]" in first["message"]["text"]
-
-
 def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent: Report):
     first, second = fingerprints(persistent)
     again = tuple(
@@ -220,17 +213,6 @@ def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, pa
     assert gitlab(report)[0]["location"]["path"] == path or name
 
 
-def test_the_line_of_the_step_is_pointed_at_where_it_is_known(persistent: Report):
-    said = Event(kind=EventKind.MESSAGE, message="loss is 7.51", step=4913, line=4920)
-    told = replace(persistent, history=replace(persistent.history, events=(said,)))
-    assert line_of(told.diagnosis, told) == 4920
-    assert line_of(persistent.diagnosis, persistent) is None
-    assert gitlab(told)[0]["location"]["lines"] == {"begin": 4920}
-    place = sarif(told)["results"][0]["locations"][0]["physicalLocation"]
-    assert place["region"] == {"startLine": 4920}
-    assert gitlab(persistent)[0]["location"]["lines"] == {"begin": 1}
-
-
 @pytest.mark.parametrize(
     ("fail_on", "slugs"),
     [
@@ -253,23 +235,3 @@ def test_a_test_fails_for_what_the_command_fails_for(
         assert (failure.text or "").splitlines()[3:] == [
             f"{i}. {action}" for i, action in enumerate(actions, start=1)
         ]
-
-
-def test_questions_are_tests_in_the_order_of_the_trail(persistent: Report, nan: Report):
-    for report in (persistent, nan):
-        cases = list(junit(report).iter("testcase"))[: len(report.tree.answers)]
-        for case, answer in zip(cases, report.tree.answers, strict=True):
-            assert case.get("name", "").startswith(f"{answer.question} {answer.asks}")
-            unknown = answer.verdict is Verdict.UNKNOWN
-            assert (case.find("skipped") is not None) == unknown
-    names = [case.get("name", "") for case in junit(nan).iter("testcase")]
-    assert sum(name.endswith("(before the NaN)") for name in names) == 2
-
-
-def test_symptoms_that_could_not_be_checked_are_skipped(persistent: Report):
-    not_checked = (NotChecked(symptom="overfitting", missing=("eval_loss",)),)
-    suite = junit(replace(persistent, not_checked=not_checked))
-    (case,) = (case for case in suite.iter("testcase") if case.get("name") == "overfitting")
-    skipped = case.find("skipped")
-    assert skipped is not None
-    assert skipped.get("message") == "needs eval_loss"

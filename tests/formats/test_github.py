@@ -6,8 +6,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from markdown_it import MarkdownIt
-
 from stabdiag.formats import render
 from stabdiag.formats.markdown import MARK
 from stabdiag.model.findings import Severity
@@ -71,22 +69,10 @@ def test_what_the_log_says_points_at_its_line(nan: Report):
     assert pointed == [("902", "c"), ("903", "d"), ("904", "e"), ("905", "f"), ("906", "g")]
 
 
-def test_nothing_is_lost_in_an_annotation(persistent: Report):
-    odd = "100%, a:b::c %0A %25 [x]"
-    found = replace(persistent.diagnosis, title=odd, summary=odd)
-    ((_, told, message),) = orders(replace(persistent, findings=(found,)))
-    assert told["title"].startswith(odd)
-    assert message.startswith(odd)
-
-
 def test_a_log_that_is_no_file_is_not_pointed_at(persistent: Report):
     source = replace(persistent.history.source, name="dict", format="memory")
     report = replace(persistent, history=replace(persistent.history, source=source))
     assert all("file" not in told for _, told, _ in orders(report))
-
-
-def in_the_open(text: str) -> str:
-    return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
 
 
 def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persistent: Report):
@@ -95,7 +81,7 @@ def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persiste
     assert lines[:2] == [MARK, "### ❌ Loss spike that did not recover, step 4913"]
     assert lines[3] == persistent.diagnosis.summary
     assert lines[4] == f"> **First action:** {persistent.diagnosis.first_action}"
-    opened = in_the_open(text)
+    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
     assert opened.index("Then:") < opened.index("**Also found**") < opened.index("**Evidence**")
     assert "```sh\nstabdiag x 'a b'\nstabdiag explain spike-persistent\n```" in opened
     assert text.count("<details>") == text.count("</details>") == 4
@@ -103,24 +89,6 @@ def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persiste
         assert f"| {answer.question} |" in text
         assert f"| {answer.question} |" not in opened
     assert "6 questions: 1 yes, 3 no, 1 found, 1 unknown" in text
-
-
-def test_what_could_not_be_tested_is_in_the_open_where_nothing_was_found(healthy: Report):
-    opened = in_the_open(render(healthy, "markdown"))
-    assert "- Q3.1: The manifest does not tell the dtype." in opened
-    assert "**Evidence**" not in opened
-
-
-def test_the_headline_does_not_hide_what_else_was_found(healthy: Report, persistent: Report):
-    beside = (replace(persistent.findings[1], severity=Severity.WARNING),) * 2
-    text = render(replace(healthy, findings=beside), "markdown")
-    assert f"### ⚠️ {beside[0].title}, step {beside[0].step}\n" in text
-    assert f"Otherwise: {healthy.diagnosis.summary}" in text
-
-
-def test_the_log_s_own_words_are_code(nan: Report):
-    text = in_the_open(render(said(nan, "CUDA *out* of memory"), "markdown"))
-    assert "- `CUDA *out* of memory` (line 900)" in text
 
 
 def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report):
@@ -136,10 +104,3 @@ def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report)
     assert f"> **First action:** {persistent.diagnosis.first_action}" in text
     for report in (many, long, leaf):
         assert len(render(report, "markdown")) < COMMENT
-
-
-def test_tables_are_tables(leaf: Report):
-    text = render(leaf, "markdown")
-    rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    assert sum(token.type == "tr_open" for token in tokens) == len(rows)

@@ -198,6 +198,15 @@ def test_in_every_kind_of_report(
         check(format_name, render(renamed(report, joined), format_name), plain)
 
 
+@pytest.mark.parametrize("joined", ["\n".join(HOSTILE.values()), " ".join(BEGINS)])
+def test_a_notebook_is_inert(
+    persistent: Report, renamed: Callable[[Report, str], Report], joined: str
+):
+    plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))  # type: ignore[attr-defined]
+    check("html", told, plain)
+    assert "<script" not in told
+
+
 @cache
 def side_by_side(name: str, kind: str) -> Comparison:
     """Compare two runs that have a name wherever text of a log or a manifest can stand."""
@@ -231,22 +240,3 @@ def test_a_comparison_is_inert(format_name: str, kind: str):
     for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
         told = render(side_by_side(joined, kind), format_name, "comparison", verbose=True)
         check(format_name, told, plain)
-
-
-@pytest.mark.parametrize("format_name", names())
-def test_the_test_sees_what_is_not_escaped(persistent: Report, format_name: str):
-    text = render(persistent, format_name)
-    seen = {
-        "terminal": lambda: of_terminal(f"{text}\x1b") != of_terminal(text),
-        "lines": lambda: of_lines(f"{text}a\n") != of_lines(text),
-        "github": lambda: of_github(f"{text}::error title=a::b\n") != of_github(text),
-        "markdown": lambda: of_markdown(f"{text}\n# a\n") != of_markdown(text),
-    }
-    if format_name in seen:
-        assert seen[format_name]()
-    elif text[:1] not in "[{":
-        spoilt = re.sub(r"(</\w+>\s*)\Z", r"<script>a</script>\1", text)
-        assert structure(format_name, spoilt) != structure(format_name, text)
-    assert orders(f"{text}\n ::error::x") != orders(text)
-    assert orders(f"{text}\n::error file=a::x") != orders(text)
-    assert orders(f"{text}\nx##[error]y") != orders(text)

@@ -17,8 +17,6 @@ from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest import Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stabdiag.model.report import Report
 
 
@@ -86,19 +84,6 @@ def test_the_schema_knows_every_kind_of_event_and_action():
     assert kinds == [kind.value for kind in ActionKind]
 
 
-def test_an_action_holds_what_applies(persistent: Report):
-    first, second, *_ = strict(render(persistent, "json"))["diagnosis"]["actions"]
-    assert {name: first[name] for name in first if name != "text"} == {
-        "kind": "clip-gradients",
-        "also": [],
-        "setting": "grad_clip",
-        "from": 1.0,
-        "to": 0.5,
-        "checkpoint": 4800,
-    }
-    assert {"kind", "text", "also", "step"} == set(second)
-
-
 def test_the_manifest_has_every_field_and_no_unknown_value(persistent: Report):
     book_keeping = {"path", "inferred", "overridden", "logged", "also", "unknown"}
     assert tuple(f.name for f in fields(Manifest) if f.name not in book_keeping) == MANIFEST_FIELDS
@@ -124,24 +109,3 @@ def test_numbers_of_all_kinds(nan: Report):
     told = ["NaN", "Infinity", "-Infinity", 1.5, 0.5, 3, True, "NaN", "1j"]
     assert list(written["diagnosis"]["evidence"].values()) == told
     assert written["history"]["loss"]["last_value"] == "NaN"
-
-
-def test_an_empty_series_has_no_steps(healthy: Report):
-    loss = healthy.history.series["loss"]
-    empty = replace(loss, steps=loss.steps[:0], values=loss.values[:0])
-    history = replace(healthy.history, series={"loss": empty})
-    written = strict(render(replace(healthy, history=history), "json"))["history"]["loss"]
-    assert written.pop("column") == "loss"
-    assert written == {"points": 0, "first_step": None, "last_step": None, "last_value": None}
-
-
-@pytest.mark.parametrize(
-    "name", ["\x1b[31mred", "two\nlines", "a\u202eb", 'q"uote', "\udcff", "[bold]x"]
-)
-def test_log_text_is_inert(persistent: Report, renamed: Callable[..., Report], name: str):
-    text = render(renamed(persistent, name), "json")
-    written = strict(text)
-    assert text.isascii()
-    assert "\x1b" not in text
-    jsonschema.Draft202012Validator(json.loads(schema())).validate(written)
-    assert written["source"]["name"] == name.replace("\udcff", "?")

@@ -87,17 +87,6 @@ def test_nothing_is_left_to_link(text: str):
     assert not LINKS.search(part)
 
 
-@pytest.mark.parametrize("text", ["train/loss", "grad_norm 1.5", "-0.3", "p = 0.61 (n = 20)", "3σ"])
-def test_plain_text_stays_plain(text: str):
-    assert escape(text) == text
-    assert code(text) == f"`{text}`"
-
-
-@pytest.mark.parametrize("text", ["", "  "])
-def test_nothing_is_nothing(text: str):
-    assert (escape(text), code(text)) == ("", "")
-
-
 def test_a_block_is_not_ended_by_what_stands_in_it():
     text = "stabdiag diagnose 'a\x1bb'\n```\n````\n# no heading"
     (token,) = READER.parse(block(text, "console"))

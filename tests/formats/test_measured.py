@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from stabdiag.formats.measured import in_words, label, number, span
+from stabdiag.formats.measured import in_words, number
 from stabdiag.model.findings import Scalar
-
-
-def test_a_name_that_says_enough_is_kept() -> None:
-    assert [label(name) for name in ("bar", "lr_before")] == ["rise threshold", "lr before"]
-
-
-def test_values_that_are_all_the_same_are_one_number() -> None:
-    assert span(np.array([3e-4, 3e-4])) == "0.0003"
-    assert span(np.array([2.0, 1.5])) == "1.5 to 2"
 
 
 @pytest.mark.parametrize(

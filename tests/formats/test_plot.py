@@ -12,7 +12,6 @@ from stabdiag.formats.canvas import Scale, View, bad_columns, curve, round_numbe
 from stabdiag.formats.subject import choose
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
 
 if TYPE_CHECKING:
@@ -88,18 +87,6 @@ def test_a_level_is_a_line_across_the_plot_if_it_is_in_the_picture(persistent: R
     assert f"{lowest:.3g} ┤" in "".join(lines)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [[1.0, 1.0], [np.nan, np.inf], [-1.7e308, 1.7e308], [5e-324, 1.7e308], [0.0, 1e-300], []],
-)
-def test_any_values_can_be_drawn(values: list[float]):
-    array = np.array(values, dtype=np.float64)
-    view = View(first=0, last=max(len(values) - 1, 0), columns=30)
-    rows = curve(series(array), view, Scale.of(array), 8, ascii=False)
-    assert [len(row) for row in rows] == [30] * 8
-    assert len(strip(series(array), view, ascii=False)) == 30
-
-
 def test_nan_breaks_the_line_and_is_marked():
     values = np.array([1.0, 1.0, np.nan, np.nan, 2.0, 2.0])
     view = View(first=0, last=5, columns=30)
@@ -109,15 +96,6 @@ def test_nan_breaks_the_line_and_is_marked():
     rows = curve(series(values), view, Scale.of(values), 8, ascii=True)
     between = {row[view.column(2) : view.column(3) + 1] for row in rows}
     assert {"".join(part).strip() for part in between} == {""}
-
-
-def test_the_frame(persistent: Report, nan: Report):
-    for report in (persistent, nan):
-        lines = drawn(report)
-        assert len(lines) <= 14
-        assert max(map(len, lines)) <= 78
-        assert ("NaN" in "".join(lines)) == (report is nan) == ("░" in "".join(lines))
-    assert drawn(persistent, width=30) == []  # too narrow for a plot
 
 
 def test_section_three_draws_the_loss_scale(nan: Report):
@@ -143,11 +121,3 @@ def test_the_weight_norm_that_moves_most_is_drawn(persistent: Report):
     assert plot is not None
     assert [companion.role for companion in plot.companions] == ["weight_norm/growing"]
     assert (plot.first, plot.last) == (0, 6199)
-
-
-def test_nothing_to_draw(healthy: Report):
-    values = np.array([np.nan, 1.0])
-    history = replace(healthy.history, series={"loss": series(values)})
-    assert choose(replace(healthy, history=history)) is None
-    found = replace(healthy.diagnosis, severity=Severity.NOTE)
-    assert choose(replace(healthy, findings=(found,))) is not None

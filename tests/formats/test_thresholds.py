@@ -8,7 +8,7 @@ import tomllib
 import pytest
 from rich.cells import cell_len
 
-from stabdiag.formats import names, render
+from stabdiag.formats import render
 from stabdiag.formats.limits import ROWS, filled, source
 from stabdiag.model.limits import Limits
 
@@ -25,13 +25,6 @@ def test_toml_gives_the_same_limits_back(limits: Limits):
     read = {f"{name}.{key}": v for name, table in tables.items() for key, v in table.items()}
     assert Limits().override(read) == limits
     assert list(read) == [info.name for info in limits.items()]
-
-
-@pytest.mark.parametrize("format_name", names("limits"))
-def test_every_limit_is_in_every_format(format_name: str):
-    text = thresholds(format_name)
-    for info in CHANGED.items():
-        assert info.name in text or format_name == "toml"
 
 
 def test_the_rows_of_the_tree_come_first_and_have_limits_that_exist():

@@ -99,17 +99,6 @@ def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike: Page):
     assert ranges(spike) == [[0, 599]] * 5
 
 
-def test_a_curve_is_seen_between_two_of_its_points(opened: Callable[..., Opened]):
-    steps = list(range(400))
-    sparse = [1.0 + step / 400 if step % 100 == 0 else None for step in steps]
-    logged = {"loss": [3 - step / 400 for step in steps], "lr": sparse}
-    page = opened(stabdiag.diagnose({"step": steps, **logged})).page
-    page.evaluate("view(120, 150)")
-    until(page, "panels[1].plot.scales.x.max === 150")
-    lowest, highest = page.evaluate("[panels[1].plot.scales.y.min, panels[1].plot.scales.y.max]")
-    assert lowest < 1.3 < 1.375 < highest < 2
-
-
 def test_the_buttons_move_all_charts(spike: Page):
     spike.get_by_role("button", name="Around the event").click()
     assert ranges(spike) == [[200, 599]] * 5
@@ -121,13 +110,6 @@ def test_the_buttons_move_all_charts(spike: Page):
     spike.get_by_role("button", name="Log scale").click()
     assert spike.evaluate("panels[0].plot.scales.y.distr") == 3
     assert ranges(spike)[0] == ranges(spike)[4]
-
-
-def test_a_curve_can_be_hidden(spike: Page):
-    button = spike.get_by_role("button", name="mean ± 3σ of the 100 before")
-    button.click()
-    assert button.get_attribute("aria-pressed") == "false"
-    assert spike.evaluate("panels[0].plot.series.map((one) => one.show)")[1:4] == [False] * 3
 
 
 def test_the_keyboard_reaches_everything(spike: Page):
@@ -203,16 +185,6 @@ def test_axe_finds_nothing_serious(
     found = Axe().run(page).response["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
-
-
-def test_light_and_dark(opened: Callable[..., Opened], report_of: Callable[..., Report]):
-    page = opened(report_of("spike-lr-jump"), color_scheme="light").page
-    light = page.evaluate("[getComputedStyle(document.body).backgroundColor, colour('c0')]")
-    page.emulate_media(color_scheme="dark")
-    until(page, "(light) => colour('c0') !== light", arg=light[1])
-    dark = page.evaluate("[getComputedStyle(document.body).backgroundColor, colour('c0')]")
-    assert light[0] != dark[0]
-    until(page, "panels.every(({plot}) => plot.axes[0].stroke() === colour('quiet'))")
 
 
 def test_paper_has_all_answers_and_no_buttons(spike: Page):

@@ -13,7 +13,6 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.measured import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,16 +107,6 @@ def test_the_log_is_shown_as_it_is(hostile: Callable[[str], Report]):
     assert r"abc\u202egnp.exe" in render(hostile(NAMES["right to left"]), "html")
 
 
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_notebook_is_safe_and_needs_no_script(hostile: Callable[[str], Report], name: str):
-    calm, shown = hostile("calm")._repr_html_(), hostile(name)._repr_html_()
-    assert [tag for tag, _ in Parsed(shown).elements] == [tag for tag, _ in Parsed(calm).elements]
-    assert not [char for char in shown if not char.isprintable() and char != "\n"]
-    assert "<script" not in shown
-    assert '<polyline class="line"' in shown
-    assert "First action" in shown
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -148,11 +137,6 @@ def test_odd_logs_have_a_page(values: dict[str, list[float]]):
     assert report.diagnosis.slug in page
     assert data_of(page)["panels"]
     assert report.diagnosis.slug in report._repr_html_()
-
-
-def test_visible_leaves_what_can_be_read_alone():
-    assert visible("loss µ 損失 שגיאה") == "loss µ 損失 שגיאה"
-    assert visible("a\tb") == r"a\tb"
 
 
 def test_only_what_was_changed_by_hand_is_said_so(runs: Path):
