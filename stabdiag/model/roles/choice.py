@@ -270,6 +270,7 @@ _VAGUE: Final = frozenset(
     {
         *("norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"),
         *("ep", "epochs", "round", "rounds", "generation", "generations", "total_time"),
+        *("kl", "entropy", "accuracy", "acc", "aux_loss", "underflow"),
     }
 )
 

@@ -189,6 +189,71 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     Role(
+        name="max_attention_logit",
+        meaning="largest logit of attention, one column per layer",
+        names=("max_attention_logit", "max_attn_logit", "attn_logits_max", "max_logits"),
+        prefixes=("max_attention_logit", "max_attn_logit", "attn_logits_max"),
+    ),
+    Role(
+        name="amax",
+        meaning="largest value that a tensor in fp8 or fp4 scales by, one column per tensor",
+        names=("amax", "fp8_amax", "max_amax"),
+        prefixes=("amax", "fp8_amax"),
+    ),
+    Role(
+        name="underflow_share",
+        meaning="share of values that became zero in fp8 or fp4, one column per tensor",
+        names=("underflow", "underflow_share", "underflow_rate", "underflow_ratio"),
+        prefixes=("underflow", "underflow_share", "underflow_rate"),
+    ),
+    Role(
+        name="load_balance",
+        meaning="loss or imbalance of a router of experts, one column per layer",
+        names=(
+            *("load_balance", "load_balancing_loss", "load_balance_loss", "router_aux_loss"),
+            *("moe_aux_loss", "aux_loss", "load_imbalance", "router_z_loss"),
+        ),
+        prefixes=("load_balancing_loss", "load_balance", "tokens_per_expert"),
+    ),
+    Role(
+        name="policy_kl",
+        meaning="divergence of a policy from the one before, or from its reference",
+        names=(
+            *("approx_kl", "train_approx_kl", "kl", "mean_kl", "policy_kl", "ppo_kl", "kl_mean"),
+            *("actor_ppo_kl", "objective_kl", "losses_approx_kl", "kl_divergence"),
+        ),
+    ),
+    Role(
+        name="policy_entropy",
+        meaning="entropy of a policy",
+        names=(
+            *("policy_entropy", "entropy", "actor_entropy", "objective_entropy"),
+            *("train_entropy", "policy_entropy_avg", "losses_entropy"),
+        ),
+    ),
+    Role(
+        name="clip_fraction",
+        meaning="share of samples whose update a policy clips",
+        names=(
+            *("clip_fraction", "clipfrac", "train_clip_fraction", "losses_clipfrac"),
+            *("policy_clipfrac_avg", "actor_pg_clipfrac", "clip_ratio"),
+        ),
+    ),
+    Role(
+        name="accuracy",
+        meaning="share of the training examples that are right",
+        names=(
+            "accuracy",
+            "acc",
+            "train_accuracy",
+            "train_acc",
+            "top1",
+            "acc1",
+            "mean_token_accuracy",
+        ),
+        training=False,
+    ),
+    Role(
         name="reward",
         meaning="reward or return of reinforcement learning",
         names=(

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 # The best of 32 kB to 4 MB: the matches of a larger block do not fit into the processor's caches.
 BLOCK: Final = 1 << 16
 
+# 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
+_PRECISION: Final = (
+    rb"(?<![\w.-])(fp16|bf16|mixed_precision)[\"']?(?: = |=|: ?)[\"']?"
+    rb"(True|False|true|false|no|fp16|bf16)(?![\w.])"
+)
+
 # How far into a log without records arguments are searched for.
 _CONFIG_WITHIN: Final = 1 << 24
 
@@ -59,9 +65,11 @@ class TextLog:
             self._bad.append(BadLine(line=self._line, reason=TOO_LONG))
         text = Text(b"\n" if block.too_long else block.data, first_line=self._line)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
-        if grammar.config is not None and not self._table and self._offset < _CONFIG_WITHIN:
+        if not self._table and self._offset < _CONFIG_WITHIN:
             until = min((min(part.starts) for _, part in found), default=len(text.data))
-            self._config = {**_arguments(grammar.config, text.data[:until]), **self._config}
+            for pattern in (grammar.config, _PRECISION):
+                if pattern is not None:
+                    self._config = {**_arguments(pattern, text.data[:until]), **self._config}
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
         self._messages.look(text, self._offset)

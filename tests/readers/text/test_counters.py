@@ -55,7 +55,7 @@ TEMPLATES = {
         "{batch}-{batch1}batch: iter_time=0.012, loss_ctc=1.5, acc=0.5, loss={loss:.3f}, "
         "grad_norm={grad:.3f}, clip=100.000, loss_scale=1.000e+00, optim0_lr0={lr:.3e}\n",
         (10, 2400),
-        {"clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
+        {"accuracy", "clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
     ),
     "PyTorch's DCGAN": (
         "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
@@ -130,7 +130,7 @@ TEMPLATES = {
         "\x1b[1m600/600\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 3ms/step - "
         "accuracy: 0.91 - loss: {loss:.4f} - val_accuracy: 0.85 - val_loss: {val:.4f}\n",
         (1, 240),
-        {"eval_loss"},
+        {"accuracy", "eval_loss"},
     ),
     "losses on two lines": (
         "Epoch: {n1:02} | Epoch Time: 0m 12s\n\tTrain Loss: {loss:.3f} | Train PPL: 12.345\n"
@@ -172,7 +172,7 @@ TEMPLATES = {
         "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"
         "lr(LinearWarmup): {lr:.8f}, top1: 0.1, CELoss: {loss:.5f}, loss: {loss:.5f}, ips: 250.1\n",
         (0, 2390),
-        {"clock", "epoch"},
+        {"accuracy", "clock", "epoch"},
     ),
     "Flax": ("Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n", (1, 240), {"lr"}),
     "clu": (

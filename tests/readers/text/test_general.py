@@ -84,6 +84,18 @@ def test_the_densest_error_is_that_of_the_training(put):
     assert series["eval_loss"].steps.tolist() == list(range(1000, 7000, 1000))
 
 
+def test_what_an_algorithm_tells_of_itself_has_roles(put):
+    line = "step {n} loss {loss} approx_kl 0.01 clipfrac 0.1 entropy 1.5 acc 0.5 load_balance 0.02"
+    found = set(stabdiag.read(put(log(line))).series)
+    assert found >= {"policy_kl", "clip_fraction", "policy_entropy", "accuracy", "load_balance"}
+
+
+@pytest.mark.parametrize("told", ["{'fp16': True, 'seed': 1}", "Namespace(lr=0.1, fp16=True)"])
+def test_printed_arguments_tell_the_dtype(put, told):
+    text = f"{told}\n" + log("step {n} loss {loss}")
+    assert stabdiag.diagnose(put(text)).manifest.dtype == "fp16"
+
+
 def test_the_report_says_which_words_mean_nothing_to_it(put):
     events = stabdiag.read(put(log("step {n} loss {loss} lr 0.1 knob 7 dial 8"))).events
     assert events[-1].message == "no role for knob, dial (--column ROLE=NAME gives one)"
