@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.text import plural
+from stabdiag.model.text import num, plural
 from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
 from stabdiag.tree.measure import last_window
 from stabdiag.tree.question import Reply, no, unknown, yes
@@ -73,6 +73,15 @@ def _is_the_grad_norm_higher(case: Case) -> Reply:
     """Answer Q4.4: a loss that rises alone is a plateau."""
     first, last = climb(case)
     return grad_norm(case, first, last, back=last - first, kind="plateau")
+
+
+def nothing_by_the_letter(case: Case) -> str:
+    """Return what the original rules found none of, in a run that they call healthy."""
+    limits = case.limits
+    return (
+        f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every {case.unit} of the "
+        f"last {limits.divergence.window}"
+    )
 
 
 ANSWERS: Final = {

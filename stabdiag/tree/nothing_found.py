@@ -11,6 +11,7 @@ from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.rise import FEWEST
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.literal import nothing_by_the_letter
 from stabdiag.tree.precision import shows_overflows
 
 if TYPE_CHECKING:
@@ -89,11 +90,7 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     if case.reward is not None:
         return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
     if case.literal:
-        limits = case.limits
-        return (
-            f": no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every step of the "
-            f"last {limits.divergence.window}{unclear}; only the tree was checked"
-        )
+        return f": {nothing_by_the_letter(case)}{unclear}; only the tree was checked"
     return f": no NaN, no spike above the noise, no lasting climb{unclear}"
 
 

@@ -76,20 +76,6 @@ def test_an_earlier_record_told_again_at_the_end_is_no_resume(build: Build) -> N
     assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
 
 
-def test_it_is_told_how_many_losses_were_superseded(build: Build) -> None:
-    def told(log: list[Record]) -> list[str]:
-        return messages(build(log), EventKind.STEPS)
-
-    assert told([*falling(range(20)), *falling([19], mark=1)]) == [
-        "1 loss is superseded by a later one"
-    ]
-    assert told([*falling(range(100)), *falling(range(60, 70), mark=1)]) == [
-        "40 losses are superseded by later ones"
-    ]
-    assert told(falling([n // 2 for n in range(40)])) == ["20 losses are superseded by later ones"]
-    assert told([*falling(range(20)), {"step": 19, "eval_loss": 2.0}]) == []
-
-
 def test_several_rewinds_that_overlap(build: Build) -> None:
     history = build(
         [*falling(range(100)), *falling(range(80, 120), mark=1), *falling(range(70, 140), mark=2)]
@@ -97,15 +83,6 @@ def test_several_rewinds_that_overlap(build: Build) -> None:
     assert history.series["loss"].steps.tolist() == list(range(140))
     assert marks(history) == [0] * 70 + [2] * 70
     assert len(messages(history, EventKind.REWIND)) == 2
-
-
-def test_many_rewinds_are_told_by_their_number(build: Build) -> None:
-    log = falling(range(100))
-    for turn in range(15):
-        log += falling(range(90 + turn, 101 + turn), mark=1)
-    told = messages(build(log), EventKind.REWIND)
-    assert len(told) == 11
-    assert told[-1] == "the log goes back 15 times in all"
 
 
 def test_of_a_step_that_comes_twice_the_last_counts(build: Build) -> None:
@@ -300,14 +277,6 @@ def test_thousands_of_runs_take_the_room_of_one() -> None:
     assert peak < 50 * steps.nbytes
 
 
-def test_three_of_the_runs_whose_losses_are_not_finite_are_told(build: Build) -> None:
-    lost = falling(range(10))
-    lost[-1]["loss"] = float("nan")
-    history = build([*lost * 7, *falling(range(10))])
-    (told,) = messages(history, EventKind.ATTEMPT)
-    assert "not all losses of number 1, 2, 3 and 4 more are finite" in told
-
-
 def ranks(bad: Iterable[int] = ()) -> list[Record]:
     """Two ranks that write each step; the first of them has a NaN at some."""
     log = [{**one, "rank": rank} for one in falling(range(100)) for rank in (0, 1)]
@@ -324,17 +293,6 @@ def test_the_nan_of_one_rank_is_not_lost(build: Build, ahead: float) -> None:
     history = build(log)
     lost = history.series["loss"].steps[~np.isfinite(history.series["loss"].values)].tolist()
     assert lost == list(range(80, 100))
-
-
-def test_it_is_told_that_another_record_of_the_step_is_nan(build: Build) -> None:
-    assert messages(build(ranks(range(80, 100))), EventKind.HIDDEN_NAN) == [
-        "20 losses count as NaN, from step 80 on: of several records of the step, one has a loss "
-        "that is not finite"
-    ]
-    assert (
-        "1 loss counts as NaN, from step 80 on"
-        in (messages(build(ranks([80])), EventKind.HIDDEN_NAN)[0])
-    )
 
 
 def test_a_step_that_is_written_again_after_a_nan_is_a_resume(build: Build) -> None:

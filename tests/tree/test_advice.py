@@ -18,7 +18,6 @@ from stabdiag.tree.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -330,12 +329,6 @@ def test_since_when_the_loss_is_not_finite(
     assert told in diagnosed(log).summary
 
 
-def test_a_log_that_begins_with_nan_does_not_say_when_it_went_nan() -> None:
-    summary = diagnosed({"step": [200, 400, 600], "loss": [np.nan] * 3}).summary
-    assert "at step 200, the first one logged; 3 of 3" in summary
-    assert "non-finite from step 0 on" in diagnosed({"loss": [np.nan] * 3}).summary
-
-
 def test_a_gradient_that_went_first_names_its_own_batch(calm: Callable[..., Log]) -> None:
     log = calm()
     log["grad_norm"][640:] = np.nan
@@ -403,12 +396,6 @@ def test_a_run_that_was_never_finite_is_begun_again(
     assert ("before this log" in found.first_action) == (begins == 0)
 
 
-def test_no_checkpoint_is_asked_for_from_before_the_first_step(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][::97] = np.nan
-    assert diagnosed(log, dtype="fp32").actions[0].checkpoint == 0
-
-
 def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(
     calm: Callable[..., Log],
 ) -> None:
@@ -436,21 +423,6 @@ def test_what_went_wrong_before_a_nan_is_fixed_first(calm: Callable[..., Log]) -
     assert found.evidence["checkpoint"] == 400
 
 
-def test_only_what_is_not_logged_is_asked_for(calm: Callable[..., Log]) -> None:
-    log = calm()
-    spike(log)
-    assert K.LOG_MORE not in kinds(diagnosed(log))
-    del log["batch_id"], log["lr"]
-    told = of_kind(diagnosed(log), K.LOG_MORE).text
-    assert told == "Log the learning rate and batch id at every step."
-
-
-def test_a_spike_beyond_all_noise_has_no_number_of_deviations() -> None:
-    losses = np.full(200, 2.0)
-    losses[150] = 1e12
-    assert "(far beyond all noise)" in diagnosed({"step": np.arange(200), "loss": losses}).summary
-
-
 def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[..., Log]) -> None:
     log = calm()
     for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
@@ -463,23 +435,6 @@ def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[.
     assert "grad_norm went first, at step 600" in diagnosed(log).summary
     del log["grad_norm/head"]
     assert "grad_norm went first, at step 600" in diagnosed(log).summary
-
-
-def test_a_learning_rate_that_has_moved_on_is_told_with_its_step(
-    calm: Callable[..., Log],
-) -> None:
-    log = calm()
-    straining(log)
-    log["lr"] = np.linspace(0.02, 0.001, 800)
-    told = diagnosed(log).first_action
-    assert re.search(r"halve the learning rate \(0\.0\d+ at step \d+\)", told)
-
-
-def test_what_the_first_action_says_is_not_said_again(runs: Path) -> None:
-    found = stabdiag.diagnose(runs / "nan-activations-fp16" / "log.jsonl").diagnosis
-    assert [K.LOWER_LR in action.kinds for action in found.actions].count(True) == 1
-    static = stabdiag.diagnose(next((runs / "nan-static-scale-fp16").glob("log.*"))).diagnosis
-    assert K.LOWER_LR in kinds(static)[1:]
 
 
 @pytest.mark.parametrize(
@@ -705,30 +660,6 @@ def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(
     found = diagnosed(log)
     assert found.slug == "spike-unresolved"
     assert (found.actions[0].kind is K.KEEP_GOING) == runs_on
-
-
-def test_a_scaler_that_is_enabled_is_not_to_be_enabled(calm: Callable[..., Log]) -> None:
-    log = calm() | {"loss_scale": np.where(np.arange(800) < 300, 65536.0, 131072.0)}
-    log["grad_norm"][500] = np.inf
-    log["loss"][501:] = np.nan
-    found = diagnosed(log, dtype="fp16")
-    assert found.slug == "nan-fp16-overflow"
-    assert found.actions[0].kinds == (K.CHANGE_DTYPE, K.LOWER_LR)
-
-
-def test_the_batches_of_a_blow_up_are_all_that_a_line_stands_for(calm: Callable[..., Log]) -> None:
-    log = calm()
-    log["loss"][580:] += 30.0
-    log["loss"][600:] = np.nan
-    del log["grad_norm"]
-    assert "Inspect the batches of steps 598 to 600." in diagnosed(log, dtype="fp32").next_actions
-    sparse = {role: values[::10] for role, values in log.items()}
-    found = diagnosed(sparse, dtype="fp32")
-    assert "Inspect the batches of steps 591 to 600." in found.next_actions
-    sparse["epoch"] = np.arange(80) + 1
-    del sparse["step"]
-    epochs = of_kind(diagnosed(sparse, dtype="fp32"), K.INSPECT_DATA)
-    assert "what changed at epoch 61" in epochs.text
 
 
 @pytest.mark.parametrize(
