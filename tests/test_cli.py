@@ -404,7 +404,7 @@ def test_a_page_names_the_command_that_makes_it_again(stabdiag, runs, tmp_path):
 
 
 def test_a_command_that_is_shown_keeps_secrets():
-    from stabdiag.cli.options import command
+    from stabdiag.cli.commands import command
 
     told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
     assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"

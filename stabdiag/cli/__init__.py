@@ -41,17 +41,11 @@ _NAME = "stabdiag"
 _COMPLETE = "_STABDIAG_COMPLETE"
 
 EPILOG = """
-**Examples**
-
-`stabdiag run.jsonl  # what went wrong, and what to do first`
-
-`stabdiag run.jsonl -o report.html`
-
-`stabdiag scan runs  # every run below a folder, and what the failed ones share`
-
-`stabdiag explain "loss spike"`
-
-`stabdiag --install-completion`
+stabdiag run.jsonl  # what went wrong, and what to do first
+stabdiag run.jsonl -o report.html
+stabdiag scan runs  # every run below a folder, and what the failed ones share
+stabdiag explain "loss spike"
+stabdiag --install-completion
 """
 
 
@@ -117,7 +111,7 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
     app = typer.Typer(
         name=_NAME,
         no_args_is_help=True,
-        epilog=EPILOG,
+        epilog=_epilog(EPILOG),
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -127,8 +121,15 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
     for name in [name for name in asked if name in _COMMANDS] or _COMMANDS:
         module, epilog = _COMMANDS[name]
         home = import_module(f"stabdiag.cli.{module}")
-        app.command(epilog=getattr(home, epilog))(getattr(home, name))
+        app.command(epilog=_epilog(getattr(home, epilog)))(getattr(home, name))
     return app
+
+
+def _epilog(text: str) -> str:
+    """Return examples, a line each, and what is told below them, as Markdown."""
+    examples, _, rest = text.strip().partition("\n\n")
+    shown = "\n\n".join(f"`{line}`" for line in examples.splitlines())
+    return f"**Examples**\n\n{shown}\n\n{rest}"
 
 
 def _main(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import again, bundled, exit_code
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.formats import names
@@ -24,15 +25,10 @@ if TYPE_CHECKING:
     from stabdiag.scan.work import Ask
 
 EPILOG = """
-**Examples**
-
-`stabdiag check runs  # every run below a folder`
-
-`stabdiag check runs/smoke runs/*.jsonl --fail-on warning`
-
-`stabdiag check runs --quiet  # the totals alone`
-
-`stabdiag check runs --format junit -o report.xml`
+stabdiag check runs  # every run below a folder
+stabdiag check runs/smoke runs/*.jsonl --fail-on warning
+stabdiag check runs --quiet  # the totals alone
+stabdiag check runs --format junit -o report.xml
 
 **Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 a finding at or above it; 2 an
 unreadable log or usage error; 70 internal error, no verdict.
@@ -52,7 +48,7 @@ class Lines(options.Data):
     known = ("lines", *names("overview"))
 
 
-@options.bundled
+@bundled
 def check(
     context: typer.Context,
     logs: Annotated[
@@ -82,7 +78,7 @@ def check(
 
     def show(report: Report) -> None:
         nonlocal code
-        code = max(code, options.exit_code(report.findings, fails_on))
+        code = max(code, exit_code(report.findings, fails_on))
         told.append(render(report, "lines", limits=False, color=color))
 
     for log in logs:
@@ -99,7 +95,7 @@ def check(
     if chosen == "lines":
         text: Iterable[str] = [totals] if shown or out.quiet else [*told, totals]
     else:
-        command = options.again(context)
+        command = again(context)
         found = overview_of(rows, places=logs)
         text = pieces(found, chosen, command=command, fail_on=fails_on, **out.screen)
     out.write(text, totals.strip())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import bundled, exit_code
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
 from stabdiag.files import keep_inputs
@@ -18,26 +19,18 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
 PREFLIGHT = """
-**Examples**
-
-`stabdiag preflight config.json`
-
-`stabdiag preflight training_args.json --set total_steps=100000`
-
-`stabdiag preflight config.yaml --fail-on warning -o preflight.json`
+stabdiag preflight config.json
+stabdiag preflight training_args.json --set total_steps=100000
+stabdiag preflight config.yaml --fail-on warning -o preflight.json
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
 usage error; 70 internal error, no verdict.
 """
 
 CHECKLIST = """
-**Examples**
-
-`stabdiag checklist run.jsonl`
-
-`stabdiag checklist metrics.csv --dtype fp16 --set grad_clip=1.0`
-
-`stabdiag checklist run.jsonl --format markdown -o checklist.md`
+stabdiag checklist run.jsonl
+stabdiag checklist metrics.csv --dtype fp16 --set grad_clip=1.0
+stabdiag checklist run.jsonl --format markdown -o checklist.md
 
 **Exit codes**: 0 the lists were written; 1 with `--fail-on not-done`, a line is not done; 2
 unreadable input or usage error; 70 internal error, no verdict.
@@ -51,7 +44,7 @@ class FailOnLine(StrEnum):
     NEVER = "never"
 
 
-@options.bundled
+@bundled
 def preflight(
     manifest: Annotated[
         Path,
@@ -76,7 +69,7 @@ def preflight(
         render(sheet, chosen, "sheet", **out.screen),
         f"{len(crossed)} to see to of {len([*sheet.ticks])}",
     )
-    return options.exit_code(crossed, how.fails_on(fail_on))
+    return exit_code(crossed, how.fails_on(fail_on))
 
 
 def _read(path: Path) -> Manifest:
@@ -99,7 +92,7 @@ def _read(path: Path) -> Manifest:
     )
 
 
-@options.bundled
+@bundled
 def checklist(
     logs: options.Logs,
     how: options.Reading,

@@ -8,29 +8,24 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import again, bundled, exit_code, verdict
 from stabdiag.cli.terminal import Exit, progress, write
 from stabdiag.files import keep_inputs
 from stabdiag.model.comparison import Kind
 
 EPILOG = """
-**Examples**
-
-`stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl  # do the seeds end alike?`
-
-`stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they diverge?`
-
-`stabdiag compare slurm-101.out slurm-102.out --as resume  # does it continue properly?`
-
-`stabdiag compare job  # a folder with rank0/log.jsonl, rank1/log.jsonl, …`
-
-`stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown`
+stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl  # do the seeds end alike?
+stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they diverge?
+stabdiag compare slurm-101.out slurm-102.out --as resume  # does it continue properly?
+stabdiag compare job  # a folder with rank0/log.jsonl, rank1/log.jsonl, …
+stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
 usage error; 70 internal error, no verdict.
 """
 
 
-@options.bundled
+@bundled
 def compare(
     context: typer.Context,
     runs: Annotated[
@@ -87,10 +82,10 @@ def compare(
         ).ignoring(how.project.ignored)
     sources = [one.history.source for one in comparison.runs]
     keep_inputs([out.output], [file for source in sources for file in source.files])
-    told = options.verdict(comparison.diagnosis)
-    shown = {"verbose": verbose, "command": options.again(context), **out.screen}
+    told = verdict(comparison.diagnosis)
+    shown = {"verbose": verbose, "command": again(context), **out.screen}
     if quiet:
         write(told, None)
     if out.output is not None or not quiet:
         out.write(render(comparison, chosen, "comparison", **shown), told)
-    return options.exit_code(comparison.findings, how.fails_on(fail_on))
+    return exit_code(comparison.findings, how.fails_on(fail_on))

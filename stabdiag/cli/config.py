@@ -217,15 +217,3 @@ def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, o
             yield from _dotted(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def limits_with(limits: Limits, flags: list[str] | None) -> Limits:
-    """Return limits with some changed by flags such as ``spike.sigma=4``."""
-    return limits.override(dict(_flag(flag) for flag in flags), by="--limit") if flags else limits
-
-
-def _flag(flag: str) -> tuple[str, str]:
-    name, equals, value = flag.partition("=")
-    if not equals:
-        raise LimitError(f"--limit takes NAME=VALUE such as spike.sigma=4, not {flag!r}")
-    return name.strip(), value.strip()

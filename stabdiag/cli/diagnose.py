@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import again, bundled, exit_code, verdict
 from stabdiag.cli.terminal import (
     Exit,
     add_to_summary,
@@ -23,32 +24,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EPILOG = """
-**Examples**
-
-`stabdiag run.jsonl  # diagnose is what it does if no command is named`
-
-`stabdiag diagnose lightning_logs  # a folder: the best log in it`
-
-`stabdiag diagnose slurm-101.out slurm-102.out  # several attempts at one run`
-
-`stabdiag diagnose s3://bucket/run/metrics.jsonl`
-
-`stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce`
-
-`stabdiag diagnose run.parquet --manifest config.json -o report.html`
-
-`stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml`
-
-`stabdiag diagnose run.jsonl --quiet --fail-on warning || echo "look at it"`
-
-`zcat run.jsonl.gz | stabdiag diagnose - --json`
+stabdiag run.jsonl  # diagnose is what it does if no command is named
+stabdiag diagnose lightning_logs  # a folder: the best log in it
+stabdiag diagnose slurm-101.out slurm-102.out  # several attempts at one run
+stabdiag diagnose s3://bucket/run/metrics.jsonl
+stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce
+stabdiag diagnose run.parquet --manifest config.json -o report.html
+stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml
+stabdiag diagnose run.jsonl --quiet --fail-on warning || echo "look at it"
+zcat run.jsonl.gz | stabdiag diagnose - --json
 
 **Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
 usage error; 70 internal error, no verdict.
 """
 
 
-@options.bundled
+@bundled
 def diagnose(
     context: typer.Context,
     logs: options.Logs,
@@ -81,25 +72,25 @@ def diagnose(
             " --attempt N selects another; stabdiag check diagnoses each file"
         )
 
-    def again(name: str, path: Path | None) -> str:
+    def shown_by(name: str, path: Path | None) -> str:
         # A page shows how to make it; a comment shows how to see the same in a terminal.
         page = {"--format": name, "--output": path} if name == "html" else {}
-        return options.again(context, **page)
+        return again(context, **page)
 
     def told(name: str, path: Path | None, **how: object) -> str:
-        shown = {"verbose": out.verbose, "fail_on": fails_on, "command": again(name, path)}
+        shown = {"verbose": out.verbose, "fail_on": fails_on, "command": shown_by(name, path)}
         return render(report, name, **shown, **how)
 
-    verdict = options.verdict(report.diagnosis)
+    said = verdict(report.diagnosis)
     for path, content in [(path, told(name, path)) for path, name in beside]:
         write(content, path)
     if out.quiet:
-        write(verdict, None)
+        write(said, None)
     if out.output is not None or not out.quiet:
-        out.write(told(chosen, out.output, **out.screen), verdict, *files)
+        out.write(told(chosen, out.output, **out.screen), said, *files)
     if chosen == "github":
-        add_to_summary(report, again(chosen, out.output))
-    return options.exit_code(report.findings, fails_on)
+        add_to_summary(report, shown_by(chosen, out.output))
+    return exit_code(report.findings, fails_on)
 
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:

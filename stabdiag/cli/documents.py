@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import bundled, verdict
 from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
@@ -22,24 +23,17 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History
 
 POSTMORTEM = """
-**Examples**
-
-`stabdiag postmortem run.jsonl`
-
-`stabdiag postmortem run.jsonl -o incident.md`
-
-`stabdiag postmortem slurm-101.out --manifest config.json -o incident.html`
+stabdiag postmortem run.jsonl
+stabdiag postmortem run.jsonl -o incident.md
+stabdiag postmortem slurm-101.out --manifest config.json -o incident.html
 
 **Exit codes**: 0 the document was written, whatever was found; 2 unreadable input or usage error;
 70 internal error.
 """
 
 CONVERT = """
-**Examples**
-
-`stabdiag convert run.jsonl -o run.parquet`
-
-`stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet`
+stabdiag convert run.jsonl -o run.parquet
+stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet
 
 **Exit codes**: 0 the file was written; 2 unreadable input or usage error; 70 internal error.
 """
@@ -58,7 +52,7 @@ class Document(options.Output):
     known = names("postmortem")
 
 
-@options.bundled
+@bundled
 def postmortem(
     logs: options.Logs,
     how: options.Reading,
@@ -77,10 +71,10 @@ def postmortem(
         report = run(logs, **how.arguments, literal=literal)
         keep_inputs([out.output], report.history.source.files)
         text = document(report, chosen)
-    out.write(text, options.verdict(report.diagnosis))
+    out.write(text, verdict(report.diagnosis))
 
 
-@options.bundled
+@bundled
 def convert(
     logs: options.Logs,
     output: Annotated[

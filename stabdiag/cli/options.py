@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-import inspect
-import shlex
 import sys
-from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
-from functools import cached_property, wraps
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from stabdiag.cli import complete
-from stabdiag.cli.config import Project, config_files, limits_with, project_of
-from stabdiag.cli.terminal import Exit, public, tell, terminal, write
+from stabdiag.cli.commands import FailOn
+from stabdiag.cli.config import Project, config_files, project_of
+from stabdiag.cli.terminal import tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from stabdiag.cli.terminal import Terminal
-    from stabdiag.model.checks import Tick
-    from stabdiag.model.findings import Finding
     from stabdiag.model.limits import Limits
     from stabdiag.scan.work import Ask
 
 _WANTS = {
+    "--limit": "NAME=VALUE such as spike.sigma=4",
     "--column": "ROLE=NAME such as loss=train/ce",
     "--set": "FIELD=VALUE such as grad_clip=1",
     "--write": "FORMAT=FILE such as sarif=report.sarif",
 }
-
-_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
-
-# The parameters that decide what a report says, and not how or where it is written.
-_DECIDES = (
-    *("kind", "manifest", "manifests", "dtype", "settings", "columns", "attempt", "log_format"),
-    *("limit", "config", "literal", "store", "where"),
-)
-
-
-class FailOn(StrEnum):
-    """The lowest severity with exit code 1."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NEVER = "never"
 
 
 def format_option(known: Sequence[str], default: str = "terminal") -> Any:
@@ -145,7 +126,7 @@ class Held:
     @cached_property
     def limits(self) -> Limits:
         """The limits in force."""
-        return limits_with(self.project.limits, self.limit)
+        return self.project.limits.override(_pairs(self.limit, "--limit"), by="--limit")
 
     def fails_on(self, flag: FailOn | None) -> FailOn:
         """Return the severity with exit code 1: by the flag, else by the settings."""
@@ -179,8 +160,7 @@ class Read(Held):
     @property
     def named(self) -> dict[str, str]:
         """The columns by role."""
-        told = dict(_pair(one, "--column") for one in self.columns or ())
-        return {**self.project.columns, **told}
+        return {**self.project.columns, **_pairs(self.columns, "--column")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,8 +188,8 @@ class Told(Held):
     @property
     def given(self) -> dict[str, object]:
         """The manifest fields that the options give."""
-        given: dict[str, object] = dict(_pair(one, "--set") for one in self.settings or ())
-        return given if self.dtype is None else {**given, "dtype": self.dtype}
+        dtype = {} if self.dtype is None else {"dtype": self.dtype}
+        return {**_pairs(self.settings, "--set"), **dtype}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,41 +361,6 @@ class Page(Data):
         return chosen
 
 
-def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
-    """Give a command the options of each bundle among its parameters, one by one for typer."""
-    own = inspect.signature(command, eval_str=True).parameters
-    bundles = {
-        name: _options(one.annotation) for name, one in own.items() if is_dataclass(one.annotation)
-    }
-
-    @wraps(command)
-    def called(**given: Any) -> Exit | None:
-        for name, options in bundles.items():
-            taken = {option.name: given.pop(option.name) for option in options}
-            given[name] = own[name].annotation(**taken)
-        return command(**given)
-
-    flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
-    flat = [one.replace(kind=_BY_NAME) for one in flat]
-    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in flat}
-    return called
-
-
-def _options(bundle: Any) -> list[inspect.Parameter]:
-    """Return the options of a bundle: its own, then those of what it is made from."""
-    defaults = {one.name: one.default for one in fields(bundle)}
-    kinds: dict[str, Any] = {}
-    for part in bundle.__mro__:
-        for name, kind in inspect.get_annotations(part, eval_str=True).items():
-            kinds.setdefault(name, kind)
-    return [
-        inspect.Parameter(name, _BY_NAME, default=defaults[name], annotation=kind)
-        for name, kind in kinds.items()
-        if name in defaults
-    ]
-
-
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
 ) -> None:
@@ -425,18 +370,6 @@ def check_outputs(
     """
     refuse_unwritable(outputs)
     keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
-
-
-def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
-    """Return whether something that was found is at least as severe as that."""
-    from stabdiag.model.findings import fails
-
-    return Exit(any(fails(one.severity, fail_on) for one in found))
-
-
-def verdict(found: Finding) -> str:
-    """Return a finding in one line."""
-    return f"{found.severity.value}: {found.headline} [{found.slug}]"
 
 
 def besides_of(
@@ -453,36 +386,12 @@ def besides_of(
     return [(Path(path), name) for name, path in pairs]
 
 
+def _pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
+    return dict(_pair(one, flag) for one in texts or ())
+
+
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or (flag == "--write" and not value):
         raise StabdiagError(f"{flag} takes {_WANTS[flag]}, not {text!r}")
     return name.strip(), value
-
-
-def again(context: typer.Context, **more: object) -> str:
-    """Return the command line that makes the same report again.
-
-    ``more`` are options such as ``--output`` that belong to one file of several.
-    """
-    known = {one.name: one for one in context.command.params}
-    places = next(name for name, one in known.items() if one.param_type_name == "argument")
-    given = {known[name].opts[0]: context.params[name] for name in _DECIDES if name in known}
-    return command(context.info_name or "", context.params[places or ""], {**given, **more})
-
-
-def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> str:
-    """Return a command line, quoted for a shell.
-
-    A flag that was not given (None, False) is left out; one with a list is repeated. Secrets in a
-    URL are left out as well, since a report is passed on.
-    """
-    words = ["stabdiag", name, *map(public, places)]
-    for flag, given in flags.items():
-        if given is True:
-            words.append(flag)
-        elif isinstance(given, list | tuple):
-            words += [word for one in given for word in (flag, str(one))]
-        elif given not in (None, False):
-            words += [flag, str(given)]
-    return shlex.join(words)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import Exit, tell, write
+from stabdiag.cli.commands import FailOn, again, bundled
+from stabdiag.cli.terminal import Exit, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.model.scan import UNREAD
@@ -23,7 +24,6 @@ from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import FrameType
 
     from rich.console import Group
     from rich.live import Live
@@ -41,19 +41,12 @@ _EVERY: Final = 30.0
 _REFRESH: Final = 0.1
 
 EPILOG = """
-**Examples**
-
-`stabdiag scan runs  # every run below a folder`
-
-`stabdiag scan runs -o rows  # keep the rows; the next scan reads only what changed`
-
-`stabdiag scan wandb mlruns 'old/*.tar.gz' s3://bucket/sweep`
-
-`stabdiag scan runs --where severity=error --top 30`
-
-`stabdiag scan runs -o rows --write html=runs.html --write parquet=runs.parquet`
-
-`stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786`
+stabdiag scan runs  # every run below a folder
+stabdiag scan runs -o rows  # keep the rows; the next scan reads only what changed
+stabdiag scan wandb mlruns 'old/*.tar.gz' s3://bucket/sweep
+stabdiag scan runs --where severity=error --top 30
+stabdiag scan runs -o rows --write html=runs.html --write parquet=runs.parquet
+stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786
 
 **Exit codes**: 1 a finding at or above `--fail-on` in some run; otherwise 2 if a log cannot be
 read, or for wrong usage; otherwise 0; 130 and 143 stopped (the same command continues); 70 an
@@ -67,14 +60,13 @@ class Overviews(options.Data):
     known = names("overview")
 
 
-@options.bundled
+@bundled
 def scan(
     context: typer.Context,
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="PATH...",
-            help="Folders, logs, archives, URLs, buckets, and patterns of these.",
+            metavar="PATH...", help="Folders, logs, archives, URLs, buckets, and patterns of these."
         ),
     ],
     how: options.Runs,
@@ -144,10 +136,9 @@ def scan(
     gc.enable()  # a command that is soon over does without
     ask = how.asked(literal=literal, timeout=timeout)
     without_pandas()
-    caught: list[int] = []
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
         try:
-            with _stopping(caught), scan_display(color) as display:
+            with stopping() as caught, scan_display(color) as display:
                 found = scan_into(
                     paths,
                     store or Path(nowhere),
@@ -166,7 +157,7 @@ def scan(
             return Exit(128 + (caught or [signal.SIGINT])[0])
         for line in found.passed.told():
             tell(line)
-        told = {"command": options.again(context), "fail_on": fails_on, **out.screen}
+        told = {"command": again(context), "fail_on": fails_on, **out.screen}
         _write(found.overview, [(None, chosen), *beside], told)
     return _exit_of(found.overview, fails_on)
 
@@ -185,7 +176,7 @@ def _write(
             write(pieces(overview, name, **told), path)
 
 
-def _exit_of(overview: Overview, fail_on: options.FailOn) -> Exit:
+def _exit_of(overview: Overview, fail_on: FailOn) -> Exit:
     from stabdiag.model.findings import Severity, fails
 
     severities = {one.severity for one in overview.counts}
@@ -204,23 +195,6 @@ def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
             display(Row(**told))
 
     return show
-
-
-@contextmanager
-def _stopping(caught: list[int]) -> Iterator[None]:
-    """Let Ctrl-C and the signal to terminate end a scan in good order; a second one, at once."""
-
-    def catch(number: int, _frame: FrameType | None) -> None:
-        if caught:
-            raise KeyboardInterrupt
-        caught.append(number)
-
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

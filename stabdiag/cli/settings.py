@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from stabdiag.cli import options
+from stabdiag.cli.commands import FailOn, bundled
 from stabdiag.formats.json import dumps, escape
 from stabdiag.formats.measured import visible
 
@@ -14,13 +15,9 @@ if TYPE_CHECKING:
     from stabdiag.formats.json import Json
 
 EPILOG = """
-**Examples**
-
-`stabdiag config`
-
-`stabdiag config --limit spike.sigma=4 --dtype bf16  # what these options change`
-
-`stabdiag config --json`
+stabdiag config
+stabdiag config --limit spike.sigma=4 --dtype bf16  # what these options change
+stabdiag config --json
 
 **Settings** are read from `stabdiag.toml`, or from `[tool.stabdiag]` in `pyproject.toml`, in the
 working folder or the nearest folder above it. Options go before them.
@@ -36,7 +33,7 @@ class Setting(NamedTuple):
     reason: str = ""
 
 
-@options.bundled
+@bundled
 def config(how: options.Runs, out: options.Settings, fail_on: options.Severe = None) -> None:
     """Show the project's settings in force, and where each comes from."""
     chosen = out.chosen(how, [])
@@ -57,7 +54,7 @@ def config(how: options.Runs, out: options.Settings, fail_on: options.Severe = N
     out.write("\n".join([*lines, "", f"{rest} limits as by default: stabdiag thresholds"]))
 
 
-def _settings(how: options.Runs, fail_on: options.FailOn | None) -> Iterator[Setting]:
+def _settings(how: options.Runs, fail_on: FailOn | None) -> Iterator[Setting]:
     """Yield what is in force; of the limits, those that differ from their defaults."""
     project = how.project
     file: Mapping[str, object]

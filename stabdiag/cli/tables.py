@@ -8,45 +8,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import complete, options
+from stabdiag.cli.commands import bundled
 from stabdiag.formats import names, render
 
 if TYPE_CHECKING:
     from stabdiag.formats.lists import LogFormat
 
 FORMATS = """
-**Examples**
-
-`stabdiag formats`
-
-`stabdiag formats --format json`
+stabdiag formats
+stabdiag formats --format json
 """
 
 THRESHOLDS = """
-**Examples**
-
-`stabdiag thresholds`
-
-`stabdiag thresholds -o limits.toml  # edit it, then: --config limits.toml`
-
-`stabdiag thresholds --limit spike.sigma=4`
+stabdiag thresholds
+stabdiag thresholds -o limits.toml  # edit it, then: --config limits.toml
+stabdiag thresholds --limit spike.sigma=4
 """
 
 EXPLAIN = """
-**Examples**
-
-`stabdiag explain  # list everything`
-
-`stabdiag explain spike-lr-jump`
-
-`stabdiag explain loss spike  # what fits these words`
-
-`stabdiag explain Q2.1`
-
-`stabdiag explain spike.sigma`
+stabdiag explain  # list everything
+stabdiag explain spike-lr-jump
+stabdiag explain loss spike  # what fits these words
+stabdiag explain Q2.1
+stabdiag explain spike.sigma
 """
 
 
-@options.bundled
+@bundled
 def formats(
     out: options.Sheet,
 ) -> None:
@@ -82,7 +70,7 @@ class Thresholds(options.Data):
     known = names("limits")
 
 
-@options.bundled
+@bundled
 def thresholds(
     how: options.Held,
     out: Thresholds,
@@ -92,7 +80,7 @@ def thresholds(
     out.write(render(how.limits, chosen, "limits", **out.screen))
 
 
-@options.bundled
+@bundled
 def explain(
     how: options.Held,
     out: options.Output,

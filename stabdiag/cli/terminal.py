@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from enum import IntEnum
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
@@ -17,6 +18,7 @@ from stabdiag.files import written_whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from types import FrameType
 
     from typing_extensions import Buffer
 
@@ -172,6 +174,27 @@ def complain(message: str) -> Exit:
     """Print an error that the user can fix, and return the exit code for it."""
     tell(message)
     return Exit.REFUSED
+
+
+@contextmanager
+def stopping() -> Iterator[Sequence[int]]:
+    """Let Ctrl-C and the signal to terminate end a command in good order; a second one, at once."""
+    caught: list[int] = []
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        handler = before[number]
+        if caught and callable(handler):
+            handler(number, frame)
+        caught.append(number)
+
+    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, catch)
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def progress(logs: Sequence[str]) -> AbstractContextManager[object]:

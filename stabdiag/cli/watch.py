@@ -6,19 +6,19 @@ import gc
 import math
 import os
 import signal
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import Exit, tell, write
+from stabdiag.cli.commands import FailOn, bundled, exit_code, verdict
+from stabdiag.cli.terminal import Exit, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
     from stabdiag.model.report import Report
     from stabdiag.places import Found
@@ -28,17 +28,11 @@ if TYPE_CHECKING:
 _LARGEST: Final = (1 << 31) - 1
 
 EPILOG = """
-**Examples**
-
-`stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C`
-
-`stabdiag watch run.jsonl --pid $JOB --kill  # stop the job that fails`
-
-`stabdiag watch slurm-101.out; [ $? -eq 1 ] && scancel 101  # or stop it yourself`
-
-`stabdiag watch slurm-101.out --until-idle 3600 -o report.json`
-
-`python train.py 2>&1 | tee train.log | stabdiag watch -`
+stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C
+stabdiag watch run.jsonl --pid $JOB --kill  # stop the job that fails
+stabdiag watch slurm-101.out; [ $? -eq 1 ] && scancel 101  # or stop it yourself
+stabdiag watch slurm-101.out --until-idle 3600 -o report.json
+python train.py 2>&1 | tee train.log | stabdiag watch -
 
 Progress goes to standard error, the final report to standard output. Lines of standard input are
 not passed on: put `tee` before it.
@@ -49,7 +43,7 @@ unreadable input or wrong usage; 130 stopped by Ctrl-C before anything was certa
 """
 
 
-@options.bundled
+@bundled
 def watch(
     logs: Annotated[
         list[str],
@@ -61,7 +55,7 @@ def watch(
     how: options.Reading,
     out: options.Page,
     fail_on: Annotated[
-        options.FailOn | None,
+        FailOn | None,
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
@@ -70,8 +64,7 @@ def watch(
         ),
     ] = None,
     interval: Annotated[
-        float,
-        typer.Option(min=0.05, metavar="SECONDS", help="How often to check the log."),
+        float, typer.Option(min=0.05, metavar="SECONDS", help="How often to check the log.")
     ] = 0.25,
     until_idle: Annotated[
         float | None,
@@ -129,9 +122,9 @@ def watch(
         return report.ignoring(how.project.ignored)
 
     source = open_source(logs, Asked(format=how.log_format, wanted=wanted_columns(how.named)))
-    with closing(source), _stopping() as caught, display(logs, out.color) as show:
+    with closing(source), stopping() as caught, display(logs, out.color) as show:
         until = Until(
-            fail_on=None if fails_on is options.FailOn.NEVER else Severity(fails_on.value),
+            fail_on=None if fails_on is FailOn.NEVER else Severity(fails_on.value),
             quiet=until_idle,
             process=job,
             stopped=lambda: bool(caught),
@@ -143,7 +136,7 @@ def watch(
     report = seen.report
     if report is None:
         return _nothing_read(seen, caught)
-    told = options.verdict(report.diagnosis)
+    told = verdict(report.diagnosis)
     if out.quiet:
         write(told, None)
     if out.output is not None or not out.quiet:
@@ -151,7 +144,7 @@ def watch(
         _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         return _after(caught)
-    return options.exit_code(report.findings, fails_on)
+    return exit_code(report.findings, fails_on)
 
 
 def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:
@@ -179,9 +172,9 @@ def _after(caught: Sequence[int]) -> Exit:
     return Exit(128 + (caught or [signal.SIGINT])[0])
 
 
-def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
+def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
     """Return the process that writes the log, if it is told, and one that may be ended."""
-    if kill and (pid is None or fail_on is options.FailOn.NEVER):
+    if kill and (pid is None or fail_on is FailOn.NEVER):
         raise StabdiagError("--kill wants --pid and a --fail-on other than never")
     if pid is None:
         return None
@@ -193,24 +186,3 @@ def _job(pid: int | None, fail_on: options.FailOn, *, kill: bool) -> Job | None:
     if kill:
         job.check_ours()
     return job
-
-
-@contextmanager
-def _stopping() -> Iterator[Sequence[int]]:
-    """Let Ctrl-C and the signal to terminate end the watch in good order; a second one, at once."""
-    caught: list[int] = []
-
-    def catch(number: int, frame: FrameType | None) -> None:
-        handler = before[number]
-        if caught and callable(handler):
-            handler(number, frame)
-        caught.append(number)
-
-    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
-        signal.signal(number, catch)
-    try:
-        yield caught
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
