@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
-from stabdiag.readers.compressed import unpacked
-from stabdiag.readers.encoding import decoded
+from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.refusals import refuse_pointer
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, sniff

@@ -1,24 +1,86 @@
-"""Turn Arrow arrays into pieces of columns."""
+"""Turn Arrow arrays, its six types of text among them, into pieces of columns."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from stabdiag.readers.arrow_texts import Array, as_text, is_text, texts_of
+from stabdiag.readers.chunks import Piece, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.nested import DEEPEST
-from stabdiag.readers.pieces import Piece, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.words import WORD, meaning, meaning_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from stabdiag.model.arrays import Mask
+    from stabdiag.readers.chunks import Piece
+
+# The type stubs of pyarrow do not know that a struct flattens or that NumPy takes a buffer.
+Array: TypeAlias = Any
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether a type is one of text, or of bytes that may be text."""
+    return any(
+        test(kind)
+        for test in (
+            types.is_string,
+            types.is_binary,
+            types.is_large_string,
+            types.is_large_binary,
+            types.is_string_view,
+            types.is_binary_view,
+        )
+    )
+
+
+def as_text(array: Array) -> Array:
+    """View texts or bytes as texts without a check: not all bytes in a log are UTF-8."""
+    kind = array.type
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return array.cast(pa.large_binary()).view(pa.large_string())
+    wide = types.is_large_string(kind) or types.is_large_binary(kind)
+    return array.view(pa.large_string() if wide else pa.string())
+
+
+def texts_of(array: Array) -> list[str | None]:
+    """Return texts as ``str``, with a replacement character for bytes that are not UTF-8."""
+    text = as_text(array)
+    try:
+        found: list[str | None] = text.to_pylist()
+    except UnicodeDecodeError:
+        plain = pa.large_binary() if types.is_large_string(text.type) else pa.binary()
+        raw: list[bytes | None] = text.view(plain).to_pylist()
+        found = [None if one is None else one.decode("utf-8", "replace") for one in raw]
+    return found
+
+
+def counted_index(
+    metadata: Mapping[bytes, bytes] | None, rows: int, names: Collection[str]
+) -> dict[str, Piece]:
+    """Return the index that is given by its first number and its stride, if it has a name.
+
+    pandas keeps evenly spaced steps so, beside the columns of these ``names``; see
+    https://pandas.pydata.org/docs/development/developer.html.
+    """
+    try:
+        told = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        index = next(one for one in told if isinstance(one, dict) and one["kind"] == "range")
+        name, numbers = index["name"], range(index["start"], index["stop"], index["step"])
+        fits = len(numbers) == rows
+    except (ValueError, LookupError, TypeError, OverflowError, StopIteration, RecursionError):
+        return {}
+    if not fits or not isinstance(name, str) or name in names:
+        return {}
+    steps = np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.float64)
+    return {name: piece_of_numbers(steps)}
+
 
 # Where a column lies: its place in the table, and that in each struct below it.
 Path: TypeAlias = tuple[int, ...]

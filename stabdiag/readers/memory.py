@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.chunks import Rows, join, rows_of
+from stabdiag.readers.chunks import Rows, join, piece_of, piece_of_numbers, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import flattened
-from stabdiag.readers.pieces import piece_of, piece_of_numbers
 from stabdiag.readers.words import NULL
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.pieces import Piece
+    from stabdiag.readers.chunks import Piece
 
 _EXPECTED = (
     'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '
@@ -161,8 +160,7 @@ def _joined(name: object) -> str:
 def _of_arrow(table: Any) -> dict[str, Piece]:
     import pyarrow as pa
 
-    from stabdiag.readers.arrow import leaf, leaves, piece_of_array
-    from stabdiag.readers.pandas_index import counted_index
+    from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
 
     try:
         whole = table if isinstance(table, pa.Table) else pa.table(table)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.text import plural
-from stabdiag.readers.bombs import refuse_bomb
 from stabdiag.readers.columns import Columns, every_column
+from stabdiag.readers.compressed import refuse_bomb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,10 +32,9 @@ def read(stream: Stream) -> Columns:
     from pyarrow import parquet
 
     # Here and not above: every binary file is held against this recogniser first.
-    from stabdiag.readers.arrow import leaf, leaves, piece_of_array
+    from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
     from stabdiag.readers.chunks import Rows, join
     from stabdiag.readers.converted import from_metadata
-    from stabdiag.readers.pandas_index import counted_index
     from stabdiag.readers.words import NULL
 
     name = stream.name

@@ -114,7 +114,7 @@ def test_what_a_server_packs_is_unpacked(serve, lines):
 def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
     serve, lines, monkeypatch
 ):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
     pack = zlib.compressobj(wbits=31)
     data = pack.compress(lines(0, 50).encode() + b" " * (1 << 24)) + pack.flush()
     with pytest.raises(LogError, match="unpacks to more than 100 times its size"):

@@ -21,8 +21,7 @@ from pyarrow import parquet
 from stabdiag import diagnose, read
 from stabdiag.errors import LogError
 from stabdiag.readers import read_columns
-from stabdiag.readers.compressed import unpacked
-from stabdiag.readers.encoding import decoded
+from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised

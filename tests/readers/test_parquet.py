@@ -204,7 +204,7 @@ def test_an_index_beyond_its_dictionary():
 
 
 def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
     many = {"loss": np.ones(2_000_000)}
     with pytest.raises(LogError, match="unpacks to more than 500 times its size, as no log does"):
         log(many, compression="zstd")
@@ -213,7 +213,7 @@ def test_more_rows_than_any_log_of_that_size_has_are_refused(log, monkeypatch):
 
 
 def test_texts_that_unpack_to_more_than_any_log_holds_are_refused(log, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
     texts = {"note": [f"{n}" + "x" * 100_000 for n in range(30)], "loss": [1.0] * 30}
     with pytest.raises(LogError, match="unpacks to more than 500 times its size"):
         log(texts, compression="zstd")
@@ -270,7 +270,7 @@ def test_a_long_text_of_a_dictionary_is_held_once(tmp_path, name, setting):
     ids=["many columns", "a long list", "long values"],
 )
 def test_numbers_that_are_repeated_beyond_what_any_log_holds_are_refused(log, monkeypatch, more):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM_PARQUET", 1 << 20)
-    monkeypatch.setattr("stabdiag.readers.bombs._RATIO_PARQUET", 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._RATIO_PARQUET", 20)
     with pytest.raises(LogError, match="unpacks to more than 20 times its size"):
         log({"step": np.ones(2000), **more}, compression="zstd")

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
-from stabdiag.readers import bombs, read_columns
+from stabdiag.readers import compressed, read_columns
 from stabdiag.readers.source import open_stream
 
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
@@ -225,10 +225,10 @@ PACKERS = {
 
 @pytest.mark.parametrize("packing", PACKERS)
 def test_the_most_regular_log_is_no_bomb(tmp_path, packing, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1)
     text = constant_log(6_000)
     packed = PACKERS[packing](text)
-    assert len(text) / len(packed) < bombs.RATIOS[packing] / 1.5
+    assert len(text) / len(packed) < compressed.RATIOS[packing] / 1.5
     path = tmp_path / "run.log"
     path.write_bytes(packed)
     assert read_columns(path).rows == 6_000
@@ -236,17 +236,17 @@ def test_the_most_regular_log_is_no_bomb(tmp_path, packing, monkeypatch):
 
 @pytest.mark.parametrize("packing", PACKERS)
 def test_lines_that_are_all_the_same_are_a_bomb(tmp_path, packing, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 20)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
     path = tmp_path / "run.jsonl"
     path.write_bytes(PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 60_000))
-    message = f"unpacks to more than {bombs.RATIOS[packing]} times its size, as no log does"
+    message = f"unpacks to more than {compressed.RATIOS[packing]} times its size, as no log does"
     with pytest.raises(LogError, match=message):
         read_columns(path)
 
 
 @pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("bz2", 200), ("xz", 600), ("zst", 300)])
 def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, ratio, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.bombs._FROM", 1 << 23)
+    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 23)
     path = tmp_path / "run.jsonl"
     if kind == "zst":
         path.write_bytes(zstandard(bytes(1 << 25)))

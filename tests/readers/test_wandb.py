@@ -25,7 +25,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import read_columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.wandb import log as wandb
-from stabdiag.readers.wandb.records import MESSAGES, record_class
+from stabdiag.readers.wandb.leveldb import MESSAGES, record_class
 
 WRITER = Path(__file__).parent / "stores" / "write_wandb.py"
 HEADER = b":W&B\xe1\xbe\x00"

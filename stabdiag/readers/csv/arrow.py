@@ -15,7 +15,7 @@ from pyarrow import types
 
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.csv.cells import unnamed
-from stabdiag.readers.table import Table
+from stabdiag.readers.slab import Table
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Wanted

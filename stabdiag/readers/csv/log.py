@@ -12,9 +12,15 @@ from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
 from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.csv.cells import BLANKS
-from stabdiag.readers.csv.dialect import Dialect, dialect_of
+from stabdiag.readers.csv.dialect import (
+    Dialect,
+    about_words,
+    assumed,
+    dialect_of,
+    is_bare_header,
+    table_of,
+)
 from stabdiag.readers.csv.rows import Parsed, read_lines
-from stabdiag.readers.csv.unnamed import about_words, assumed, is_bare_header, table_of
 from stabdiag.readers.source import with_unwanted
 
 if TYPE_CHECKING:

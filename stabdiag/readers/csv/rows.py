@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.model.text import plural
-from stabdiag.readers.chunks import Rows
+from stabdiag.readers.chunks import Rows, piece_of_cells
 from stabdiag.readers.columns import BadLine
-from stabdiag.readers.csv.cells import cells_of, is_next_header, is_rule, names_of
-from stabdiag.readers.csv.commas import with_points
-from stabdiag.readers.pieces import piece_of_cells
+from stabdiag.readers.csv.cells import cells_of, is_next_header, is_rule, names_of, with_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stabdiag.readers.chunks import Chunk
-    from stabdiag.readers.pieces import Piece
+    from stabdiag.readers.chunks import Chunk, Piece
 
 # A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
 _LINES_OF_A_CELL: Final = 50

@@ -18,13 +18,11 @@ from pyarrow import json as arrow_json
 from pyarrow import types
 
 from stabdiag.model.roles import assign
-from stabdiag.readers.arrow import every_leaf, leaf, leaves, piece_of_array, valid
-from stabdiag.readers.arrow_texts import Array
+from stabdiag.readers.arrow import Array, every_leaf, leaf, leaves, piece_of_array, valid
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.chunks import Rows
+from stabdiag.readers.chunks import Piece, Rows
 from stabdiag.readers.json.config import may_be_a_setting
 from stabdiag.readers.json.rows import read_lines
-from stabdiag.readers.pieces import Piece
 from stabdiag.readers.words import ABSENT, NULL
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ _MOST_KEYS: Final = 1 << 12
 
 # From so many keys on it pays to read those alone that are wanted.
 _FEW_KEYS: Final = 64
-_KEY: Final = re.compile(rb'"([^"\\]{1,200})"[ \t]{0,8}:')
+_MEMBER: Final = re.compile(rb'"([^"\\]{1,200})"[ \t]{0,8}:')
 
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
@@ -131,7 +129,7 @@ def read_wanted(block: bytes, wanted: Wanted) -> Table | None:
     if block.count(b"{") != lines or b"[" in block or not _objects(block):
         return None
     try:
-        names = [key.decode() for key in dict.fromkeys(_KEY.findall(block))]
+        names = [key.decode() for key in dict.fromkeys(_MEMBER.findall(block))]
         used = [name for name in names if wanted(name)]
         if not used or 2 * len(used) > len(names) or any(map(may_be_a_setting, names)):
             return None

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.model.roles import assign
-from stabdiag.readers.chunks import Rows
+from stabdiag.readers.chunks import Piece, Rows, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.columns import EXACT, INDEX
-from stabdiag.readers.pieces import Piece, piece_of, piece_of_numbers, stretched
 from stabdiag.readers.words import NULL, NUMBER
 
 if TYPE_CHECKING:

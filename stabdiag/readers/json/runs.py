@@ -12,9 +12,9 @@ from stabdiag.readers.json.epochs import has_a_loss, is_column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stabdiag.readers.chunks import Piece
     from stabdiag.readers.json.keyed import Path
     from stabdiag.readers.nested import Record
-    from stabdiag.readers.pieces import Piece
 
 # Nobody draws or keeps more curves or runs at once.
 _MOST: Final = 200

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.chunks import Rows, rows_of
+from stabdiag.readers.chunks import Piece, Rows, piece_of, rows_of, stretched
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json.epochs import has_a_loss, steps_of
 from stabdiag.readers.json.keyed import Path, join_keyed, take_keyed
 from stabdiag.readers.json.runs import lists_of, told_apart
 from stabdiag.readers.json.stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.pieces import Piece, piece_of, stretched
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
 
 if TYPE_CHECKING:

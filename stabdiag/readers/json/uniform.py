@@ -19,7 +19,7 @@ from pyarrow import csv as arrow_csv
 
 from stabdiag.readers.chunks import Rows
 from stabdiag.readers.json.rows import read_lines
-from stabdiag.readers.table import Table
+from stabdiag.readers.slab import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

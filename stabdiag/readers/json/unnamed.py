@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles import Split, split_of
-from stabdiag.readers.pieces import piece_of, stretched
+from stabdiag.readers.chunks import piece_of, stretched
 from stabdiag.readers.unnamed import is_of_losses, may_be_losses, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER
 

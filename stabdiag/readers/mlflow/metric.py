@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.chunks import Rows, join, names_in, rows_in
+from stabdiag.readers.chunks import Rows, join, names_in, piece_of_cells, rows_in
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
-from stabdiag.readers.pieces import piece_of_cells
 from stabdiag.readers.source import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -1,15 +1,15 @@
-"""The records of a LevelDB log, in which W&B keeps a run.
-
-The file is cut into blocks of 32 KiB, and a record into fragments that do not cross them. A
-fragment is a checksum (4 bytes), its length (2), whether it is the whole record or its first,
-middle or last part (1), and the content. What follows damage is found at the next block.
-"""
+"""The records of W&B in the blocks of its files, which are those of LevelDB."""
 
 from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 from stabdiag.model.text import plural
 
@@ -109,3 +109,53 @@ def _end(block: bytes, at: int) -> int:
 def _is_cut(block: bytes, at: int) -> bool:
     """Tell whether a fragment is cut by the end of the file, or was never written."""
     return len(block) < _end(block, at) <= _BLOCK or not any(block[at:])
+
+
+_PACKAGE: Final = "stabdiag_wandb"
+
+_TEXT: Final = FieldDescriptorProto.TYPE_STRING
+_INT64: Final = FieldDescriptorProto.TYPE_INT64
+_INT32: Final = FieldDescriptorProto.TYPE_INT32
+
+# Name, number and type of each field; a list means a repeated field, a name a message.
+_ITEM: Final = (("key", 1, _TEXT), ("nested_key", 2, [_TEXT]), ("value_json", 16, _TEXT))
+MESSAGES: Final = {
+    "Record": (
+        ("history", 2, "HistoryRecord"),
+        ("config", 5, "ConfigRecord"),
+        ("output_raw", 13, "OutputRawRecord"),
+        ("run", 17, "RunRecord"),
+        ("exit", 18, "RunExitRecord"),
+    ),
+    "HistoryRecord": (("item", 1, ["HistoryItem"]), ("step", 2, "HistoryStep")),
+    "HistoryItem": _ITEM,
+    "HistoryStep": (("num", 1, _INT64),),
+    "ConfigRecord": (("update", 1, ["ConfigItem"]),),
+    "ConfigItem": _ITEM,
+    "OutputRawRecord": (("line", 3, _TEXT),),
+    "RunRecord": (("config", 4, "ConfigRecord"),),
+    "RunExitRecord": (("exit_code", 1, _INT32),),
+}
+
+
+@cache
+def record_class() -> Any:
+    """Return the class of a record."""
+    file = FileDescriptorProto(name="stabdiag/wandb.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind in fields:
+            repeated = isinstance(kind, list)
+            of = kind[0] if isinstance(kind, list) else kind
+            message.field.add(
+                name=field,
+                number=number,
+                label=FieldDescriptorProto.LABEL_REPEATED
+                if repeated
+                else FieldDescriptorProto.LABEL_OPTIONAL,
+                type=FieldDescriptorProto.TYPE_MESSAGE if isinstance(of, str) else of,
+                type_name=f".{_PACKAGE}.{of}" if isinstance(of, str) else None,
+            )
+    pool = DescriptorPool()
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.Record"))
