@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import IN_A_ROW
+from stabdiag.stats.levels import IN_A_ROW
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask

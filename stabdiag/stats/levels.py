@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import BESIDE, ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
+
+# The level beside an event is taken over this many points: their median withstands two outliers.
+BESIDE = 5
+
+# This many points in a row are no single outlier: the median of fewer withstands none.
+IN_A_ROW = 3
 
 # Of each block a tenth at either end is left out: of fewer points than these, none.
 _TENTH = 10

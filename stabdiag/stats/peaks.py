@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import CLEAR, ENOUGH, IN_A_ROW, TELLING, medians, typical
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
-from stabdiag.stats.tails import FAR_OUT
+from stabdiag.stats.tails import CLEAR, FAR_OUT
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask

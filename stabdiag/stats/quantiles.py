@@ -24,15 +24,6 @@ ENOUGH = 20_000
 # Fewer values than this tell neither a level nor its noise.
 TELLING = 8
 
-# The level beside an event is taken over this many points.
-BESIDE = 5
-
-# This many points in a row are no single outlier.
-IN_A_ROW = 3
-
-# A deviation this large, in σ, stands out from any noise seen here.
-CLEAR = 5.0
-
 # Values that differ by less than this share may be the same, written with fewer digits.
 NEARLY = 0.01
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.levels import (
+    BESIDE,
     block_levels,
     level_noise,
     moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import BESIDE, TELLING, diff_sigma, median
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median
 from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import CLEAR, IN_A_ROW, median, medians
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.tails import CLEAR
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Mask

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import IN_A_ROW, TELLING
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.quantiles import TELLING
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stabdiag.stats.levels import BESIDE, IN_A_ROW
 from stabdiag.stats.peaks import HALF, NEAR, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import BESIDE, CLEAR, ENOUGH, IN_A_ROW, NOUGHT, TELLING, median
+from stabdiag.stats.quantiles import ENOUGH, NOUGHT, TELLING, median
 from stabdiag.stats.rise import RANGES
 from stabdiag.stats.rolling import Baseline, baseline, rounding, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
-from stabdiag.stats.tails import UpperTail, declustered, medians_tail, noise_tail
+from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
 from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:

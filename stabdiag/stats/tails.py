@@ -20,6 +20,9 @@ _NORMAL = NormalDist()
 # A score this many deviations out is part of an excursion.
 FAR_OUT = 2.5
 
+# One so many deviations out is clear by itself: normal noise goes there once in 3.5 million points.
+CLEAR = 5.0
+
 # This many of the longest excursions count as one point each where the tail is fitted.
 _FEW_EVENTS = 3
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.coincidence import steps_since_seen
-from stabdiag.stats.quantiles import BESIDE, NEARLY, usual_gap
+from stabdiag.stats.levels import BESIDE
+from stabdiag.stats.quantiles import NEARLY, usual_gap
 from stabdiag.stats.rise import FEWEST
 
 if TYPE_CHECKING:

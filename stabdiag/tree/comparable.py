@@ -16,8 +16,8 @@ import numpy as np
 
 from stabdiag.model.roles import hardens, is_weight
 from stabdiag.model.text import num
-from stabdiag.stats.levels import beginning
-from stabdiag.stats.quantiles import BESIDE, NEARLY, median, usual_gap
+from stabdiag.stats.levels import BESIDE, beginning
+from stabdiag.stats.quantiles import NEARLY, median, usual_gap
 from stabdiag.stats.rise import FEWEST, Rise, net_rise
 from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall

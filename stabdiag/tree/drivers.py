@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.quantiles import BESIDE, NEARLY
+from stabdiag.stats.levels import BESIDE
+from stabdiag.stats.quantiles import NEARLY
 from stabdiag.stats.smooth import turn
 
 if TYPE_CHECKING:

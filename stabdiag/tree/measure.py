@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
-from stabdiag.stats.quantiles import IN_A_ROW, medians
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import FEWEST
 from stabdiag.stats.shape import rise_points
 from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes, outliers

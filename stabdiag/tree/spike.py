@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.quantiles import BESIDE
+from stabdiag.stats.levels import BESIDE
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import no_harm
