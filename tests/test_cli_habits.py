@@ -69,6 +69,7 @@ def test_the_verdict_alone(stabdiag, log, tmp_path):
     assert stabdiag("compare", log, log, "-q").out == "ok: The runs agree [agree]\n"
     assert stabdiag("watch", log, "-q", "--until-idle", "0").out == f"{VERDICT}\n"
     assert stabdiag("check", log, "-q").out == "1 run: 1 with a warning\n"
+    assert stabdiag("check", log, "-q", "-o", "x.json").out == "1 run: 1 with a warning\n"
 
 
 @pytest.mark.parametrize(

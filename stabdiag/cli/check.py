@@ -36,15 +36,12 @@ unreadable log or usage error; 70 internal error, no verdict.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lines(options.Data):
+class Lines(options.Brief):
     """The options about the lines of a check, or what is written instead of them."""
 
     format: Annotated[str | None, options.format_option(("lines", *names("overview")), "lines")] = (
         None
     )
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the totals alone, in a line.")
-    ] = False
     known = ("lines", *names("overview"))
 
 
@@ -91,14 +88,15 @@ def check(
                     write(told.pop(), None)
         except StabdiagError as error:
             code = complain(str(error))
-    totals = f"{_totals(rows)}\n"
-    if chosen == "lines":
-        text: Iterable[str] = [totals] if shown or out.quiet else [*told, totals]
-    else:
-        command = again(context)
-        found = overview_of(rows, places=logs)
-        text = pieces(found, chosen, command=command, fail_on=fails_on, **out.screen)
-    out.write(text, totals.strip())
+    totals = _totals(rows)
+
+    def report() -> Iterable[str]:
+        if chosen == "lines":
+            return [totals] if shown else [*told, totals]
+        how = {"command": again(context), "fail_on": fails_on, **out.screen}
+        return pieces(overview_of(rows, places=logs), chosen, **how)
+
+    out.tell(report, totals)
     return code
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,9 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import again, bundled, exit_code, verdict
-from stabdiag.cli.terminal import Exit, progress, write
+from stabdiag.cli.terminal import Exit, progress
 from stabdiag.files import keep_inputs
+from stabdiag.formats import names, render
 from stabdiag.model.comparison import Kind
 
 EPILOG = """
@@ -25,6 +27,14 @@ usage error; 70 internal error, no verdict.
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Compared(options.Brief):
+    """The options about a comparison."""
+
+    format: Annotated[str | None, options.format_option(names("comparison"))] = None
+    known = names("comparison")
+
+
 @bundled
 def compare(
     context: typer.Context,
@@ -37,7 +47,7 @@ def compare(
         ),
     ],
     how: options.Read,
-    out: options.Sheet,
+    out: Compared,
     kind: Annotated[
         Kind | None,
         typer.Option(
@@ -57,7 +67,6 @@ def compare(
         ),
     ] = None,
     fail_on: options.Severe = None,
-    quiet: options.Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
     ] = False,
@@ -66,8 +75,6 @@ def compare(
 
     Shows the first step where they differ, by how much, which series differs first, and why.
     """
-    from stabdiag.formats import render
-
     chosen = out.chosen(how, [*runs, *(manifests or ())])
     from stabdiag.api import compare as run
 
@@ -84,8 +91,5 @@ def compare(
     keep_inputs([out.output], [file for source in sources for file in source.files])
     told = verdict(comparison.diagnosis)
     shown = {"verbose": verbose, "command": again(context), **out.screen}
-    if quiet:
-        write(told, None)
-    if out.output is not None or not quiet:
-        out.write(render(comparison, chosen, "comparison", **shown), told)
+    out.tell(lambda: render(comparison, chosen, "comparison", **shown), told)
     return exit_code(comparison.findings, how.fails_on(fail_on))

@@ -84,10 +84,7 @@ def diagnose(
     said = verdict(report.diagnosis)
     for path, content in [(path, told(name, path)) for path, name in beside]:
         write(content, path)
-    if out.quiet:
-        write(said, None)
-    if out.output is not None or not out.quiet:
-        out.write(told(chosen, out.output, **out.screen), said, *files)
+    out.tell(lambda: told(chosen, out.output, **out.screen), said, *files)
     if chosen == "github":
         add_to_summary(report, shown_by(chosen, out.output))
     return exit_code(report.findings, fails_on)

@@ -19,7 +19,7 @@ from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from stabdiag.cli.terminal import Terminal
     from stabdiag.model.limits import Limits
@@ -72,12 +72,6 @@ Besides = Annotated[
     ),
 ]
 Literal = Annotated[bool, typer.Option("--literal", help="Use the tree's original fixed rules.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the verdict alone, in a line.")]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
-]
-
-
 AsJson = Annotated[bool, typer.Option("--json", help="The same as `--format json`.")]
 Color = Annotated[
     bool | None,
@@ -343,13 +337,12 @@ class Settings(Data):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(Data):
-    """The options about a report."""
+class Brief(Data):
+    """The options about an output that the verdict may stand for."""
 
-    format: Annotated[str | None, format_option(names())] = None
-    quiet: Quiet = False
-    verbose: Verbose = False
-    known = names()
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the verdict alone, in a line.")
+    ] = False
 
     def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
         """Return the format to write: the verdict alone is none of them."""
@@ -359,6 +352,24 @@ class Page(Data):
                 f"--quiet prints one line and --format {chosen} a report; write one to a file"
             )
         return chosen
+
+    def tell(self, report: Callable[[], str | Iterable[str]], verdict: str, *also: Path) -> None:
+        """Write the report, or the verdict in its place; with a file, both."""
+        if self.quiet:
+            write(verdict, None)
+        if self.output is not None or not self.quiet:
+            self.write(report(), verdict, *also)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Brief):
+    """The options about a report."""
+
+    format: Annotated[str | None, format_option(names())] = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
+    ] = False
+    known = names()
 
 
 def check_outputs(

@@ -137,11 +137,8 @@ def watch(
     if report is None:
         return _nothing_read(seen, caught)
     told = verdict(report.diagnosis)
-    if out.quiet:
-        write(told, None)
-    if out.output is not None or not out.quiet:
-        text = render(report, chosen, verbose=out.verbose, **out.screen)
-        _hand_over(text, out, told, report.history.source.files)
+    text = render(report, chosen, verbose=out.verbose, **out.screen)
+    _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         return _after(caught)
     return exit_code(report.findings, fails_on)
@@ -151,7 +148,7 @@ def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) 
     """Write the report; where the disk has filled meanwhile, the verdict is still one."""
     try:
         keep_inputs([out.output], read)
-        out.write(text, verdict)
+        out.tell(lambda: text, verdict)
     except StabdiagError as error:
         tell(f"{error}; the report goes to standard output")
         write(text, None)

@@ -63,6 +63,11 @@ def test_columns_and_formats_are_taken(compare, tmp_path):
     assert "[agree]" in found.out
 
 
+def test_a_comparison_is_written_as_a_page(compare, tmp_path):
+    assert compare(*LR, "-o", "page.html").err.startswith("stabdiag: wrote page.html; ")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -70,7 +75,7 @@ def test_columns_and_formats_are_taken(compare, tmp_path):
         ([LR[0]], ["two runs or more", "folder"]),
         ([*LR, "nope.jsonl"], ["nope.jsonl", "no such file"]),
         ([*LR, "--as", "twins"], ["seeds", "reruns", "ranks", "resume"]),
-        ([*LR, "--format", "html"], ["there are: terminal, json, markdown"]),
+        ([*LR, "--format", "xml"], ["there are: terminal, json, markdown, html"]),
         ([*LR, "--limit", "compare.roundin=1"], ["did you mean compare.rounding"]),
         ([*LR, "-o", "no/such/file.json"], ["cannot be written"]),
         ([FOLDER], ["several jobs", "name the folder of one"]),
