@@ -76,34 +76,15 @@ def _benchmark(monkeypatch):
 
 
 @pytest.mark.usefixtures("_benchmark")
-@pytest.mark.parametrize(
-    ("hits", "runs", "low", "high"),
-    [
-        (81, 263, 0.2553, 0.3662),  # Newcombe 1998, doi:10.1002/sim.4780170802, table I, method 3
-        (15, 148, 0.0624, 0.1605),
-        (0, 20, 0.0, 0.1611),
-        (1, 29, 0.0061, 0.1718),
-    ],
-)
-def test_the_interval_of_a_share(hits, runs, low, high):
-    from intervals import wilson
+def test_intervals_of_shares_and_of_rates():
+    from intervals import rate, wilson
 
-    assert wilson(hits, runs) == pytest.approx((low, high), abs=5e-5)
-
-
-@pytest.mark.usefixtures("_benchmark")
-def test_the_interval_of_a_rate_that_is_zero():
-    from intervals import rate
-
+    # Newcombe 1998, doi:10.1002/sim.4780170802, table I, method 3
+    for hits, runs, interval in ((81, 263, (0.2553, 0.3662)), (0, 20, (0.0, 0.1611))):
+        assert wilson(hits, runs) == pytest.approx(interval, abs=5e-5)
     low, high = rate([0, 0], [600, 400])
     assert low == 0
     assert math.exp(-1000 * high) == pytest.approx(0.025)
-
-
-@pytest.mark.usefixtures("_benchmark")
-def test_the_interval_of_a_rate_holds_it():
-    from intervals import rate
-
     low, high = rate([0, 3, 0, 1, 0, 0, 2, 0], [100] * 8)
     assert 0 <= low < 6 / 800 < high
 

@@ -125,14 +125,10 @@ def refuse(name):
 
 
 @every_pair
-def test_the_json_is_strict_and_of_its_schema(compared, pair):
+def test_its_json_is_strict_and_every_finding_says_what_to_do(compared, pair):
     found = json.loads(compared(pair).to_json(), parse_constant=refuse)
     jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
     assert found["diagnosis"]["slug"] == about(pair)["expect"]
-
-
-@every_pair
-def test_every_finding_says_what_to_do(compared, pair):
     for finding in compared(pair).findings:
         outcome = BY_SLUG[finding.slug]
         assert finding.title == outcome.title
