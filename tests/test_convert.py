@@ -178,6 +178,7 @@ def test_a_column_can_be_named_still(tmp_path):
         b'{"schema": 1, "source": "x", "manifest": {}, "events": [{"kind": "new"}]}',
         b'{"schema": 1, "source": "x", "manifest": {}, "events": [1]}',
         b'{"schema": 1, "source": "x", "manifest": {}, "events": [], "columns": 1}',
+        b'{"schema": 1, "source": "x", "manifest": {}, "events": [], "retaken": [[1, [], 2, 3]]}',
     ],
 )
 def test_metadata_of_another_kind_is_passed_over(tmp_path, metadata):

@@ -64,6 +64,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         columns={role: one.column for role, one in history.series.items() if one.column != role},
         contested=history.contested,
         words={role: one.words for role, one in history.series.items() if one.words},
+        retaken=history.retaken,
     )
     table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
     with written_whole(output) as file:
@@ -139,4 +140,5 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         config=columns.config,
         contested=told.contested,
         unit=unit_of(columns.events),
+        retaken=told.retaken,
     )

@@ -9,7 +9,9 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.model.history import Event, EventCode, EventKind
+import numpy as np
+
+from stabdiag.model.history import Event, EventCode, EventKind, Retaken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +26,7 @@ class Told:
 
     ``columns`` has the original name of each role's column, which may tell a unit or an evaluation.
     ``contested`` is the field of the same name of the history, and ``words`` that of each series
-    which has any.
+    which has any. ``retaken`` is the history's.
     """
 
     config: Mapping[str, object]
@@ -32,6 +34,7 @@ class Told:
     columns: Mapping[str, str]
     contested: str | None
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    retaken: tuple[Retaken, ...] = ()
 
 
 def as_metadata(told: Told, source: str) -> bytes:
@@ -58,6 +61,10 @@ def as_metadata(told: Told, source: str) -> bytes:
         "columns": dict(told.columns),
         "contested": told.contested,
         "words": {role: list(words) for role, words in told.words.items()},
+        "retaken": [
+            [one.step, one.steps.tolist(), one.before.tolist(), one.after.tolist()]
+            for one in told.retaken
+        ],
     }
     return json.dumps(content).encode()
 
@@ -77,7 +84,8 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
         words = {
             str(role): tuple(map(str, all_)) for role, all_ in content.get("words", {}).items()
         }
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        retaken = tuple(_retaken(*one) for one in content.get("retaken", ()))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
         return None
     return Told(
         config=config,
@@ -85,6 +93,19 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
         columns=columns,
         contested=contested if isinstance(contested, str) else None,
         words=words,
+        retaken=retaken,
+    )
+
+
+def _retaken(step: Any, steps: Any, before: Any, after: Any) -> Retaken:
+    values = [np.array(one, dtype=np.float64) for one in (before, after)]
+    if {one.shape for one in values} != {(len(steps),)}:
+        raise ValueError("a pair of losses for each step")
+    return Retaken(
+        step=int(step),
+        steps=np.array(steps, dtype=np.int64),
+        before=values[0],
+        after=values[1],
     )
 
 
