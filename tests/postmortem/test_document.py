@@ -186,7 +186,7 @@ def jumped(at=None, **more):
         (jumped(100), None, True),
         (jumped(), None, False),
         (jumped(literal=True), None, False),
-        (jumped(300, literal=True), None, False),
+        (jumped(300, literal=True), 300, False),
     ],
 )
 def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_out):
