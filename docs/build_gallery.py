@@ -67,9 +67,9 @@ def _anchor(slug: str, kind: str) -> str:
 def _page(slug: str, kind: str, title: str, what: str, report: Report) -> str:
     log = report.history.source.name
     return f"""\
-# {title}
+# {slug}: {title}
 
-`{slug}`: [what it means, and what to do](../{kind}.md#{_anchor(slug, kind)})
+[What it means, and what to do](../{kind}.md#{_anchor(slug, kind)})
 
 **What was done:** {what}
 
