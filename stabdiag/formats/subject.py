@@ -26,6 +26,13 @@ _COMPANIONS = {
     "loss-scale": ("grad_norm",),
     "divergence": ("grad_norm", "lr"),
     "divergence-weight-norm": ("weight_norm", "lr"),
+    # Of symptoms, the series that they are about.
+    "eval": ("eval_loss",),
+    "overfitting": ("eval_loss",),
+    "grad": ("grad_norm",),
+    "lr": ("lr",),
+    "weight-norm": ("weight_norm",),
+    "throughput": ("tokens_per_second",),
 }
 
 # What the loss was compared with, by its name in the evidence: a line across the plot.
