@@ -50,7 +50,7 @@ _NOT_TOLD: Final = 255
 # Settings held of all runs: those that most runs have. While they are read, so many values of all
 # runs are held at once.
 _MOST_SETTINGS: Final = 200
-_VALUES: Final = 4_000_000
+_VALUES: Final = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,8 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
             leads[i] = lead, replace(common, along=(*common.along, *more))
             return
         part = np.where(lead.setting.told, lead.inside.astype(np.int64), 2)
-        stratum = np.unique(stratum * 3 + part, return_inverse=True)[1]
+        stratum = stratum * 3 + part
+        stratum = (np.cumsum(np.bincount(stratum) > 0) - 1)[stratum]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
     if not leads or left * others <= CHANCE:
         mine = hit.setting.tell(hit.at, inverse=hit.inverse, has=hit.has)
@@ -326,35 +327,40 @@ def _values(rows: Rows, names: Sequence[_Name]) -> dict[_Name, Floats | Ints]:
 
 
 def _setting(name: _Name, values: Floats | Ints, rows: Rows) -> Setting | None:
+    """Return a setting; None if it does not vary, or if too few runs have it."""
     told = ~np.isnan(values) if name.numeric else values != 0
-    found = np.unique(values[told], return_index=True, return_inverse=True, return_counts=True)
-    levels, first, number, count = found
-    if len(levels) < 2 or told.sum() < 2 * _FEWEST:
+    if told.sum() < 2 * _FEWEST:
         return None
-    opposite = None
-    ordered = name.numeric and len(levels) > 2
-    if ordered:
-        at = _thresholds(count)
-        part = np.searchsorted(at, np.arange(len(levels)), side="right")
-        bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
-        splits: dict[int, str | float] = dict(enumerate(bounds, 1))
+    if name.numeric:
+        levels, count = np.unique(values[told], return_counts=True)
+        if len(levels) > 2:
+            return _ordered(name, values, levels, count)
+        kept, shown = np.arange(len(levels)), levels.tolist()
     else:
-        # Values common enough to matter; rare ones, such as a folder for each run, are the last.
+        levels, first, count = np.unique(values[told], return_index=True, return_counts=True)
         kept = np.lexsort((first, -count))[:_MOST_SPLITS]
         kept = kept if len(levels) == 2 else kept[count[kept] >= _FEWEST]
-        told_at = np.flatnonzero(told)[first[kept]]
-        shown = levels[kept].tolist() if name.numeric else _texts(rows, name, told_at)
-        order = sorted(range(len(kept)), key=shown.__getitem__)
-        part = np.full(len(levels), len(kept))
-        part[kept[order]] = np.arange(len(kept))
-        splits = {i: shown[at] for i, at in enumerate(order)}
-        if len(splits) == len(levels) == 2:  # one value: the other is its inverse
-            opposite = splits.pop(1 - int(count[kept[order]].argmin()))
-    if not splits:
+        shown = _texts(rows, name, np.flatnonzero(told)[first[kept]])
+    if len(levels) < 2 or not len(kept):
         return None
-    codes = np.full(len(values), _NOT_TOLD, np.uint8)
-    codes[told] = part[number]
-    return Setting(name=name.name, codes=codes, ordered=ordered, splits=splits, opposite=opposite)
+    order = sorted(range(len(kept)), key=shown.__getitem__)
+    splits = {part: shown[place] for part, place in enumerate(order)}
+    # Rare values, such as a folder for each run, are the last part.
+    codes = np.where(told, len(kept), _NOT_TOLD).astype(np.uint8)
+    for part, place in enumerate(order):
+        codes[values == levels[kept[place]]] = part
+    opposite = None
+    if len(levels) == 2:  # one value: the other is its inverse
+        opposite = splits.pop(1 - int(count[kept[order]].argmin()))
+    return Setting(name=name.name, codes=codes, ordered=False, splits=splits, opposite=opposite)
+
+
+def _ordered(name: _Name, values: Floats | Ints, levels: Floats, count: Ints) -> Setting:
+    at = _thresholds(count)
+    codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
+    codes[np.isnan(values)] = _NOT_TOLD
+    bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
+    return Setting(name=name.name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
 
 def _texts(rows: Rows, name: _Name, at: Ints) -> list[str]:
@@ -388,8 +394,10 @@ def _key(setting: Setting) -> bytes:
         back = np.where(told, len(setting.splits) - codes, codes)
         parted = b"ordered" + min(codes.tobytes(), back.tobytes())
     else:
-        _, at, code = np.unique(codes, return_index=True, return_inverse=True)
-        parted = told.tobytes() + np.argsort(np.argsort(at))[code].tobytes()
+        parts, at = np.unique(codes, return_index=True)
+        number = np.zeros(_NOT_TOLD + 1, np.uint8)
+        number[parts] = np.argsort(np.argsort(at))
+        parted = told.tobytes() + number[codes].tobytes()
     return sha256(parted).digest()
 
 
