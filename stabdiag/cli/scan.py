@@ -125,6 +125,7 @@ def scan(
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
     from stabdiag.scan.executors import without_pandas
+    from stabdiag.scan.rows import give_back_memory
     from stabdiag.scan.scan import scan_into
 
     beside = options.besides_of(also, [*names("overview"), _ROWS])
@@ -136,6 +137,7 @@ def scan(
     gc.enable()  # a command that is soon over does without
     ask = how.asked(literal=literal, timeout=timeout)
     without_pandas()
+    give_back_memory()
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
         try:
             with stopping() as caught, scan_display(color) as display:

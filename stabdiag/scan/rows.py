@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +53,12 @@ _TYPES: dict[str, pa.DataType] = {
 SCHEMA = pa.schema(
     [(field.name, _TYPES[str(field.type).partition(" |")[0]]) for field in fields(Row)]
 )
+
+
+def give_back_memory() -> None:
+    """Have Arrow give back what it frees: the pool that it takes by itself keeps most of it."""
+    with suppress(NotImplementedError):  # not every build has this one
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:

@@ -103,7 +103,9 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
             self._parts = self._listed()
         except OSError as error:
-            raise StabdiagError(f"{folder}: cannot be opened ({error.strerror})") from None
+            raise StabdiagError(
+                f"{folder}: cannot be opened ({error.strerror}); name a folder, or none yet"
+            ) from None
         if not os.access(folder, os.W_OK):
             raise StabdiagError(f"{folder}: cannot be written; check its permissions")
         self._last = max((int(part.name.split("-")[1]) for part in self._parts), default=0)
