@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from failures import Case
-from settings import Settings
-from trainer import Switch
+from settings import Settings, Switch
 
 # Settings that an action can name, by the names of the manifest and of the roles.
 NAMES = {
@@ -15,6 +14,8 @@ NAMES = {
     "lr": "lr",
     "grad_clip": "clip",
     "warmup_steps": "warmup",
+    "total_steps": "schedule_steps",
+    "schedule": "schedule",
     "weight_decay": "weight_decay",
     "dtype": "dtype",
     "batch_size": "batch",
@@ -29,7 +30,7 @@ def apply(action: dict[str, Any], case: Case) -> tuple[Settings, Switch | None] 
     """
     broken = case.settings
     changed = changed_by(action, case, broken)
-    if changed is None or changed == broken:
+    if changed == broken:
         return None
     checkpoint = action.get("checkpoint")
     if checkpoint:
@@ -37,15 +38,22 @@ def apply(action: dict[str, Any], case: Case) -> tuple[Settings, Switch | None] 
     return changed, None
 
 
-def changed_by(action: dict[str, Any], case: Case, broken: Settings) -> Settings | None:
-    """Return the settings that an action leads to, or None if there is nothing to carry out."""
+def changed_by(action: dict[str, Any], case: Case, broken: Settings) -> Settings:
+    """Return the settings that an action leads to; the same if there is nothing to carry out."""
     kinds = {action["kind"], *action.get("also", ())}
     if kinds & set(case.failure.mends):
         return case.twin
-    name, to = NAMES.get(action.get("setting") or ""), action.get("to")
-    if name is None or to is None:
-        return None
+    changed = broken
+    for one in (action, *action.get("changes", ())):
+        name, to = NAMES.get(one.get("setting") or ""), one.get("to")
+        if name is not None and to is not None:
+            changed = set_to(changed, name, to)
+    return changed
+
+
+def set_to(run: Settings, name: str, to: float | str) -> Settings:
+    """Return the settings with one of them at another value."""
     if name == "dtype":
-        return replace(broken, dtype=str(to), scaler="dynamic" if to == "fp16" else "none")
-    kind = type(getattr(broken, name) or 0.0)
-    return replace(broken, **{name: kind(float(to))})
+        return replace(run, dtype=str(to), scaler="dynamic" if to == "fp16" else "none")
+    kind = type(getattr(run, name) or 0.0)
+    return replace(run, **{name: kind(float(to)) if kind is not str else to})

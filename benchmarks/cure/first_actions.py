@@ -1,9 +1,9 @@
 """Score first actions: python benchmarks/cure/first_actions.py [--cure] [--data FOLDER].
 
-Without ``--cure`` no PyTorch is needed: it counts which runs are flagged, and whether the family of
-their failure is named. With it, each of the first three actions is carried out in the run's
-settings, and the run is trained again; it is cured if its evaluation loss ends within the spread of
-its healthy twins.
+It counts which runs are flagged, whether the family of their failure is named, and whether the
+first three actions cure them: each is carried out in the run's settings, and the run is cured if
+its evaluation loss then ends within the spread of its healthy twins. The ends of all runs trained
+so far are kept beside the logs; with ``--cure``, what is missing is trained (PyTorch).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import written
+from advisers import ADVISERS, ALARMS, Advised, Log
+from cures import apply
 from failures import Case, cases
 from pyarrow import parquet
+from retraining import Ledger, Plan
 from seen import shows
-
-import stabdiag
+from written import AS_PEOPLE_DO, WAYS
 
 DATA = Path(__file__).parent / "data"
 
@@ -45,17 +45,37 @@ NAMED = {
     "generalisation": {"regularise", "stop-early", "change-model", "regularise-less"},
     "evaluation": {"check-evaluation", "change-batch"},
 }
-WAYS = ("as wished", "as people do")
-ALARMS = ("error", "warning")
+
+Twins = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a diagnosis says of one log: its severity, outcome and first three actions."""
+class Row:
+    """What one adviser says of one log: ``plans`` are what its actions lead to, None if nothing."""
 
-    severity: str
-    slug: str
-    actions: list[dict[str, Any]]
+    case: Case
+    way: str
+    adviser: str
+    advised: Advised
+    plans: list[Plan | None]
+    was: float
+
+    def score(self, twins: Twins, ledger: Ledger) -> dict[str, bool]:
+        """Return whether the run is flagged, its family named, and the run cured."""
+        best, worst = twins[self.case.task]
+        ends = [None if plan is None else ledger.end(plan) for plan in self.plans]
+        cured = [end is not None and end <= enough(twins[self.case.task]) for end in ends]
+        first = ends[0] if ends else None
+        worse = first is not None and (
+            (math.isnan(first) and not math.isnan(self.was)) or first > self.was + (worst - best)
+        )
+        flagged = self.advised.severity in ALARMS
+        kinds = {k for one in self.advised.actions for k in (one["kind"], *one.get("also", ()))}
+        named = flagged and bool(kinds & NAMED[self.case.failure.family])
+        return {
+            **{"flagged": flagged, "named": named},
+            **{"first": any(cured[:1]), "three": any(cured), "worse": worse},
+        }
 
 
 def main() -> None:
@@ -63,32 +83,50 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Score the first actions.")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--cure", action="store_true", help="train again by the actions")
+    parser.add_argument("--cure", action="store_true", help="train again what is missing")
+    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", action="store_true", help="print a line for each run")
     options = parser.parse_args()
     about = {run["run"]: run for run in json.loads((options.data / "runs.json").read_text())}
-    rows = rows_of(options.data / "logs.parquet")
-    twins = spread(about.values())
-    broken = cases(tuple(options.seeds))
-    counts: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    logs = rows_of(options.data / "logs.parquet")
+    twins, ledger = spread(about.values()), Ledger(options.data / "ends.json")
+    broken = [
+        (number, case)
+        for number, case in enumerate(cases(tuple(options.seeds)))
+        # A fault that did no harm is none, and what the log does not show is not asked for.
+        if not about[case.key]["eval_loss"] <= enough(twins[case.task])
+    ]
+    seen = [one for one in broken if shows(logs[one[1].key], healthy_rows(logs, one[1].task))]
+    print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
+    rows = [
+        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser)
+        for way in WAYS
+        for number, case in seen
+        for adviser in ADVISERS
+    ]
+    if options.cure:
+        ledger.train((plan for row in rows for plan in row.plans if plan), options.jobs)
     for way in WAYS:
-        for number, case in enumerate(broken):
-            if about[case.key]["eval_loss"] <= enough(twins[case.task]):
-                continue  # the fault did no harm
-            told = diagnosed(rows[case.key], about[case.key], way, number)
-            score = scored(case, told, twins[case.task], about[case.key], options.cure)
-            score |= {"shown": shows(rows[case.key], healthy_rows(rows, case.task))}
-            counts[way].append(score)
+        for adviser in ADVISERS:
+            of = [row for row in rows if (row.way, row.adviser) == (way, adviser)]
             if options.runs:
-                print(
-                    f"{way:12} {case.key:44} {told.severity:8} {told.slug:32} {score}", flush=True
-                )
-        quiet = [
-            diagnosed(rows[key], run, way, number).severity
-            for number, (key, run) in enumerate(about.items())
-            if key.startswith("healthy/")
-        ]
-        table(way, counts[way], quiet)
+                lines(of, twins, ledger)
+            table(f"{way}, {adviser}", [row.score(twins, ledger) for row in of], untrained(of, ledger))
+        quiet(way, about, logs)
+
+
+def row_of(case: Case, log: Log, adviser: str) -> Row:
+    """Return what an adviser says of a log, and what its actions lead to."""
+    advised = ADVISERS[adviser](log)
+    flagged = advised.severity in ALARMS
+    return Row(
+        case=case,
+        way=log.way,
+        adviser=adviser,
+        advised=advised,
+        plans=[apply(action, case) for action in advised.actions] if flagged else [],
+        was=log.about["eval_loss"],
+    )
 
 
 def rows_of(path: Path) -> dict[str, list[dict[str, float]]]:
@@ -107,7 +145,7 @@ def healthy_rows(
     return [log for key, log in rows.items() if key.startswith(f"healthy/{task}/")]
 
 
-def spread(runs: Iterator[dict[str, Any]] | Any) -> dict[str, tuple[float, float]]:
+def spread(runs: Iterable[dict[str, Any]]) -> Twins:
     """Return the best and the worst evaluation loss of the healthy runs of each task."""
     ends: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -122,62 +160,46 @@ def enough(twins: tuple[float, float]) -> float:
     return worst + 0.5 * (worst - best)
 
 
-def diagnosed(rows: list[dict[str, float]], about: dict[str, Any], way: str, number: int) -> Told:
-    """Return what the program says of a log that is written in one of the two ways."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        if way == WAYS[0]:
-            path = written.wished(rows, folder, about["manifest"])
-        else:
-            write = written.AS_PEOPLE_DO[number % len(written.AS_PEOPLE_DO)]
-            path = write(rows, folder, about["steps"])
-        found = stabdiag.diagnose(path).to_dict()["diagnosis"]
-    actions = found["actions"][:3]
-    return Told(severity=found["severity"], slug=found["slug"], actions=actions)
+def untrained(rows: list[Row], ledger: Ledger) -> int:
+    """Return how many plans of some rows have not been trained."""
+    return sum(ledger.end(plan) is None for row in rows for plan in row.plans if plan)
 
 
-def scored(
-    case: Case, told: Told, twins: tuple[float, float], about: dict[str, Any], cure: bool
-) -> dict[str, Any]:
-    """Return whether a run is flagged, its family named and, if asked, whether it is cured."""
-    flagged = told.severity in ALARMS
-    kinds = {kind for one in told.actions for kind in (one["kind"], *one.get("also", ()))}
-    score: dict[str, Any] = {
-        "flagged": flagged,
-        "named": flagged and bool(kinds & NAMED[case.failure.family]),
-    }
-    if not cure:
-        return score
-    ends = [retrained(action, case) for action in told.actions] if flagged else []
-    best, worst = twins
-    cured = [end is not None and end <= enough(twins) for end in ends]
-    was = about["eval_loss"]
-    first = ends[0] if ends else None
-    worse = first is not None and (
-        (math.isnan(first) and not math.isnan(was)) or first > was + (worst - best)
+def lines(rows: list[Row], twins: Twins, ledger: Ledger) -> None:
+    """Print a line for each run."""
+    for row in rows:
+        told, score = row.advised, row.score(twins, ledger)
+        marks = " ".join(name if value else "-" * len(name) for name, value in score.items())
+        does = ", ".join(map(in_short, told.actions))
+        print(f"{row.way:12} {row.case.key:38} {told.severity:8} {told.slug:28} {marks}  {does}")
+
+
+def in_short(action: dict[str, Any]) -> str:
+    """Return what an action does, and the value that it carries."""
+    kinds, to = "+".join((action["kind"], *action.get("also", ()))), action.get("to")
+    if to is None:
+        return kinds
+    return f"{kinds} {action['setting']}={to if isinstance(to, str) else format(to, '.3g')}"
+
+
+def table(title: str, scores: list[dict[str, bool]], missing: int) -> None:
+    """Print the shares of one way of logging and one adviser."""
+    shares = "  ".join(
+        f"{name} {np.mean([score[name] for score in scores]):6.1%}" for name in scores[0]
     )
-    return score | {"first": any(cured[:1]), "three": any(cured), "worse": worse}
+    print(f"{title:44} {shares}" + (f"  ({missing} plans not trained)" if missing else ""))
 
 
-def retrained(action: dict[str, Any], case: Case) -> float | None:
-    """Return the evaluation loss of a run after an action, None if it changes nothing."""
-    from cures import apply  # with PyTorch
-    from trainer import train
-
-    changed = apply(action, case)
-    return None if changed is None else train(*changed).eval_loss
-
-
-def table(way: str, scores: list[dict[str, Any]], quiet: list[str]) -> None:
-    """Print the shares of one way of logging."""
-    shown = [score for score in scores if score["shown"]]
-    print(f"\n{way}: {len(scores)} broken runs, of which {len(shown)} show it in their own log")
-    for name in ("flagged", "named", "first", "three", "worse"):
-        if name in scores[0]:
-            print(f"  {name:8} {np.mean([score[name] for score in shown]):6.1%}")
-    alarms = sum(one in ALARMS for one in quiet)
-    errors = sum(one == "error" for one in quiet)
-    print(f"  healthy  {len(quiet)} runs, {alarms} with an alarm, {errors} of these an error")
+def quiet(way: str, about: dict[str, Any], logs: dict[str, Any]) -> None:
+    """Print how many of the healthy runs are left alone."""
+    healthy = [key for key in about if key.startswith("healthy/")]
+    told = [
+        ADVISERS["stabdiag"](Log(logs[key], about[key], way, number)).severity
+        for key in healthy
+        for number in range(len(AS_PEOPLE_DO) if way == WAYS[1] else 1)
+    ]
+    alarms, errors = sum(one in ALARMS for one in told), sum(one == "error" for one in told)
+    print(f"{way}: {len(told)} healthy logs, {alarms} with an alarm, {errors} of these an error\n")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,14 @@ class Settings:
         return told | ({} if self.clip is None else {"grad_clip": self.clip})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """From ``step`` on the run goes on with other settings, as after a restart from there."""
+
+    step: int
+    settings: Settings
+
+
 TASKS: Final = ("chars", "images", "blobs", "regression", "sequence")
 CLASSES: Final = {"chars": 27, "images": 4, "blobs": 10, "sequence": 8}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from settings import Settings
+from settings import Settings, Switch
 from tasks import Data, make_data, make_model, per_example
 from torch import Tensor, nn
 
@@ -21,14 +21,6 @@ class Result:
 
     rows: list[dict[str, float]]
     eval_loss: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Switch:
-    """From ``step`` on the run goes on with other settings, as after a restart from there."""
-
-    step: int
-    settings: Settings
 
 
 def train(settings: Settings, switch: Switch | None = None) -> Result:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 Row = dict[str, float]
 
@@ -96,9 +97,39 @@ def tensorboard(rows: Sequence[Row], folder: Path, steps: int) -> Path:
     return next(folder.glob("*tfevents*"))
 
 
+def wandb(rows: Sequence[Row], folder: Path, steps: int) -> Path:
+    """Write the history of a W&B run as its API exports it, and the summary of its settings."""
+    lines = []
+    for part in intervals(rows):
+        last = part[-1]
+        line = {"_step": last["step"], "train/loss": last["loss"], "train/lr": last["lr"]}
+        line |= {"train/epoch": last["epoch"]}
+        line |= {"eval/loss": row["eval_loss"] for row in part if "eval_loss" in row}
+        lines.append(json.dumps({name: exported(value) for name, value in line.items()}))
+    path = folder / "wandb-history.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def exported(value: float) -> float | str:
+    """Return a value as W&B stores it: what is not finite is a word."""
+    return value if math.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+
+
+WAYS = ("as wished", "as people do")
+
 AS_PEOPLE_DO: tuple[Callable[[Sequence[Row], Path, int], Path], ...] = (
-    *(trainer_state, lightning, printed, bare, tensorboard),
+    *(trainer_state, lightning, printed, bare, tensorboard, wandb),
 )
+
+
+def write(
+    rows: Sequence[Row], folder: Path, about: dict[str, Any], way: str, number: int
+) -> Path:
+    """Write a log in one of the two ways; people's forms come in turn."""
+    if way == WAYS[0]:
+        return wished(rows, folder, about["manifest"])
+    return AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)](rows, folder, about["steps"])
 
 
 def intervals(rows: Sequence[Row]) -> list[Sequence[Row]]:

@@ -1,0 +1,64 @@
+"""Who is asked what to do about a run: this program, and simpler rules that anybody could follow."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import written
+
+import stabdiag
+
+ALARMS: Final = ("error", "warning")
+MOST = 3  # actions
+
+
+@dataclass(frozen=True)
+class Log:
+    """A run's rows, what is known of it, and the way in which it is logged."""
+
+    rows: list[dict[str, float]]
+    about: dict[str, Any]
+    way: str
+    number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advised:
+    """What is said of one log: its severity, outcome and first three actions."""
+
+    severity: str
+    slug: str
+    actions: list[dict[str, Any]]
+
+
+def by_stabdiag(log: Log, *, literal: bool = False) -> Advised:
+    """Return the diagnosis and its first three actions."""
+    with tempfile.TemporaryDirectory() as name:
+        path = written.write(log.rows, Path(name), log.about, log.way, log.number)
+        found = stabdiag.diagnose(path, literal=literal).to_dict()["diagnosis"]
+    return Advised(
+        severity=found["severity"], slug=found["slug"], actions=found["actions"][:MOST]
+    )
+
+
+def by_the_table(log: Log) -> Advised:
+    """Return what the decision tree says, read to the letter."""
+    return by_stabdiag(log, literal=True)
+
+
+def by_a_tenth(log: Log) -> Advised:
+    """Return the advice that is given most often, whatever the log shows."""
+    to = log.about["manifest"]["peak_lr"] / 10
+    action = {"kind": "lower-lr", "setting": "peak_lr", "to": to}
+    return Advised(severity="warning", slug="", actions=[action])
+
+
+ADVISERS: Final[dict[str, Callable[[Log], Advised]]] = {
+    "stabdiag": by_stabdiag,
+    "the tree to the letter": by_the_table,
+    "a tenth of the rate": by_a_tenth,
+}
