@@ -250,7 +250,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (baseline, symptoms) = _both(partial(walk, case), beside)
     else:
         found, (baseline, symptoms) = walk(case), beside()
-    of_the_tree, answers = with_changes(case, found.findings), found.answers
+    of_the_tree, answers = symptoms.led(with_changes(case, found.findings)), found.answers
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])
     return Report(

@@ -79,6 +79,8 @@ NEAR_MISSES = {
     "loss-constant": ("symptom-not-learning", "symptom-plateau-at-chance"),
     "plateau-at-chance": ("symptom-underfitting", "symptom-not-learning"),
     "not-learning": ("symptom-underfitting", "symptom-plateau-at-chance"),
+    "lr-too-high": ("healthy-batch-1", "symptom-lr-no-warmup"),
+    "learning-slow": ("symptom-underfitting", "symptom-not-learning"),
     "initial-loss-off": ("healthy-batch-1", "symptom-plateau-at-chance"),
     "plateau-early": ("healthy-epochs", "healthy-epochs-restarts"),
     "too-good": ("symptom-overfitting", "symptom-loss-constant"),
@@ -199,6 +201,8 @@ def test_a_report_is_strict_json_and_says_what_to_do(run):
         title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         if finding.slug == "stall":  # it has a title for each of the two things that it tells
             title = "The run broke off"
+        if finding.slug == "lr-never-decays" and finding.severity is Severity.WARNING:
+            title = "The learning rate was still warming up at the end"
         assert finding.title == (title if finding.back is None else LATE)
         assert finding.summary
         words = " ".join((finding.summary, finding.first_action, *finding.next_actions))

@@ -1,4 +1,4 @@
-"""Who is asked what to do about a run: this program, and simpler rules that anybody could follow."""
+"""Who is asked what to do about a run: this program, and simpler rules that anybody may follow."""
 
 from __future__ import annotations
 
@@ -40,9 +40,7 @@ def by_stabdiag(log: Log, *, literal: bool = False) -> Advised:
     with tempfile.TemporaryDirectory() as name:
         path = written.write(log.rows, Path(name), log.about, log.way, log.number)
         found = stabdiag.diagnose(path, literal=literal).to_dict()["diagnosis"]
-    return Advised(
-        severity=found["severity"], slug=found["slug"], actions=found["actions"][:MOST]
-    )
+    return Advised(severity=found["severity"], slug=found["slug"], actions=found["actions"][:MOST])
 
 
 def by_the_table(log: Log) -> Advised:

@@ -56,4 +56,5 @@ def set_to(run: Settings, name: str, to: float | str) -> Settings:
     if name == "dtype":
         return replace(run, dtype=str(to), scaler="dynamic" if to == "fp16" else "none")
     kind = type(getattr(run, name) or 0.0)
-    return replace(run, **{name: kind(float(to)) if kind is not str else to})
+    changed: Any = {name: to if kind is str else kind(float(to))}
+    return replace(run, **changed)

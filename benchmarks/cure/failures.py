@@ -289,15 +289,49 @@ FAILURES: Final = (
         tasks=("images",),
         mends=("change-batch", "change-model"),
     ),
+    # Kinds that came last, for runs on which no rule was made.
+    Failure(
+        name="clip-far-too-low",
+        family="gradients",
+        broken=lambda run, size: replace(run, optimizer="sgd", lr=run.lr * 5, clip=size),
+        sizes=(0.003, 0.03),
+    ),
+    Failure(
+        name="optimizers-mixed-up",
+        family="learning rate",
+        broken=lambda run, size: replace(run, optimizer="sgd", lr=run.lr * size),
+        sizes=(0.1, 1.0),
+    ),
+    Failure(
+        name="initial-weights-tiny",
+        family="model",
+        broken=lambda run, size: replace(run, gain=size),
+        sizes=(0.003, 0.03),
+        mends=MODEL,
+    ),
+    Failure(
+        name="labels-partly-shuffled",
+        family="labels",
+        broken=with_fault("labels-shuffled"),
+        sizes=(0.3, 0.7),
+        mends=LABELS,
+    ),
+    Failure(
+        name="schedule-far-too-long",
+        family="schedule",
+        broken=lambda run, size: replace(run, lr=run.lr * 3, schedule_steps=int(run.steps * size)),
+        sizes=(20.0,),
+        mends=("fix-schedule",),
+    ),
 )
 
 
 def cases(seeds: tuple[int, ...]) -> list[Case]:
-    """Return the broken runs, each size of each failure on two of its tasks for each seed."""
+    """Return the broken runs: each size of each failure, on another of its tasks for each seed."""
     drawn = []
     for number, failure in enumerate(FAILURES):
         for size in failure.sizes:
-            for at, seed in enumerate(seeds):
-                task = failure.tasks[(number + at) % len(failure.tasks)]
+            for seed in seeds:
+                task = failure.tasks[(number + seed) % len(failure.tasks)]
                 drawn.append(Case(failure=failure, task=task, size=size, seed=seed))
     return drawn

@@ -13,7 +13,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from failures import Case, cases
 from pyarrow import parquet
 from retraining import Ledger, Plan
 from seen import shows
+from settings import HEALTHY
 from written import AS_PEOPLE_DO, WAYS
 
 DATA = Path(__file__).parent / "data"
@@ -73,8 +74,11 @@ class Row:
         kinds = {k for one in self.advised.actions for k in (one["kind"], *one.get("also", ()))}
         named = flagged and bool(kinds & NAMED[self.case.failure.family])
         return {
-            **{"flagged": flagged, "named": named},
-            **{"first": any(cured[:1]), "three": any(cured), "worse": worse},
+            "flagged": flagged,
+            "named": named,
+            "first": any(cured[:1]),
+            "three": any(cured),
+            "worse": worse,
         }
 
 
@@ -82,7 +86,6 @@ def main() -> None:
     """Score, and print a table."""
     parser = argparse.ArgumentParser(description="Score the first actions.")
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--cure", action="store_true", help="train again what is missing")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", action="store_true", help="print a line for each run")
@@ -90,12 +93,16 @@ def main() -> None:
     about = {run["run"]: run for run in json.loads((options.data / "runs.json").read_text())}
     logs = rows_of(options.data / "logs.parquet")
     twins, ledger = spread(about.values()), Ledger(options.data / "ends.json")
+    # A fault that did no harm is none, and what the log does not show is not asked for.
     broken = [
         (number, case)
-        for number, case in enumerate(cases(tuple(options.seeds)))
-        # A fault that did no harm is none, and what the log does not show is not asked for.
-        if not about[case.key]["eval_loss"] <= enough(twins[case.task])
+        for number, case in enumerate(cases(seeds_of(about)))
+        if case.key in about and not about[case.key]["eval_loss"] <= enough(twins[case.task])
     ]
+    for key, run in about.items():
+        if key.startswith("healthy/"):
+            twin = replace(HEALTHY[run["task"]], seed=int(key.rpartition("/")[2]))
+            ledger.know((twin, None), run["eval_loss"])
     seen = [one for one in broken if shows(logs[one[1].key], healthy_rows(logs, one[1].task))]
     print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
     rows = [
@@ -105,13 +112,16 @@ def main() -> None:
         for adviser in ADVISERS
     ]
     if options.cure:
-        ledger.train((plan for row in rows for plan in row.plans if plan), options.jobs)
+        in_turn = sorted(rows, key=lambda row: tuple(ADVISERS).index(row.adviser))
+        ledger.train((plan for row in in_turn for plan in row.plans if plan), options.jobs)
     for way in WAYS:
         for adviser in ADVISERS:
             of = [row for row in rows if (row.way, row.adviser) == (way, adviser)]
             if options.runs:
                 lines(of, twins, ledger)
-            table(f"{way}, {adviser}", [row.score(twins, ledger) for row in of], untrained(of, ledger))
+            table(
+                f"{way}, {adviser}", [row.score(twins, ledger) for row in of], untrained(of, ledger)
+            )
         quiet(way, about, logs)
 
 
@@ -127,6 +137,12 @@ def row_of(case: Case, log: Log, adviser: str) -> Row:
         plans=[apply(action, case) for action in advised.actions] if flagged else [],
         was=log.about["eval_loss"],
     )
+
+
+def seeds_of(about: dict[str, Any]) -> tuple[int, ...]:
+    """Return the seeds of the broken runs."""
+    broken = (key for key in about if not key.startswith(("healthy/", "trap/")))
+    return tuple(sorted({int(key.rpartition("/")[2]) for key in broken}))
 
 
 def rows_of(path: Path) -> dict[str, list[dict[str, float]]]:
@@ -192,11 +208,12 @@ def table(title: str, scores: list[dict[str, bool]], missing: int) -> None:
 
 def quiet(way: str, about: dict[str, Any], logs: dict[str, Any]) -> None:
     """Print how many of the healthy runs are left alone."""
-    healthy = [key for key in about if key.startswith("healthy/")]
+    forms = range(len(AS_PEOPLE_DO) if way == WAYS[1] else 1)
     told = [
         ADVISERS["stabdiag"](Log(logs[key], about[key], way, number)).severity
-        for key in healthy
-        for number in range(len(AS_PEOPLE_DO) if way == WAYS[1] else 1)
+        for key in about
+        for number in (forms if key.startswith("healthy/") else forms[:1])
+        if key.startswith(("healthy/", "trap/"))
     ]
     alarms, errors = sum(one in ALARMS for one in told), sum(one == "error" for one in told)
     print(f"{way}: {len(told)} healthy logs, {alarms} with an alarm, {errors} of these an error\n")

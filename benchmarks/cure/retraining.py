@@ -24,6 +24,10 @@ class Ledger:
         """Return the loss that a run ended with (NaN if it broke), None if it was not trained."""
         return self.ends.get(digest(plan))
 
+    def know(self, plan: Plan, end: float) -> None:
+        """Take down the end of a run that is known anyhow."""
+        self.ends.setdefault(digest(plan), end)
+
     def train(self, plans: Iterable[Plan], jobs: int) -> None:
         """Train what has not been trained, and write the ledger down from time to time."""
         missing = list({digest(plan): plan for plan in plans if self.end(plan) is None}.values())
@@ -33,7 +37,7 @@ class Ledger:
                 zip(missing, pool.map(end_of, missing), strict=True), start=1
             ):
                 self.ends[digest(plan)] = end
-                if count % 20 == 0 or count == len(missing):
+                if count % 10 == 0 or count == len(missing):
                     lines = ",\n".join(
                         f"{json.dumps(key)}: {json.dumps(end)}"
                         for key, end in sorted(self.ends.items())

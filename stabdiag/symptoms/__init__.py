@@ -14,6 +14,7 @@ from stabdiag.symptoms import (
     gradients,
     learning,
     precision,
+    rates,
     resume,
     schedule,
     throughput,
@@ -32,6 +33,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     learning.PLATEAU_AT_CHANCE,
     curve.LOSS_OSCILLATING,
     learning.NOT_LEARNING,
+    rates.LR_TOO_HIGH,
+    rates.LEARNING_SLOW,
     curve.INITIAL_LOSS_OFF,
     curve.PLATEAU_EARLY,
     curve.TOO_GOOD,
@@ -77,6 +80,9 @@ BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
+# The sections of the tree whose findings may have a cause among the symptoms.
+_LED = ("§2", "§4")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -92,6 +98,14 @@ class Checked:
             symptom.finding(evidence, unit)
             for symptom, evidence in self.held
             if not _explained(symptom, found)
+        )
+
+    def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return the tree's findings; a symptom behind spikes and climbs says what to do first."""
+        first = tuple(evidence.first for symptom, evidence in self.held if symptom.leads)[:1]
+        return tuple(
+            replace(one, actions=(*first, *one.actions)) if one.section in _LED else one
+            for one in found
         )
 
     def clear(self, found: tuple[Finding, ...]) -> tuple[str, ...]:

@@ -191,8 +191,10 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         return None
     (train, held), limits = pair, case.limits.generalisation
     begin, end = int(train.steps[0]), int(train.steps[-1])
-    # An untrained model knows as little of either set.
-    soon = np.flatnonzero(held.steps <= begin + limits.early * (end - begin))
+    # An untrained model knows as little of either set, and in the first epoch none is memorised.
+    soon = np.flatnonzero(
+        held.steps <= max(begin + limits.early * (end - begin), _end_of_first_epoch(case))
+    )
     if not len(soon):
         return None
     since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
@@ -217,6 +219,16 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
             step=first,
         ),
     )
+
+
+def _end_of_first_epoch(case: Case) -> int:
+    """Return the last step at which no example had been seen twice, -1 if that is not known."""
+    epoch = case.history.finite("epoch")
+    # Whole epochs are counted from 0 or from 1.
+    if not np.any(epoch.values % 1):
+        return -1
+    first = epoch.steps[epoch.values <= 1]
+    return int(first[-1]) if len(first) else -1
 
 
 EVAL_GAP_FROM_START = Symptom(

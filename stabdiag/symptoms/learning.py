@@ -17,6 +17,7 @@ from stabdiag.symptoms.losses import (
     TENTHS,
     after_warmup,
     best_evaluation,
+    changes_meaning,
     few_trained,
     from_the_start,
     has_ended,
@@ -24,7 +25,8 @@ from stabdiag.symptoms.losses import (
     rate_is_zero,
     trained,
 )
-from stabdiag.symptoms.symptom import FEW, MANY, Evidence, Symptom, at_least, too_few
+from stabdiag.symptoms.rates import setting_off
+from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +61,9 @@ _AT_FIRST = 0.05
 _MEMORISED = 0.05
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
+# With five losses in each tenth, the levels of tenths tell whether any of them fell.
+_TOLD = 50
+
 ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
 
 
@@ -154,8 +159,8 @@ def _without_learning(
 ) -> Evidence:
     """Return the evidence for a loss that stands still, with what the log shows of the cause."""
     cause = _cause(case, step)
-    if cause is None and (rate := rate_off(case)) is not None:
-        words, change = rate
+    if cause is None and (off := setting_off(case)) is not None:
+        words, change = off
         return Evidence(
             because=f"{because}. {words}",
             step=step,
@@ -176,34 +181,6 @@ def _without_learning(
     )
 
 
-def rate_off(case: Case) -> tuple[str, Action] | None:
-    """Return that the peak learning rate is outside what the optimizer's users use, and a remedy.
-
-    Without the optimizer, it has to be outside of what any of them uses.
-    """
-    limits, logged = case.limits.preflight, case.history.finite("lr").values
-    peak = float(logged.max(initial=0.0)) or case.manifest.peak_lr
-    if not peak or peak < 0:
-        return None
-    usual = limits.usual_rates(case.manifest.optimizer)
-    low, high = (usual.low, usual.high) if usual else (limits.lion_lr_low, limits.sgd_lr_high)
-    if low <= peak <= high:
-        return None
-    whose = usual.title if usual else "any optimizer"
-    too_high = peak > high
-    to = min(peak / 10, high) if too_high else max(10 * peak, low)
-    verb = "Lower" if too_high else "Raise"
-    words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
-    return words, Action(
-        Do.LOWER_LR if too_high else Do.RAISE_LR,
-        f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
-        setting="peak_lr",
-        from_=peak,
-        to=to,
-        checkpoint=0,
-    )
-
-
 def _cause(case: Case, since: int) -> Cause | None:
     if rate_is_zero(case, since):
         return Cause(
@@ -214,12 +191,14 @@ def _cause(case: Case, since: int) -> Cause | None:
             ),
             then=(Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),),
         )
-    if (norm := _unchanged_norm(case)) is not None:
+    norm = _unchanged_norm(case)
+    if norm is not None or _held_out_is_constant(case):
+        same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
         return Cause(
-            words=f"the weight norm is {num(norm)}",
+            words=same,
             first=Action(
                 Do.CHECK_MODEL,
-                "Check that the optimizer steps and holds the trained parameters: no logged weight "
+                "Check that the optimizer steps and holds the trained parameters: no weight "
                 "changes.",
             ),
         )
@@ -342,7 +321,7 @@ PLATEAU_AT_CHANCE = Symptom(
 
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level other than chance?"""
-    if not is_distance(case) or not from_the_start(case) or _changes_meaning(case):
+    if not is_distance(case) or not from_the_start(case) or changes_meaning(case):
         return None
     if plateau_at_chance(case) is not None or loss_constant(case) is not None:
         return None
@@ -398,12 +377,23 @@ def _stands_still(case: Case) -> bool:
     x = case.loss.values
     if len(x) <= FEW:
         return False
-    if not rate_is_zero(case, int(case.loss.steps[0])) and _unchanged_norm(case) is None:
+    if (
+        not rate_is_zero(case, int(case.loss.steps[0]))
+        and _unchanged_norm(case) is None
+        and not _held_out_is_constant(case)
+    ):
         return False
     early, late = x[: len(x) // 2], x[len(x) // 2 :]
     error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
     least = case.limits.learning.least_fall * float(early.mean())
     return float(early.mean() - late.mean()) <= max(least, _ERRORS * error)
+
+
+def _held_out_is_constant(case: Case) -> bool:
+    """Tell whether all evaluations are the same to the last digit."""
+    held = case.history.finite("eval_loss").values
+    enough = len(held) >= case.limits.generalisation.min_evaluations
+    return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
 
 
 def _rose_at_once(case: Case) -> bool:
@@ -426,15 +416,6 @@ def _never_fell(case: Case) -> bool:
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
 
-def _changes_meaning(case: Case) -> bool:
-    """Tell whether the loss came to be measured on something else, or weighs its parts otherwise.
-
-    Then its end cannot be held against its beginning.
-    """
-    weight = case.history.finite("loss_weight").values
-    return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
-
-
 def _held_out_never_fell(case: Case) -> bool:
     """Tell whether a run ended with evaluations no better than the first, and the same losses."""
     held, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
@@ -455,11 +436,14 @@ def _few_losses(case: Case) -> str:
         return "takes a loss that tells how far a run is from its end"
     if not from_the_start(case):
         return "takes the beginning of the run"
-    if _changes_meaning(case):
+    if changes_meaning(case):
         return "takes a loss that is measured alike throughout"
     after, count = len(after_warmup(case)), len(case.loss)
-    if count < MANY:
-        return too_few(MANY, f"{count} of loss")
+    if count < _TOLD:
+        return too_few(_TOLD, f"{count} of loss")
+    span = int(np.ptp(case.loss.steps)) + case.stride
+    if not case.history.counts_epochs and span < case.limits.learning.min_steps_ended:
+        return f"takes {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
     return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
 
 

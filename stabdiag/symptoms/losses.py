@@ -123,3 +123,12 @@ def rhythm(steps: Ints) -> float | None:
 def best_evaluation(case: Case) -> float:
     """Return the lowest evaluation loss, infinity if none was logged."""
     return float(case.history.finite("eval_loss").values.min(initial=math.inf))
+
+
+def changes_meaning(case: Case) -> bool:
+    """Tell whether the loss came to be measured on something else, or weighs its parts otherwise.
+
+    Then its end cannot be held against its beginning.
+    """
+    weight = case.history.finite("loss_weight").values
+    return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))

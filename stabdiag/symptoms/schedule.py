@@ -16,6 +16,7 @@ from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_lea
 from stabdiag.tree.advice.shared import clip
 
 if TYPE_CHECKING:
+    from stabdiag.model.findings import Scalar
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
@@ -275,16 +276,41 @@ LR_DECAYS_EARLY = Symptom(
 def lr_never_decays(case: Case) -> Evidence | None:
     """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
     lr, total, schedule = _rates(case), case.manifest.total_steps, case.manifest.schedule
-    if lr is None or total is None or schedule is None or not _DECAYS.search(schedule):
+    if lr is None or total is None or int(lr.steps[-1]) < COMPLETE * total:
         return None
     peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
-    if end < COMPLETE * total or last < case.limits.schedule.at_peak * peak:
+    if last < case.limits.schedule.at_peak * peak:
+        return None
+    measured: dict[str, Scalar] = {"lr": last, "peak_lr": peak, "total_steps": total}
+    meant = case.manifest.warmup_steps
+    if _still_rises(lr) and (meant is None or meant >= total):
+        warmup = max(round(case.limits.schedule.early * total), 1)
+        now = "" if meant is None else f" (now {meant})"
+        return Evidence(
+            title="The learning rate was still warming up at the end",
+            severity=Severity.WARNING,
+            because=f"The learning rate rises from {num(float(lr.values[0]))} along a straight "
+            f"line and is {num(last)} at {case.unit} {end} of {total}: the warm-up is longer than "
+            "the run.",
+            step=end,
+            measured=measured,
+            first=Action(
+                Do.FIX_SCHEDULE,
+                f"Set the warm-up to {warmup} of the run's {total} {case.unit}s{now}, and check the "
+                "unit in which it is counted.",
+                also=(Do.ADD_WARMUP,),
+                setting="warmup_steps",
+                from_=meant,
+                to=warmup,
+            ),
+        )
+    if schedule is None or not _DECAYS.search(schedule):
         return None
     return Evidence(
         because=f"The learning rate is {num(last)} at {case.unit} {end} of {total}, "
         f"{last / peak:.0%} of its peak; the manifest's schedule is {schedule}.",
         step=end,
-        measured={"lr": last, "peak_lr": peak, "total_steps": total},
+        measured=measured,
         first=Action(
             Do.FIX_SCHEDULE,
             f"Check that the {schedule} scheduler is built with {total} {case.unit}s and stepped "
@@ -304,14 +330,21 @@ def lr_never_decays(case: Case) -> Evidence | None:
     )
 
 
+def _still_rises(lr: Series) -> bool:
+    """Tell whether the rate rises from nearly 0 to the last record, along a straight line."""
+    x, steps = lr.values, lr.steps
+    line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
+    return bool(x[0] < _LOW * x[-1] and np.abs(x - line).max() < _LOW * x[-1])
+
+
 LR_NEVER_DECAYS = Symptom(
     slug="lr-never-decays",
     severity=Severity.NOTE,
     family="schedule",
     title="The learning rate never decayed",
     check=lr_never_decays,
-    needs=("lr", "manifest.schedule", "manifest.total_steps"),
-    limits=("schedule.at_peak",),
+    needs=("lr", "manifest.total_steps"),
+    limits=("schedule.at_peak", "schedule.early"),
     explained_by=("divergence-lr",),
     enough=_ENOUGH,
     then=(),

@@ -34,7 +34,7 @@ COMPLETE = 0.95
 class Evidence:
     """What a check found: one sentence with this run's numbers, and what to do first.
 
-    ``then`` and ``title`` replace the symptom's own where this run needs others.
+    ``then``, ``title`` and ``severity`` replace the symptom's own where this run needs others.
     """
 
     because: str
@@ -43,6 +43,7 @@ class Evidence:
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     title: str = ""
+    severity: Severity | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +54,9 @@ class Symptom:
     step_time``); ``message`` is any message among the log's lines. Without them the symptom is not
     checked. ``then`` lists what to do after the first action. ``limits`` names the limits of the
     check. A finding of the tree whose slug starts with one of ``explained_by`` replaces the
-    symptom. ``enough`` holds functions that return why a log is too short to rule it out, or "".
+    symptom. One that ``leads`` is behind what the tree finds of spikes and climbs: what to do about
+    it comes first. ``enough`` holds functions that return why a log is too short to rule it out, or
+    "".
     """
 
     slug: str
@@ -65,6 +68,7 @@ class Symptom:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     explained_by: tuple[str, ...] = ()
+    leads: bool = False
     enough: tuple[Callable[[Case], str], ...] = ()
 
     def missing(self, case: Case) -> tuple[str, ...]:
@@ -82,7 +86,7 @@ class Symptom:
         then = self.then if evidence.then is None else evidence.then
         return Finding(
             slug=self.slug,
-            severity=self.severity,
+            severity=evidence.severity or self.severity,
             section="symptom",
             question="",
             title=evidence.title or self.title,

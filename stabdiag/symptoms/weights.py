@@ -30,6 +30,9 @@ _BEGUN = 0.1
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
 
+# A norm below half of its first value has not only settled.
+_HELD_DOWN = 0.5
+
 # Shares and updates are judged by the second half of the run.
 _HALF = TENTHS // 2
 
@@ -71,10 +74,30 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
     """Does a weight norm shrink towards zero?"""
     group = _farthest(case, growing=False)
     if group is None or _ratio(group) >= case.limits.weights.norm_loss:
-        return None
+        return _held_down(case)
     decay = less_decay(case)
     text = sentence(f"{decay}; {group.name!r} is shrinking towards zero")
     return _evidence(case, group, "shrinking", Action(decay.kind, text, **decay.change))
+
+
+def _held_down(case: Case) -> Evidence | None:
+    """Report a norm that a decay far above the usual holds far below its first value."""
+    decay, highest = case.manifest.weight_decay, case.limits.preflight.decay_high
+    groups = [one for one in _groups(case, "weight_norm") if one.points.values[0] > 0]
+    if decay is None or decay <= highest or not groups:
+        return None
+    group = min(groups, key=lambda one: float(one.levels[-1] / one.points.values[0]))
+    first, last = float(group.points.values[0]), float(group.levels[-1])
+    if last >= _HELD_DOWN * first:
+        return None
+    remedy = less_decay(case)
+    return Evidence(
+        because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)} under a "
+        f"weight decay of {num(decay)}; recipes use up to {num(highest)}.",
+        step=int(group.points.steps[0]),
+        measured={"group": group.name, "first": first, "last": last, "ratio": last / first},
+        first=Action(remedy.kind, sentence(str(remedy)), checkpoint=0, **remedy.change),
+    )
 
 
 def _farthest(case: Case, *, growing: bool) -> Group | None:

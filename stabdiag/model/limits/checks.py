@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from stabdiag.model.limits.declare import limit
 
-# Optimizers whose peak learning rates are alike, by a part of their names.
+# Optimizers whose peak learning rates are alike, by a part of their names. Adafactor's are shares
+# of the weights.
 _FAMILIES = (
     ("lion", re.compile(r"lion", re.IGNORECASE)),
-    ("adam", re.compile(r"adam|rmsprop|adafactor", re.IGNORECASE)),
+    ("adam", re.compile(r"adam|rmsprop", re.IGNORECASE)),
     ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
 )
 

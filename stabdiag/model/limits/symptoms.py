@@ -37,6 +37,15 @@ class LearningLimits:
     """This many swings are an oscillation. One is a spike or a climb: the tree judges it."""
     above_start: float = limit(1.5, unit="x the first loss", at_least=1.05)
     """A loss that swings around a level this factor above its start is worse than no training."""
+    climb: float = limit(0.1, unit="of the level", at_most=10.0)
+    """A loss that climbs by this share while the learning rate is high, and comes down only as it
+    decays, had too high a rate."""
+    little: float = limit(0.3, unit="of the loss", at_most=1.0)
+    """A loss that fell by less than this share has hardly begun to fall if it did so along a
+    straight line."""
+    straight: float = limit(0.6, unit="of the early slope", at_most=1.0)
+    """A loss whose fall for each unit of learning rate is still this share of what it was has not
+    slowed."""
     above_target: float = limit(1.1, unit="x the target", at_least=1.0)
     """A loss that goes flat this factor above the manifest's target stopped early."""
     too_good: float = limit(0.01, unit="of log K", at_most=0.5)

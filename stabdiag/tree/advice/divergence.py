@@ -158,10 +158,16 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
             ActionKind.LOWER_LR, str(rate), str(decay), also=(decay.kind,), **rate.change
         )
     group = answer.measured.get("group")
+    more: tuple[Action, ...] = ()
+    if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and decay.now and decay.new:
+        lower = replace(decay, new=decay.now / 10)
+        text = f"If the norm still falls, lower it from {num(decay.now)} to {num(decay.now / 10)}."
+        more = (Action(decay.kind, text, **lower.change),)
     return found.advice(
         told,
         first=first,
         then=(
+            *more,
             Action(
                 ActionKind.FIX_WEIGHT_DECAY,
                 f"Check the sign of the weight decay and which groups it reaches, {group!r} first.",

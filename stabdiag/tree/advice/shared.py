@@ -46,6 +46,9 @@ STATE = "the optimizer's moments, the schedule, the scaler and the position in t
 # What the tree lowers the clip threshold to (Q2.4).
 _CLIP = 0.5
 
+# The weight decay that AdamW has unless told otherwise.
+_DECAY = 0.01
+
 # A level of the loss is the median of so many; where it changes is known to half of them.
 LEVEL = 21
 
@@ -159,10 +162,14 @@ def less_decay(case: Case) -> Decay:
         words = f"find what shrinks the weights (the weight decay is {num(decay)}){sign}"
         kind = ActionKind.FIX_WEIGHT_DECAY if decay else ActionKind.CHECK_MODEL
         return Decay(kind=kind, words=words, now=decay)
+    kind, usual = ActionKind.LOWER_WEIGHT_DECAY, case.limits.preflight.decay_high
+    if decay is not None and decay > usual:
+        words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
+        words += f"AdamW's default, {num(_DECAY)}"
+        return Decay(kind=kind, words=words, now=decay, new=_DECAY)
     now = "" if decay is None else f" (now {num(decay)})"
     new = None if decay is None else decay / 2
-    words = f"halve the weight decay{now}"
-    return Decay(kind=ActionKind.LOWER_WEIGHT_DECAY, words=words, now=decay, new=new)
+    return Decay(kind=kind, words=f"halve the weight decay{now}", now=decay, new=new)
 
 
 def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[Action, ...]:

@@ -1,0 +1,91 @@
+"""Runs that are healthy although their loss does not fall: a GAN, an annealed VAE, a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+Row = dict[str, float]
+STEPS: Final = 400
+
+
+def net(inputs: int, outputs: int) -> nn.Module:
+    """Return a small network."""
+    return nn.Sequential(nn.Linear(inputs, 32), nn.ReLU(), nn.Linear(32, outputs))
+
+
+def gan(seed: int) -> list[Row]:
+    """Two networks that play against each other for the points of a ring."""
+    torch.manual_seed(seed)
+    maker, judge = net(4, 2), net(2, 1)
+    ours = torch.optim.Adam(maker.parameters(), 2e-3, betas=(0.5, 0.99))
+    theirs = torch.optim.Adam(judge.parameters(), 2e-3, betas=(0.5, 0.99))
+    told, rows = nn.functional.binary_cross_entropy_with_logits, []
+    for step in range(1, STEPS + 1):
+        angle = 6.2832 * torch.rand(64)
+        real = torch.stack((angle.cos(), angle.sin()), 1) + 0.05 * torch.randn(64, 2)
+        fake = maker(torch.randn(64, 4))
+        loss_d = told(judge(real), torch.ones(64, 1)) + told(
+            judge(fake.detach()), torch.zeros(64, 1)
+        )
+        descend(theirs, loss_d)
+        loss_g = told(judge(fake), torch.ones(64, 1))
+        descend(ours, loss_g)
+        rows.append({"step": step, "loss_d": loss_d.item(), "loss_g": loss_g.item()})
+    return rows
+
+
+def vae(seed: int) -> list[Row]:
+    """A loss whose second part is weighed ever more: it rises by design."""
+    torch.manual_seed(seed)
+    encoder, decoder, mix = net(16, 8), net(4, 16), torch.randn(3, 16)
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 3e-3)
+    rows = []
+    for step in range(1, STEPS + 1):
+        beta = min(step / (0.7 * STEPS), 1.0)
+        x = torch.randn(64, 3) @ mix
+        mean, log_var = encoder(x).chunk(2, 1)
+        out = decoder(mean + torch.randn_like(mean) * (log_var / 2).exp())
+        recon = ((out - x) ** 2).sum(1).mean()
+        kl = 0.5 * (mean**2 + log_var.exp() - 1 - log_var).sum(1).mean()
+        loss = recon + beta * kl
+        descend(optimizer, loss)
+        rows.append(
+            {"step": step, "loss": loss.item(), "recon_loss": recon.item(), "kl_loss": kl.item()}
+            | {"beta": beta}
+        )
+    return rows
+
+
+def policy(seed: int) -> list[Row]:
+    """A policy gradient: its loss hovers around 0 while the reward rises."""
+    torch.manual_seed(seed)
+    actor, best = net(4, 5), torch.randn(4, 5)
+    optimizer = torch.optim.Adam(actor.parameters(), 3e-3)
+    rows, usual = [], 0.0
+    for step in range(1, STEPS + 1):
+        state = torch.randn(64, 4)
+        choice = torch.distributions.Categorical(logits=actor(state))
+        action = choice.sample()
+        reward = (state @ best).gather(1, action[:, None]).squeeze(1)
+        usual = 0.9 * usual + 0.1 * reward.mean().item()
+        loss = -(choice.log_prob(action) * (reward - usual)).mean()
+        descend(optimizer, loss)
+        rows.append(
+            {"step": step, "policy_loss": loss.item(), "reward_mean": reward.mean().item()}
+            | {"entropy": choice.entropy().mean().item(), "lr": 3e-3}
+        )
+    return rows
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Take one step."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+TRAPS: Final[dict[str, Callable[[int], list[Row]]]] = {"gan": gan, "vae": vae, "policy": policy}

@@ -1,0 +1,353 @@
+"""Learning rates that the loss shows to be wrong: it climbs under them, or hardly moves."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num, sentence
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.symptoms.losses import (
+    TENTHS,
+    changes_meaning,
+    few_trained,
+    from_the_start,
+    has_ended,
+    is_distance,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import less_decay
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.history import Series
+    from stabdiag.tree.case import Case
+
+# The course of a run in twentieths; a climb lasts for three of them.
+_PARTS = 20
+_LONG = 3
+
+# A climb of the levels stands out by so many deviations of one of them.
+_CLEAR = 5.0
+
+# A first loss lies three deviations below the level by chance once in 700 runs.
+_BY_CHANCE = 3.0
+
+# At a usual rate, a loss that falls by more than a twentieth has begun to learn.
+_HARDLY = 0.05
+
+# A rate this many times the highest usual one is no matter of taste.
+_FAR = 10.0
+
+# The median of n points has 1.25 times the deviation of their mean.
+_OF_MEDIAN = 1.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Climb:
+    """How the loss rose under a high rate: words, the step, and the levels before and then."""
+
+    words: str
+    step: int
+    low: float
+    high: float
+
+
+def lr_too_high(case: Case) -> Evidence | None:
+    """Did the loss rise while the learning rate was high, and come down again as it decayed?"""
+    climb = _above_start(case) or _climbed(case) or _evaluated_worse(case)
+    if climb is None:
+        return None
+    off = rate_off(case)
+    return Evidence(
+        because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
+        step=climb.step,
+        measured={"low": climb.low, "high": climb.high},
+        first=_lower(case) if off is None else off[1],
+    )
+
+
+def _above_start(case: Case) -> Climb | None:
+    """Return that the loss stood far above its beginning for a tenth of the run."""
+    if not _is_whole(case):
+        return None
+    x, steps = case.loss.values, case.loss.steps
+    began, parts = float(x[0]), levels(x, _PARTS)
+    high = np.flatnonzero(parts > case.limits.learning.above_start * began)
+    if len(high) < _LONG:
+        return None
+    # The first loss may be low by chance.
+    size = len(x) // _PARTS
+    noise = np.array([diff_sigma(part) for part in x[len(x) - _PARTS * size :].reshape(_PARTS, -1)])
+    if np.median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < _BY_CHANCE:
+        return None
+    top = float(parts.max())
+    at = int(high[0]) * len(x) // _PARTS
+    return Climb(
+        words=f"The loss began at {num(began)} and stood above "
+        f"{num(case.limits.learning.above_start * began)} for {len(high) / _PARTS:.0%} of the run, "
+        f"at up to {num(top)}: the first steps made the model worse than untrained.",
+        step=int(steps[at]),
+        low=began,
+        high=top,
+    )
+
+
+def _climbed(case: Case) -> Climb | None:
+    """Return that the loss climbed under a rate that is higher than usual."""
+    lr = case.history.finite("lr")
+    # Under usual rates, healthy runs climb and come back as well.
+    if not is_high(case) or not _is_whole(case) or not len(lr):
+        return None
+    x, steps = case.loss.values, case.loss.steps
+    parts, size = levels(x, _PARTS), len(x) // _PARTS
+    ends = steps[len(x) - _PARTS * size :][size - 1 :: size]
+    rates = np.interp(ends, lr.steps, lr.values)
+    top_rate = int(np.argmax(rates))
+    low_at, high_at, rise = _largest_rise(parts)
+    came_back = parts[-1] < parts[low_at]
+    if high_at < top_rate or not (came_back or is_high(case, _FAR)):
+        return None
+    early = x[len(x) - _PARTS * size :][low_at * size : (high_at + 1) * size]
+    noise = _OF_MEDIAN * diff_sigma(early) / size**0.5
+    least = case.limits.learning.climb * parts[low_at]
+    if rise <= max(_CLEAR * noise, least):
+        return None
+    return Climb(
+        words=f"The loss rose from {num(float(parts[low_at]))} to {num(float(parts[high_at]))} "
+        f"by {case.unit} {int(ends[high_at])}, while the learning rate was high, and ended at "
+        f"{num(float(parts[-1]))}.",
+        step=int(ends[low_at]),
+        low=float(parts[low_at]),
+        high=float(parts[high_at]),
+    )
+
+
+def _evaluated_worse(case: Case) -> Climb | None:
+    """Return that evaluations were far worse than an untrained model, at a rate above the usual."""
+    held = case.history.finite("eval_loss")
+    if not is_high(case) or not _is_whole(case) or len(held) < _PARTS // 2:
+        return None
+    began = float(case.loss.values[0])
+    worse = np.flatnonzero(held.values > case.limits.learning.above_start * began)
+    if len(worse) < len(held) / TENTHS:
+        return None
+    top = float(held.values.max())
+    return Climb(
+        words=f"The loss began at {num(began)}, and {len(worse)} of {len(held)} evaluations were "
+        f"above {num(case.limits.learning.above_start * began)}, at up to {num(top)}.",
+        step=int(held.steps[worse[0]]),
+        low=began,
+        high=top,
+    )
+
+
+def _largest_rise(parts: Floats) -> tuple[int, int, float]:
+    """Return between which levels the largest rise lies, by ratio, and how large it is."""
+    lowest = np.minimum.accumulate(parts)
+    high = int(np.argmax(parts / lowest))
+    low = int(np.argmin(parts[: high + 1]))
+    return low, high, float(parts[high] - parts[low])
+
+
+def _is_whole(case: Case) -> bool:
+    """Tell whether the loss is a distance, known from the start, and measured alike throughout."""
+    enough = len(case.loss) >= case.limits.learning.min_points
+    return enough and is_distance(case) and from_the_start(case) and not changes_meaning(case)
+
+
+def _lower(case: Case) -> Action:
+    peak = peak_rate(case)
+    if peak is None:
+        text = "Start again with a tenth of the learning rate, and a longer warm-up."
+        return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
+    return Action(
+        Do.LOWER_LR,
+        f"Start again with a tenth of the learning rate: a peak of {num(peak / 10)} instead of "
+        f"{num(peak)}.",
+        setting="peak_lr",
+        from_=peak,
+        to=peak / 10,
+        checkpoint=0,
+    )
+
+
+def peak_rate(case: Case) -> float | None:
+    """Return the highest learning rate, as logged or else as configured."""
+    logged = case.history.finite("lr").values
+    return float(logged.max(initial=0.0)) or case.manifest.peak_lr or None
+
+
+def usual(case: Case) -> tuple[str, float, float]:
+    """Return whose peak rates the optimizer's are like, and the lowest and highest usual ones.
+
+    Without the optimizer, those of any; of one of no known family, all are usual.
+    """
+    limits = case.limits.preflight
+    known = limits.usual_rates(case.manifest.optimizer)
+    if known is None and case.manifest.optimizer:
+        return case.manifest.optimizer, 0.0, math.inf
+    if known is None:
+        return "any optimizer", limits.lion_lr_low, limits.sgd_lr_high
+    return known.title, known.low, known.high
+
+
+def is_high(case: Case, times: float = 1.0) -> bool:
+    """Tell whether the peak rate is above the highest usual one, or so many times that."""
+    return (peak_rate(case) or 0.0) > times * usual(case)[2]
+
+
+def is_low(case: Case) -> bool:
+    """Tell whether the peak rate is nearer to the lowest usual one than to the highest."""
+    peak, (_, low, high) = peak_rate(case), usual(case)
+    return peak is not None and peak <= (low * high) ** 0.5
+
+
+def setting_off(case: Case) -> tuple[str, Action] | None:
+    """Return a setting outside what is ever used, and a remedy: the peak rate, or weight decay."""
+    decay, highest = case.manifest.weight_decay, case.limits.preflight.decay_high
+    if decay is None or decay <= highest:
+        return rate_off(case)
+    remedy = less_decay(case)
+    words = f"The weight decay is {num(decay)}; recipes use up to {num(highest)}."
+    text = sentence(f"{remedy} and start again")
+    return words, Action(remedy.kind, text, checkpoint=0, **remedy.change)
+
+
+def rate_off(case: Case) -> tuple[str, Action] | None:
+    """Return that the peak rate is outside what the optimizer's users use, and a remedy."""
+    peak = peak_rate(case)
+    if not peak or peak < 0:
+        return None
+    whose, low, high = usual(case)
+    # What is usual for an optimizer of no known family is unknown.
+    if low <= peak <= high:
+        return None
+    too_high = peak > high
+    to = min(peak / 10, high) if too_high else max(10 * peak, low)
+    verb = "Lower" if too_high else "Raise"
+    words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
+    return words, Action(
+        Do.LOWER_LR if too_high else Do.RAISE_LR,
+        f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
+        setting="peak_lr",
+        from_=peak,
+        to=to,
+        checkpoint=0,
+    )
+
+
+LR_TOO_HIGH = Symptom(
+    slug="lr-too-high",
+    family="learning",
+    title="The learning rate is too high",
+    check=lr_too_high,
+    needs=("loss",),
+    limits=("learning.above_start", "learning.climb", "learning.min_points"),
+    explained_by=("nan",),
+    leads=True,
+    enough=(at_least("learning.min_points", "loss"),),
+    then=(
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
+        Action(Do.TEST_LR, "Run a learning-rate range test: too high bounces."),
+    ),
+)
+
+
+def learning_slow(case: Case) -> Evidence | None:
+    """Did the loss fall little, and along a straight line of the learning rate spent?"""
+    lr = case.history.finite("lr")
+    if not _is_whole(case) or few_trained(case) or not has_ended(case) or len(lr) < _PARTS:
+        return None
+    held = case.history.finite("eval_loss")
+    for series in (held, case.loss):
+        if len(series) >= _PARTS // 2 and (found := _straight(case, series, lr)):
+            return found
+    return None
+
+
+def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
+    """Report a series that falls as much for each unit of the rate at the end as at the start."""
+    limits, x = case.limits.learning, series.values
+    parts = levels(x, _PARTS)
+    size = len(x) // len(parts)
+    middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
+    spent = np.concatenate(([0.0], np.cumsum(lr.values[1:] * np.diff(lr.steps))))
+    along = np.interp(middle, lr.steps, spent)
+    half = int(np.searchsorted(along, along[-1] / 2))
+    if half < 3 or len(parts) - half < 3 or parts.min() <= 0:
+        return None
+    early, late = _slope(along[:half], parts[:half]), _slope(along[half:], parts[half:])
+    noise = _OF_MEDIAN * diff_sigma(x) / size**0.5
+    fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
+    first, last = float(parts[0]), float(parts[-1])
+    is_clear = fell > _CLEAR * noise and -late * np.ptp(along[half:]) > 3 * noise
+    little = limits.little if is_low(case) else _HARDLY
+    if not is_clear or fell > little * first or -late < limits.straight * -early:
+        return None
+    return _slow(case, series, first, last)
+
+
+def _slope(x: Floats, y: Floats) -> float:
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
+    name = "evaluation loss" if series.role == "eval_loss" else "loss"
+    peak, low_rate = peak_rate(case) or 0.0, is_low(case)
+    high = usual(case)[2]
+    longer = first / (first - last)
+    words = (
+        f"The {name} fell from {num(first)} to {num(last)}, and as fast at the end as at the "
+        f"beginning for the learning rate that was spent: at this pace, {num(longer)} such runs "
+        "would bring it to 0."
+    )
+    test = Action(
+        Do.TRY_SMALL,
+        f"Train on 32 examples alone. If their loss stays near {num(first)}, check the gradients "
+        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
+        "with their labels.",
+        also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
+    )
+    # A model learns most in the first tenth of its run.
+    to = min(10 * longer * peak, 1000 * peak, high)
+    raise_it = Action(
+        Do.RAISE_LR,
+        f"Raise the peak learning rate from {num(peak)} to {num(to)} and start again.",
+        setting="peak_lr",
+        from_=peak,
+        to=to,
+        checkpoint=0,
+    )
+    off = setting_off(case)
+    if off is not None:
+        words, raise_it, low_rate = f"{words} {off[0]}", off[1], True
+    return Evidence(
+        because=words,
+        step=int(series.steps[0]),
+        measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
+        first=raise_it if low_rate else test,
+        then=(test if low_rate else raise_it, *LEARNING_SLOW.then),
+    )
+
+
+LEARNING_SLOW = Symptom(
+    slug="learning-slow",
+    family="learning",
+    title="The loss falls far too slowly",
+    check=learning_slow,
+    needs=("loss", "lr"),
+    limits=("learning.little", "learning.straight", "learning.min_points", "learning.min_steps"),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    enough=(few_trained,),
+    then=(
+        Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
+    ),
+)
