@@ -80,9 +80,6 @@ BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
-# The sections of the tree whose findings may have a cause among the symptoms.
-_LED = ("§2", "§4")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
@@ -101,10 +98,10 @@ class Checked:
         )
 
     def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return the tree's findings; a symptom behind spikes and climbs says what to do first."""
+        """Return the tree's findings; a symptom behind its spikes says what to do first."""
         first = tuple(evidence.first for symptom, evidence in self.held if symptom.leads)[:1]
         return tuple(
-            replace(one, actions=(*first, *one.actions)) if one.section in _LED else one
+            replace(one, actions=(*first, *one.actions)) if one.section == "§2" else one
             for one in found
         )
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # The course of a run in twentieths; a climb lasts for three of them.
 _PARTS = 20
 _LONG = 3
+_SOON = 1
 
 # A climb of the levels stands out by so many deviations of one of them.
 _CLEAR = 5.0
@@ -80,7 +81,8 @@ def _above_start(case: Case) -> Climb | None:
     x, steps = case.loss.values, case.loss.steps
     began, parts = float(x[0]), levels(x, _PARTS)
     high = np.flatnonzero(parts > case.limits.learning.above_start * began)
-    if len(high) < _LONG:
+    # What came later has another cause, which the tree looks for.
+    if len(high) < _LONG or high[0] > _SOON:
         return None
     # The first loss may be low by chance.
     size = len(x) // _PARTS

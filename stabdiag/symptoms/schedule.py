@@ -296,8 +296,8 @@ def lr_never_decays(case: Case) -> Evidence | None:
             measured=measured,
             first=Action(
                 Do.FIX_SCHEDULE,
-                f"Set the warm-up to {warmup} of the run's {total} {case.unit}s{now}, and check the "
-                "unit in which it is counted.",
+                f"Set the warm-up to {warmup} of the run's {total} {case.unit}s{now}, and check "
+                "the unit in which it is counted.",
                 also=(Do.ADD_WARMUP,),
                 setting="warmup_steps",
                 from_=meant,

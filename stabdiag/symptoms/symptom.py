@@ -54,8 +54,8 @@ class Symptom:
     step_time``); ``message`` is any message among the log's lines. Without them the symptom is not
     checked. ``then`` lists what to do after the first action. ``limits`` names the limits of the
     check. A finding of the tree whose slug starts with one of ``explained_by`` replaces the
-    symptom. One that ``leads`` is behind what the tree finds of spikes and climbs: what to do about
-    it comes first. ``enough`` holds functions that return why a log is too short to rule it out, or
+    symptom. One that ``leads`` is behind the spikes that the tree finds: what to do about it comes
+    first. ``enough`` holds functions that return why a log is too short to rule it out, or
     "".
     """
 

@@ -1,0 +1,48 @@
+"""Learning rates that the loss shows to be too high or too low."""
+
+import numpy as np
+import pytest
+
+AT = np.arange(400)
+COSINE = 0.5 + 0.5 * np.cos(np.pi * AT / 400)
+NOISE = np.random.default_rng(0).normal(0, 0.02, 400)
+ADAM = {"optimizer": "adamw", "total_steps": 400}
+
+
+def log(loss: np.ndarray, peak: float) -> dict[str, np.ndarray]:
+    return {"step": AT, "loss": loss + NOISE, "lr": peak * COSINE}
+
+
+def blown_up(height: float) -> np.ndarray:
+    return 2 + height * COSINE * (1 - np.exp(-AT / 5))
+
+
+def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom) -> None:
+    found = symptom("lr-too-high", log(blown_up(5.0), 0.3), ADAM)
+    assert (found.actions[0].setting, found.actions[0].from_, found.actions[0].to) == (
+        "peak_lr",
+        0.3,
+        0.01,
+    )
+
+
+@pytest.mark.parametrize(("loss", "peak"), [(blown_up(0.5), 3e-3), (1 + np.exp(-AT / 50), 0.3)])
+def test_a_small_rise_at_a_usual_rate_or_a_fall_at_a_high_one_does_not(symptom, loss, peak):
+    assert symptom("lr-too-high", log(loss, peak), ADAM) is None
+
+
+def slow(fall: float) -> np.ndarray:
+    return 2 - fall * np.cumsum(COSINE) / COSINE.sum()
+
+
+def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom) -> None:
+    found = symptom("learning-slow", log(slow(0.3), 1e-5), ADAM)
+    assert found.actions[0].kind == "raise-lr"
+    assert 5e-4 < found.actions[0].to < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("loss", "peak"), [(slow(0.3), 3e-3), (2 - 0.3 * (1 - np.exp(-AT / 40)), 1e-5)]
+)
+def test_one_at_a_usual_rate_or_one_that_has_levelled_off_does_not(symptom, loss, peak):
+    assert symptom("learning-slow", log(loss, peak), ADAM) is None
