@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # The course of a run in twentieths; a climb lasts for three of them.
 _PARTS = 20
 _LONG = 3
+_LEAST = 3 * _PARTS
 _SOON = 1
 
 # A climb of the levels stands out by so many deviations of one of them.
@@ -160,7 +161,7 @@ def _largest_rise(parts: Floats) -> tuple[int, int, float]:
 
 def _is_whole(case: Case) -> bool:
     """Tell whether the loss is a distance, known from the start, and measured alike throughout."""
-    enough = len(case.loss) >= case.limits.learning.min_points
+    enough = len(case.loss) >= _LEAST
     return enough and is_distance(case) and from_the_start(case) and not changes_meaning(case)
 
 
@@ -251,10 +252,10 @@ LR_TOO_HIGH = Symptom(
     title="The learning rate is too high",
     check=lr_too_high,
     needs=("loss",),
-    limits=("learning.above_start", "learning.climb", "learning.min_points"),
+    limits=("learning.above_start", "learning.climb"),
     explained_by=("nan",),
     leads=True,
-    enough=(at_least("learning.min_points", "loss"),),
+    enough=(at_least(_LEAST, "loss"),),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         Action(Do.TEST_LR, "Run a learning-rate range test: too high bounces."),
@@ -347,7 +348,7 @@ LEARNING_SLOW = Symptom(
     needs=("loss", "lr"),
     limits=("learning.little", "learning.straight", "learning.min_points", "learning.min_steps"),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-    enough=(few_trained,),
+    enough=(at_least(_LEAST, "loss"), few_trained),
     then=(
         Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),

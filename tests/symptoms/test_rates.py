@@ -31,6 +31,12 @@ def test_a_small_rise_at_a_usual_rate_or_a_fall_at_a_high_one_does_not(symptom, 
     assert symptom("lr-too-high", log(loss, peak), ADAM) is None
 
 
+@pytest.mark.parametrize("points", [30, 59])
+def test_a_few_points_are_no_course_of_a_run(symptom, points) -> None:
+    few = {name: values[:points] for name, values in log(blown_up(5.0), 0.3).items()}
+    assert symptom("lr-too-high", few, ADAM) is None
+
+
 def slow(fall: float) -> np.ndarray:
     return 2 - fall * np.cumsum(COSINE) / COSINE.sum()
 
