@@ -26,7 +26,7 @@ from stabdiag.readers.mlflow import folder as mlflow
 from stabdiag.readers.mlflow import tracking
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.sqlite import log as sqlite
-from stabdiag.readers.sqlite.log import damaged
+from stabdiag.readers.sqlite.file import damaged
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -372,7 +372,7 @@ def test_many_runs_without_metrics_cost_no_search_each(sample):
 
 
 def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.sqlite.log._PATIENCE", 0.01)
+    monkeypatch.setattr("stabdiag.readers.sqlite.file._PATIENCE", 0.01)
     writer = sqlite3.connect(sample)
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LogError, match="another program keeps locked; try again"):

@@ -11,7 +11,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.mlflow.folder import settings
 from stabdiag.readers.points import Points
-from stabdiag.readers.sqlite.log import DAMAGE, damaged
+from stabdiag.readers.sqlite.file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3

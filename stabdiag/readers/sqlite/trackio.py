@@ -9,7 +9,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.chunks import join, names_in, rows_in, rows_of
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import Record, flattened, record_in
-from stabdiag.readers.sqlite.log import DAMAGE, damaged
+from stabdiag.readers.sqlite.file import DAMAGE, damaged
 
 if TYPE_CHECKING:
     import sqlite3
