@@ -49,6 +49,7 @@ def page(scored: Sequence[Scored], data: Path, split: str) -> str:
     parts = [
         *opening(scored, split),
         *summary(scored, rows),
+        *elsewhere(),
         *confusions(scored),
         *false_alarms(scored),
         *detection(scored),
@@ -96,6 +97,38 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
         "NaN, spike, mixed precision, divergence. The intervals are 95 %: Wilson's, as if the runs "
         "were independent; some share a beginning, so the true ones are a little wider."
+    )
+
+
+def elsewhere() -> Iterable[str]:
+    """What this page scores, and what it does not."""
+    yield "## What is scored where"
+    yield table(
+        ["question", "scored on", "figures"],
+        [
+            [
+                "Is the right leaf named, and is a healthy run left alone?",
+                "runs with a spike, a NaN, an overflow or a divergence, and healthy ones",
+                "this page",
+            ],
+            [
+                "Is an everyday failure flagged, and its family named?",
+                "a rate, a schedule, data, labels or a loss that is wrong, each with healthy "
+                "twins; logged in full and as people log",
+                "[benchmarks/cure](../benchmarks/cure/README.md)",
+            ],
+            [
+                "Does the first action cure it?",
+                "the same runs, trained again as the report says",
+                "[benchmarks/cure](../benchmarks/cure/README.md)",
+            ],
+        ],
+    )
+    yield (
+        "The figures on everyday failures are much lower than those of this page. Some cannot be "
+        "seen in one log at all: a model that is too small, frozen layers, a softmax too many or "
+        "evaluation in training mode only make a loss that a healthy twin beats. Compare with a "
+        "run that is known to be good (`stabdiag compare`)."
     )
 
 
