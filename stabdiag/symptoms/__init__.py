@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import RATE, Severity
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     curve,
@@ -98,10 +98,15 @@ class Checked:
         )
 
     def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return the tree's findings; a symptom behind its spikes says what to do first."""
+        """Return the tree's findings; a symptom behind its spikes says what to do first.
+
+        Where the tree begins with the rate itself, as where it jumped, that stands.
+        """
         first = tuple(evidence.first for symptom, evidence in self.held if symptom.leads)[:1]
         return tuple(
-            replace(one, actions=(*first, *one.actions)) if one.section == "§2" else one
+            replace(one, actions=(*first, *one.actions))
+            if one.section == "§2" and not RATE.intersection(one.actions[0].kinds)
+            else one
             for one in found
         )
 
