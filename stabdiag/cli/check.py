@@ -104,7 +104,7 @@ def _rows(log: str, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
     """Yield the row of a log, or of every run below a folder; ``show`` gets each report."""
     from stabdiag.scan.find import find
     from stabdiag.scan.group import Passed
-    from stabdiag.scan.work import row_of, rows_of_job
+    from stabdiag.scan.work import row_of, rows_of_jobs
 
     if not Path(log).is_dir():
         from stabdiag.api import diagnose
@@ -122,12 +122,14 @@ def _rows(log: str, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
         yield row_of(report, log, log)
         return
     whole, passed, rows = os.path.abspath(log), Passed(), 0  # noqa: PTH100 - as a scan does it
-    for job in find([log], passed):
-        # Lines name a log as it was given: relative to the top of a repository.
-        given = replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}")
-        for row in rows_of_job(given, ask, passed, show):
-            rows += 1
-            yield row
+    # Lines name a log as it was given: relative to the top of a repository.
+    given = (
+        replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}")
+        for job in find([log], passed)
+    )
+    for row in rows_of_jobs(given, ask, passed, show):
+        rows += 1
+        yield row
     if not rows:
         raise NoUsableRecord("; ".join([f"{log}: no log of a run found", *passed.told()]))
 

@@ -13,6 +13,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import StabdiagError
 
@@ -41,8 +42,8 @@ _ENVIRONMENT: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
 }
 
-# In a process of our own: what ends it after some seconds, even if a log holds it in C.
-_impatient: Final[list[Callable[[float | None], None]]] = []
+# In a process of our own: what ends it if a log holds it.
+_fuses: Final[list[_Fuse]] = []
 
 # Seconds in which a scheduler has to answer.
 _ANSWER: Final = 10
@@ -264,8 +265,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
     without_pandas()
-    nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
-    _impatient.append(partial(_dies_late, nowhere))
+    _fuses.append(_Fuse())
     with suppress(BrokenPipeError):
         while size := int.from_bytes(calls.read(8), "little"):
             call, args, kwargs = pickle.loads(calls.read(size))
@@ -304,47 +304,86 @@ def without_pandas() -> None:
         sys.meta_path.remove(_NoPandas)
 
 
-def _dies_late(nowhere: TextIO, seconds: float | None) -> None:
-    """End the process in so many seconds, whatever holds it: None lets it live."""
-    if seconds is None:
-        faulthandler.cancel_dump_traceback_later()
-        return
-    faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
-
-
 class TimedOut(BaseException):
     """A log takes too long; no ``except Exception`` on the way is to swallow it."""
 
 
-def limited(call: Callable[[], Result], seconds: float) -> Result:
-    """Return what a call returns, or give it up after so many seconds.
+class Reader:
+    """A thread that reads logs one at a time and gives up those that take too long.
 
-    The call has a thread of its own, which is told to end when it is late. A thread cannot be
-    killed; a process of our own is, should a log hold it in C.
-
-    Raises:
-        TimedOut: if it takes longer.
+    It is one thread for many logs: to start one for each costs more than to read a small log. A
+    thread cannot be killed. One that is late is told to end, and another takes its place; a process
+    of our own is killed, should a log hold it in C.
     """
-    done: list[Result] = []
-    errors: list[BaseException] = []
 
-    def run() -> None:
+    def __init__(self, seconds: float) -> None:
+        """Start the thread; ``seconds`` is what a log may take."""
+        self._seconds = seconds
+        self._start()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._calls.put(None)
+        for fuse in _fuses:
+            fuse.put_out()
+
+    def read(self, call: Callable[[], Result]) -> Result:
+        """Return what a call returns.
+
+        Raises:
+            TimedOut: if it takes too long.
+        """
+        for fuse in _fuses:
+            fuse.light(self._seconds)
+        future: Future[Result] = Future()
+        self._calls.put((future, call))
         try:
-            done.append(call())
-        except BaseException as error:  # noqa: BLE001 - raised below, where it belongs
-            errors.append(error)
-
-    for end_in in _impatient:
-        end_in(1.5 * seconds + 5)
-    thread = Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    for end_in in _impatient:
-        end_in(None)
-    if thread.is_alive():
-        late = ctypes.c_ulong(thread.ident or 0)
+            return future.result(self._seconds)
+        except TimeoutError:
+            if future.done():  # the call's own
+                raise
+        late = ctypes.c_ulong(self._thread.ident or 0)
         ctypes.pythonapi.PyThreadState_SetAsyncExc(late, ctypes.py_object(TimedOut))
+        self._calls.put(None)
+        self._start()
         raise TimedOut
-    if errors:
-        raise errors[0]
-    return done[0]
+
+    def _start(self) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._thread = Thread(target=_read_all, args=(self._calls,), daemon=True)
+        self._thread.start()
+
+
+def _read_all(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) -> None:
+    with suppress(TimedOut):  # nobody waits for a thread that was late
+        while (asked := calls.get()) is not None:
+            future, call = asked
+            try:
+                future.set_result(call())
+            except TimedOut:
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                future.set_exception(error)
+
+
+class _Fuse:
+    """Ends this process if a log holds it in C: a thread of faulthandler needs no interpreter.
+
+    It is lit anew for a log only when a tenth of its time has gone by: that starts a thread.
+    """
+
+    def __init__(self) -> None:
+        self._nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
+        self._lit: float | None = None
+
+    def light(self, seconds: float) -> None:
+        now = time.monotonic()
+        if self._lit is None or now - self._lit > seconds / 10:
+            faulthandler.dump_traceback_later(1.6 * seconds + 5, exit=True, file=self._nowhere)
+            self._lit = now
+
+    def put_out(self) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._lit = None

@@ -31,13 +31,13 @@ from stabdiag.places.read import is_archive
 from stabdiag.places.remote import Remote, shown
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
-from stabdiag.scan.executors import TimedOut, limited
+from stabdiag.scan.executors import Reader, TimedOut
 from stabdiag.scan.find import jobs_below
 from stabdiag.scan.group import File, Job, Lister, Passed
 from stabdiag.scan.rows import table_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     import pyarrow as pa
@@ -90,19 +90,33 @@ def read_batch(jobs: Sequence[Job], ask: Ask) -> Batch:
 
     pa.set_cpu_count(1)  # there are as many workers as cores
     passed = Passed()
-    rows = (row for job in jobs for row in rows_of_job(job, ask, passed))
-    return Batch(rows=table_of(rows), passed=passed)
+    return Batch(rows=table_of(rows_of_jobs(jobs, ask, passed)), passed=passed)
 
 
-def rows_of_job(job: Job, ask: Ask, passed: Passed, show: Show = lambda _: None) -> Iterator[Row]:
-    """Yield the row of a run, or the rows of the runs in an archive; ``show`` gets each report."""
-    if job.is_archive or job.logs[0].path.lower().endswith(ARCHIVES):
-        try:
-            yield from _packed(job, ask, passed, show)
-        except StabdiagError as error:
-            yield _unread(job, ask, str(error))
-        return
-    yield from _row(job, ask, passed, lambda: _found(job, ask), show)
+def rows_of_jobs(
+    jobs: Iterable[Job], ask: Ask, passed: Passed, show: Show = lambda _: None
+) -> Iterator[Row]:
+    """Yield the row of each run, those in archives included; ``show`` gets each report."""
+    with Reader(ask.timeout) as reader:
+        reading = _Reading(ask=ask, passed=passed, show=show, reader=reader)
+        for job in jobs:
+            if not job.is_archive and not job.logs[0].path.lower().endswith(ARCHIVES):
+                yield from _row(job, reading, partial(_found, job, ask))
+                continue
+            try:
+                yield from _packed(job, reading)
+            except StabdiagError as error:
+                yield _unread(job, ask, str(error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """A batch that is being read: how, by which thread, and what becomes of what is no row."""
+
+    ask: Ask
+    passed: Passed
+    show: Show
+    reader: Reader
 
 
 def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
@@ -110,9 +124,8 @@ def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
     return table_of([_unread(job, ask, reason)])
 
 
-def _row(
-    job: Job, ask: Ask, passed: Passed, found: Callable[[], Found], show: Show
-) -> Iterator[Row]:
+def _row(job: Job, reading: _Reading, found: Callable[[], Found]) -> Iterator[Row]:
+    ask = reading.ask
     began = time.monotonic()
 
     def diagnosed() -> Row:
@@ -126,16 +139,16 @@ def _row(
             assume=ask.assume,
         )
         report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
-        show(report)
+        reading.show(report)
         return row_of(report, shown_path(history.source.name), job.run)
 
     try:
-        row = _about(job, ask, limited(diagnosed, ask.timeout))
+        row = _about(job, ask, reading.reader.read(diagnosed))
     except TimedOut:
         row = _unread(job, ask, f"given up after {ask.timeout:g} s")
     except (ColumnError, NoUsableRecord) as error:
         if job.root and (not job.sure or isinstance(error, ColumnError)):
-            passed.over("no training loss in it", job.key)
+            reading.passed.over("no training loss in it", job.key)
             return
         row = _unread(job, ask, str(error))
     except StabdiagError as error:
@@ -196,19 +209,20 @@ def _entry(place: Place, one: File) -> Entry:
     return Entry(path=PurePosixPath(one.path), size=one.size, written=one.written, key=key)
 
 
-def _packed(job: Job, ask: Ask, passed: Passed, show: Show) -> Iterator[Row]:
+def _packed(job: Job, reading: _Reading) -> Iterator[Row]:
     """Yield the rows of all runs in an archive, which is gone through once for all of them."""
     path = f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path
     with Remote(path).open() if "://" in path else open_stream(path) as stream:
         if not is_archive(stream):
             raise LogError(f"{stream.name}: named like an archive, but it is none")
         with open_archive(stream) as place:
-            yield from _members(place, job, ask, passed, show)
+            yield from _members(place, job, reading)
 
 
-def _members(place: Place, job: Job, ask: Ask, passed: Passed, show: Show) -> Iterator[Row]:
+def _members(place: Place, job: Job, reading: _Reading) -> Iterator[Row]:
+    ask = reading.ask
     entries = {str(one.path): one for one in place.entries()}
-    runs = list(jobs_below("", _lister(entries), passed))
+    runs = list(jobs_below("", _lister(entries), reading.passed))
     asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
     rows = 0
     for run, held in _held(place, runs, entries):
@@ -220,7 +234,7 @@ def _members(place: Place, job: Job, ask: Ask, passed: Passed, show: Show) -> It
             sure=run.sure,
             root=held.name,
         )
-        for row in _row(inside, ask, passed, partial(_of_place, held, inside, asked), show):
+        for row in _row(inside, reading, partial(_of_place, held, inside, asked)):
             rows += 1
             # What tells whether it changed is the archive.
             yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
