@@ -41,6 +41,10 @@ _DIGITS = 4
 # A loss that falls to 0 at once had more than this share of its first value just before.
 _AT_ONCE = 0.1
 
+# Between bursts a loss that learns nothing comes back to one level: this share of each half of the
+# run lies there. Of healthy runs no more than a fifth of both halves lies at one level of chance.
+_RESTS = 0.4
+
 # Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
 _USUAL_CLASSES = (10, 100, 1000)
 
@@ -255,7 +259,9 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         chance = math.log(classes)
         if told and _only_memorised(case, chance, late):
             break
-        if late.min() >= chance * (1 - band) and late.max() <= chance * (1 + above):
+        low = chance * (1 - band)
+        settled = late.max() <= chance * (1 + above)
+        if late.min() >= low and (settled or _returns_to(after.values, chance, band)):
             break
     else:
         return None
@@ -267,12 +273,18 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         case,
         PLATEAU_AT_CHANCE,
         step=first,
-        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} from "
-        f"{case.unit} {first} to {last}: guessing "
+        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians over "
+        f"a tenth of the run) from {case.unit} {first} to {last}: guessing "
         f"among {whose} {classes} classes costs {num(chance)}",
         measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
         first=_small_test(chance),
     )
+
+
+def _returns_to(x: Floats, level: float, band: float) -> bool:
+    """Tell whether the loss comes back to a level after each burst, from beginning to end."""
+    near = np.abs(x - level) <= band * level
+    return all(half.mean() >= _RESTS for half in np.array_split(near, 2))
 
 
 def _small_test(level: float) -> Action:

@@ -68,7 +68,7 @@ def test_what_was_not_logged_is_not_checked(role):
 
 @pytest.mark.parametrize(
     ("points", "told"),
-    [(29, "takes 30 points, logged: 29 losses after the warm-up"), (60, "takes 500 steps")],
+    [(19, "takes 20 points, logged: 19 losses after the warm-up"), (60, "takes 500 steps")],
 )
 def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
     noise = np.random.default_rng(0).normal(0, 0.01, points)

@@ -68,6 +68,7 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", log(1.02 * CHANCE), CLASSES, "6.908"),
         ("plateau-at-chance", {"epoch": AT[:40], "loss": CHANCE[:40]}, CLASSES, "6.908"),
+        ("plateau-at-chance", log(np.where(AT % 4 < 2, CHANCE, 2 * CHANCE)), {}, "6.908"),
         ("not-learning", FLAT, {}, "32 examples"),
         ("not-learning", log(FLAT["loss"][:500]), {}, "32 examples"),
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {}, "no gradient reaches"),
@@ -118,14 +119,16 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         ("loss-constant", log(np.round(falling(2, 0.1, 40), 2)), {}),
         # The first hundred steps.
         ("plateau-at-chance", log(CHANCE[:100]), CLASSES),
-        # The first twenty epochs.
-        ("plateau-at-chance", {"epoch": AT[:20], "loss": CHANCE[:20]}, CLASSES),
+        # The first fifteen epochs.
+        ("plateau-at-chance", {"epoch": AT[:15], "loss": CHANCE[:15]}, CLASSES),
         # It left chance.
         ("plateau-at-chance", log(falling(6.9, 5) + noise(0.01)), CLASSES),
         # Two sides of a game.
         ("plateau-at-chance", log(np.log(2) + noise(0.005)), {}),
         # Another number of classes.
         ("plateau-at-chance", GUESSING, WORDS),
+        # It fell to the level of chance and rests there.
+        ("plateau-at-chance", log(np.maximum(falling(14, 4, 400), CHANCE)), {}),
         # Better than a guess.
         ("plateau-at-chance", log(0.98 * CHANCE), CLASSES),
         # Far above chance.

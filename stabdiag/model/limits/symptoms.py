@@ -13,7 +13,7 @@ class LearningLimits:
 
     constant_points: int = limit(20, unit="logged points", at_least=5)
     """A loss with the same digits at this many final points is not being trained."""
-    min_points: int = limit(30, unit="logged points", at_least=10)
+    min_points: int = limit(20, unit="logged points", at_least=10)
     """Fewer losses than this after the warm-up do not show whether a run learns."""
     min_steps: int = limit(500, unit="steps", at_least=1)
     """A run may stand still for this long after its warm-up before it counts as stuck. In a log of
