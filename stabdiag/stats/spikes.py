@@ -319,19 +319,25 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
     On a descent the noise over a long window is that of the way down: what was just before tells
     more. But if other rises are nearly as high, it is what the run does.
     """
-    if len(x) < BESIDE + together or x.min() <= 0:
+    beside = points_before(len(x))
+    if len(x) < beside + together or x.min() <= 0:
         return None
     windows = np.lib.stride_tricks.sliding_window_view
-    before = windows(x[:-together], BESIDE)
+    before = windows(x[:-together], beside)
     highest = before.max(axis=1)
-    up = windows(x[BESIDE:], together).min(axis=1) - highest
+    up = windows(x[beside:], together).min(axis=1) - highest
     place = int(np.argmax(up))
     lately = before[max(place - _BEFORE_WINDOWS + 1, 0) : place + 1]
     spread = max(float(np.ptp(without_line(row))) for row in lately)
     least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
-    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + BESIDE :]])
+    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + beside :]])
     unlike = up[place] > least and not (others >= HALF * up[place]).any()
-    return place + BESIDE if unlike else None
+    return place + beside if unlike else None
+
+
+def points_before(count: int) -> int:
+    """Return how many points before a rise tell its level: fewer in a log of a few lines."""
+    return BESIDE if count >= 2 * BESIDE else IN_A_ROW
 
 
 def _abrupt_spikes(
@@ -341,10 +347,11 @@ def _abrupt_spikes(
     at = abrupt_rise(x, together)
     if at is None:
         return ()
-    before, same = x[at - BESIDE : at], np.ones(len(x))
+    beside = points_before(len(x))
+    before, same = x[at - beside : at], np.ones(len(x))
     sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
-    spike = describe(x, base, at, replace(reach, window=BESIDE, least=BESIDE), atypical)
+    spike = describe(x, base, at, replace(reach, window=beside, least=beside), atypical)
     return (spike,) if spike.score > sigmas else ()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.levels import BESIDE
+from stabdiag.stats.spikes import points_before
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import no_harm
@@ -135,14 +135,15 @@ def exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
 
 def _abrupt(case: Case, spike: Spike) -> Reply:
     """Return that the loss rises as it does nowhere else, which the losses just before tell."""
+    beside = points_before(len(case.loss))
     return yes(
-        f"{_rose(case, spike)} above the {BESIDE} losses before, and no other rise in the log "
+        f"{_rose(case, spike)} above the {beside} losses before, and no other rise in the log "
         "comes near",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={
             "spikes": len(case.spikes),
             "spike_score": spike.score,
-            "window_points": BESIDE,
+            "window_points": beside,
         },
     )
 

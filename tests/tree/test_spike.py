@@ -93,6 +93,22 @@ def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log
     assert asked.because.startswith("from step 50 on the loss rose")
 
 
+@pytest.mark.parametrize(
+    ("loss", "slug"),
+    [
+        ([2.78, 2.77, 2.77, 7.34, 8.72, 7.65, 7.19, 6.85], "spike-unresolved"),
+        # It was climbing already.
+        ([2.77, 3.5, 4.4, 5.6, 7.0, 8.7, 10.9, 13.6], "insufficient-data"),
+        # Two losses before it tell no level.
+        ([2.78, 2.77, 7.34, 8.72, 7.65, 7.19, 6.85], "divergence-unexplained"),
+    ],
+)
+def test_a_jump_shows_in_a_few_lines(loss: list[float], slug: str) -> None:
+    report = stabdiag.diagnose({"step": 29020 + 10 * np.arange(len(loss)), "loss": loss})
+    assert report.diagnosis.slug == slug
+    assert slug != "spike-unresolved" or report.diagnosis.step == 29050
+
+
 def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:
     """A run whose loss falls epoch by epoch, and is up by a factor for some of them."""
     loss = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
