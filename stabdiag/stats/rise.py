@@ -107,6 +107,8 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent, deviation) for size in sizes if len(x) >= 5 * size]
+    # What ends at its best is back, however high the mean over the last window is.
+    rises = [rise for rise in rises if x[-BESIDE:].max() > rise.best_level] or rises[:1]
     clearest = _clearest(rises, significance)
     return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
 

@@ -55,6 +55,18 @@ def test_a_climb_that_was_made_good_is_none() -> None:
     assert rise.amount <= rise.bar
 
 
+def test_a_climb_is_made_good_by_the_last_few_losses() -> None:
+    x = 3.7 + np.exp(-np.arange(80) / 10)
+    x[57:75] += np.linspace(4.0, 20.0, 18)
+    rise = net_rise(x, 20, 0.001)
+    assert rise is not None
+    assert rise.amount <= rise.bar
+    x[75:] += 0.3
+    still = net_rise(x, 20, 0.001)
+    assert still is not None
+    assert still.amount > still.bar
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_a_healthy_loss_does_not_rise(seed: int) -> None:
     rise = net_rise(falling(seed), 200, 0.001)
