@@ -62,21 +62,26 @@ def asked(shell: str, line: str) -> list[str]:
     return [re.split(r"\t|:::", one)[0] for one in told.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+LINES = [
+    ("stabdiag expl", "explain"),
+    ("stabdiag log.jsonl --forma", "--format"),
+    ("stabdiag diagnose log.jsonl --format mark", "markdown"),
+    ("stabdiag check log.jsonl --fail-on w", "warning"),
+    ("stabdiag diagnose log.jsonl --limit spike.sig", "spike.sigma=3"),
+    ("stabdiag diagnose log.jsonl --set grad_c", "grad_clip="),
+    ("stabdiag diagnose log.jsonl --write sar", "sarif="),
+    ("stabdiag diagnose log.jsonl --log-format jsonl", "jsonl"),
+    ("stabdiag explain spike-lr", "spike-lr-jump"),
+    ("stabdiag diagnose log.jsonl --column loss_s", "loss_scale="),
+    ("stabdiag diagnose log.jsonl --column loss=grad", "loss=grad_norm"),
+]
+
+
 @pytest.mark.parametrize(
-    ("line", "word"),
+    ("shell", "line", "word"),
     [
-        ("stabdiag expl", "explain"),
-        ("stabdiag log.jsonl --forma", "--format"),
-        ("stabdiag diagnose log.jsonl --format mark", "markdown"),
-        ("stabdiag check log.jsonl --fail-on w", "warning"),
-        ("stabdiag diagnose log.jsonl --limit spike.sig", "spike.sigma=3"),
-        ("stabdiag diagnose log.jsonl --set grad_c", "grad_clip="),
-        ("stabdiag diagnose log.jsonl --write sar", "sarif="),
-        ("stabdiag diagnose log.jsonl --log-format jsonl", "jsonl"),
-        ("stabdiag explain spike-lr", "spike-lr-jump"),
-        ("stabdiag diagnose log.jsonl --column loss_s", "loss_scale="),
-        ("stabdiag diagnose log.jsonl --column loss=grad", "loss=grad_norm"),
+        *(("bash", *one) for one in LINES),
+        *((shell, *one) for shell in ("zsh", "fish", "powershell") for one in LINES[-2:]),
     ],
 )
 @pytest.mark.usefixtures("log")
