@@ -1,8 +1,6 @@
 """Records written down in a test, as the columns that a reader makes of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +9,10 @@ from stabdiag.assemble import build_history
 from stabdiag.model.limits import Limits
 from stabdiag.readers.columns import BadLine, Column, Columns
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from stabdiag.model.history import History
-
 Record = dict[str, Any]
 
 
-def column_of(records: Sequence[Record], name: str, *, blank: bool) -> Column:
+def column_of(records, name, *, blank):
     values = [record.get(name) for record in records]
     words = sorted({value for value in values if isinstance(value, str)})
     present = np.array([value is not None for value in values])
@@ -38,7 +31,7 @@ def column_of(records: Sequence[Record], name: str, *, blank: bool) -> Column:
     )
 
 
-def columns_of(records: Sequence[Record], format: str = "jsonl", bad: int = 0) -> Columns:
+def columns_of(records, format="jsonl", bad=0):
     """A key that a record lacks is absent in JSON lines and blank in a table."""
     names = tuple(dict.fromkeys(name for record in records for name in record))
     return Columns(
@@ -54,22 +47,20 @@ def columns_of(records: Sequence[Record], format: str = "jsonl", bad: int = 0) -
 
 
 @pytest.fixture
-def build() -> Callable[..., History]:
+def build():
     """Return a function from records to the history that is made of them."""
 
-    def build_(
-        records: Sequence[Record], format: str = "jsonl", bad: int = 0, **how: Any
-    ) -> History:
+    def build_(records, format="jsonl", bad=0, **how):
         return build_history(columns_of(records, format, bad), Limits(), **how)
 
     return build_
 
 
 @pytest.fixture
-def rows() -> Callable[..., list[Record]]:
+def rows():
     """Return a function that makes n calm records: step, loss, lr, grad_norm."""
 
-    def rows_(n: int = 30, start: int = 0, stride: int = 1, **more: Any) -> list[Record]:
+    def rows_(n=30, start=0, stride=1, **more):
         return [
             {
                 "step": start + stride * i,

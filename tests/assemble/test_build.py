@@ -1,9 +1,5 @@
 """From raw columns to a history."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
@@ -11,21 +7,12 @@ import stabdiag
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.history import EventKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from stabdiag.model.history import History
-
-    Record = dict[str, Any]
-    Build = Callable[..., History]
-    Rows = Callable[..., list[Record]]
-
-
-def of_kind(history: History, kind: EventKind) -> list[str]:
+def of_kind(history, kind):
     return [event.message for event in history.events if event.kind is kind]
 
 
-def test_series_by_role_under_their_own_column(build: Build) -> None:
+def test_series_by_role_under_their_own_column(build):
     log = [
         {"iteration": i, "lm loss": 3.0, "learning rate": 1e-3, "grad norm": 1.0} for i in range(9)
     ]
@@ -42,7 +29,7 @@ def test_series_by_role_under_their_own_column(build: Build) -> None:
     )
 
 
-def test_each_series_has_the_steps_at_which_it_was_logged(build: Build, rows: Rows) -> None:
+def test_each_series_has_the_steps_at_which_it_was_logged(build, rows):
     log = rows(20)
     for record in log[1::2]:
         del record["lr"]
@@ -51,17 +38,17 @@ def test_each_series_has_the_steps_at_which_it_was_logged(build: Build, rows: Ro
     assert len(history.series["loss"]) == 20
 
 
-def test_a_chosen_column_goes_before_the_known_names(build: Build, rows: Rows) -> None:
+def test_a_chosen_column_goes_before_the_known_names(build, rows):
     history = build(rows(20, ce=1.0), chosen={"loss": "ce"})
     assert history.series["loss"].column == "ce"
 
 
-def test_without_a_loss_there_is_nothing_to_diagnose(build: Build) -> None:
+def test_without_a_loss_there_is_nothing_to_diagnose(build):
     with pytest.raises(ColumnError, match=r"it has step, lr.*--column loss=NAME"):
         build([{"step": 0, "lr": 1.0}])
 
 
-def test_a_measure_serves_where_there_is_no_loss(build: Build) -> None:
+def test_a_measure_serves_where_there_is_no_loss(build):
     log = [{"epoch": i, "mse": 3.0 - i / 10, "val_mse": 3.0} for i in range(9)]
     history = build(log)
     assert history.series["loss"].column == "mse"
@@ -69,24 +56,24 @@ def test_a_measure_serves_where_there_is_no_loss(build: Build) -> None:
     assert of_kind(history, EventKind.COLUMN) == ["took 'mse' as the loss, by its name"]
 
 
-def test_a_measure_does_not_serve_beside_a_loss(build: Build, rows: Rows) -> None:
+def test_a_measure_does_not_serve_beside_a_loss(build, rows):
     assert build(rows(20, mse=1.0)).series["loss"].column == "loss"
     log = [{"epoch": i, "mse": 3.0, "val_loss": 2.0} for i in range(9)]
     assert build(log).series["loss"].column == "val_loss"
 
 
-def test_a_history_tells_whose_loss_it_holds(build: Build, rows: Rows) -> None:
+def test_a_history_tells_whose_loss_it_holds(build, rows):
     assert build(rows(20)).contested is None
     history = build(rows(20, loss_D=1.0, loss_G=2.0), chosen={"loss": "loss_G"})
     assert history.contested == "the loss of one of two networks that train against each other"
 
 
-def test_words_are_no_loss(build: Build) -> None:
+def test_words_are_no_loss(build):
     with pytest.raises(ColumnError, match=r"'loss' holds words, no numbers.*--column"):
         build([{"step": 0, "loss": "low"}])
 
 
-def test_words_are_no_learning_rate(build: Build, rows: Rows) -> None:
+def test_words_are_no_learning_rate(build, rows):
     history = build(rows(20, loss_scale="dynamic"))
     assert "loss_scale" not in history.series
     assert of_kind(history, EventKind.COLUMN) == [
@@ -94,14 +81,14 @@ def test_words_are_no_learning_rate(build: Build, rows: Rows) -> None:
     ]
 
 
-def test_words_may_name_batches(build: Build) -> None:
+def test_words_may_name_batches(build):
     log = [{"step": i, "loss": 3.0, "batch_hash": f"x{i % 3}"} for i in range(9)]
     values = build(log).series["batch_id"].values
     assert values[0] == values[3] != values[1]
 
 
 @pytest.mark.parametrize("loss", [None])
-def test_no_record_with_a_loss(build: Build, loss: float | None) -> None:
+def test_no_record_with_a_loss(build, loss):
     with pytest.raises(NoUsableRecord, match="no record has both a step and a loss"):
         build([{"step": i, "loss": loss} for i in range(5)])
 
@@ -110,9 +97,7 @@ def test_no_record_with_a_loss(build: Build, loss: float | None) -> None:
     ("name", "value"),
     [("loss_scale", -1.0), ("loss_scale", 0.0), ("grad_norm", 0.0), ("grad_norm", -1.0)],
 )
-def test_placeholders_are_dropped_with_a_note(
-    build: Build, rows: Rows, name: str, value: float
-) -> None:
+def test_placeholders_are_dropped_with_a_note(build, rows, name, value):
     history = build([{**record, name: value} for record in rows(20)])
     assert name not in history.series
     assert of_kind(history, EventKind.PLACEHOLDER) == [
@@ -121,21 +106,17 @@ def test_placeholders_are_dropped_with_a_note(
 
 
 @pytest.mark.parametrize(("count", "kept"), [(2, True), (3, False)])
-def test_a_record_or_two_are_no_placeholder(
-    build: Build, rows: Rows, count: int, kept: bool
-) -> None:
+def test_a_record_or_two_are_no_placeholder(build, rows, count, kept):
     history = build([{**record, "grad_norm": 0.0} for record in rows(count)])
     assert ("grad_norm" in history.series) is kept
 
 
 @pytest.mark.parametrize(("name", "value"), [("loss_scale", 1.0), ("lr", 0.0), ("grad_norm", 1.0)])
-def test_other_constants_are_measurements(
-    build: Build, rows: Rows, name: str, value: float
-) -> None:
+def test_other_constants_are_measurements(build, rows, name, value):
     assert name in build([{**record, name: value} for record in rows(20)]).series
 
 
-def test_a_placeholder_that_changes_is_a_measurement(build: Build, rows: Rows) -> None:
+def test_a_placeholder_that_changes_is_a_measurement(build, rows):
     log = [{**record, "grad_norm": float(record["step"] > 5)} for record in rows(20)]
     assert len(build(log).series["grad_norm"]) == 20
 
@@ -147,19 +128,19 @@ def test_a_placeholder_that_changes_is_a_measurement(build: Build, rows: Rows) -
         (7, "7 lines were not readable (line 3: not JSON)"),
     ],
 )
-def test_unreadable_lines_are_counted(build: Build, rows: Rows, bad: int, message: str) -> None:
+def test_unreadable_lines_are_counted(build, rows, bad, message):
     history = build(rows(20), bad=bad)
     assert history.source.unreadable == bad
     assert of_kind(history, EventKind.UNREADABLE) == [message]
 
 
-def test_groups_of_weight_norms(build: Build, rows: Rows) -> None:
+def test_groups_of_weight_norms(build, rows):
     more = {"weight_norm/attn": 1.0, "l2_norm/param/layer.0.w": 2.0, "train/weight_norm/x": 3.0}
     history = build(rows(20, **more))
     assert set(history.group("weight_norm")) == {"attn", "layer.0.w", "x"}
 
 
-def test_a_series_of_records_without_a_step_is_left_out() -> None:
+def test_a_series_of_records_without_a_step_is_left_out():
     # The evaluation of step 10 comes late, and the only throughput has no step.
     steps = [*range(30), 10, None]
     loss = [*(5.0 - 0.1 * step for step in range(30)), None, None]
@@ -185,15 +166,13 @@ def test_a_series_of_records_without_a_step_is_left_out() -> None:
         (("kl_loss", "accuracy"), "kl_loss"),
     ],
 )
-def test_a_penalty_or_a_part_is_not_the_loss(
-    build: Build, names: tuple[str, ...], loss: str
-) -> None:
+def test_a_penalty_or_a_part_is_not_the_loss(build, names, loss):
     log = [{"step": i, **dict.fromkeys(names, 3.0 - 0.1 * i)} for i in range(9)]
     assert build(log).series["loss"].column == loss
 
 
 @pytest.mark.parametrize("column", ["Model", "trial", "team"])
-def test_a_table_of_results_is_no_log(build: Build, column: str) -> None:
+def test_a_table_of_results_is_no_log(build, column):
     results = [{column: f"no {i}", "loss": 3.0 - i} for i in range(4)]
     with pytest.raises(NoUsableRecord, match=f"each record has a '{column}' of its own"):
         build(results)
@@ -202,8 +181,8 @@ def test_a_table_of_results_is_no_log(build: Build, column: str) -> None:
     assert len(build(results, chosen={"loss": "loss"}).series["loss"]) == 4
 
 
-def test_a_null_loss_of_an_evaluation_is_no_nan(build: Build) -> None:
-    log: list[dict[str, object]] = []
+def test_a_null_loss_of_an_evaluation_is_no_nan(build):
+    log = []
     for i in range(40):
         log.append({"type": "train", "step": i, "loss": 3.0 - 0.01 * i})
         if i % 10 == 9:
@@ -214,21 +193,21 @@ def test_a_null_loss_of_an_evaluation_is_no_nan(build: Build) -> None:
     assert any("hold no loss of the training" in event.message for event in history.events)
 
 
-def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build: Build) -> None:
+def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):
     log = [{"step": i, "loss": 3.0 / (1 + i) if i < 20 else float("nan")} for i in range(30)]
     log += [{"step": i, "loss": 3.0 / (1 + i)} for i in range(30)]
     (message,) = of_kind(build(log), EventKind.ATTEMPT)
     assert message.endswith("not all losses of number 1 are finite")
 
 
-def test_a_table_that_names_its_loss_is_not_long(build: Build, rows: Rows) -> None:
+def test_a_table_that_names_its_loss_is_not_long(build, rows):
     history = build([{**r, "name": "loss"} for r in rows(20)])
     assert history.series["loss"].column == "loss"
     assert not [e for e in history.events if "one measurement" in e.message]
 
 
 @pytest.mark.parametrize("column", ["metric", "tag"])
-def test_a_long_table_has_a_column_for_each_measurement(build: Build, column: str) -> None:
+def test_a_long_table_has_a_column_for_each_measurement(build, column):
     log = [
         {"step": i, column: what, "value": value}
         for i in range(30)
@@ -241,6 +220,6 @@ def test_a_long_table_has_a_column_for_each_measurement(build: Build, column: st
     assert any("holds one measurement" in event.message for event in history.events)
 
 
-def test_values_whose_names_tell_of_no_loss_stay_together(build: Build) -> None:
+def test_values_whose_names_tell_of_no_loss_stay_together(build):
     log = [{"step": i, "tag": "a" if i % 2 else "b", "value": 3.0} for i in range(9)]
     assert len(build(log).series["loss"]) == 9

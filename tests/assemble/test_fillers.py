@@ -1,7 +1,5 @@
 """NaN that fills the gaps of a table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,45 +1,32 @@
 """A loss or a norm that went NaN without being written so, and all that is no NaN."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.model.history import EventKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
-    from stabdiag.model.history import History
-
-    Record = dict[str, Any]
-    Build = Callable[..., History]
-    Rows = Callable[..., list[Record]]
-
-
-def nan_steps(history: History, role: str = "loss") -> list[int]:
+def nan_steps(history, role="loss"):
     series = history.series[role]
     return series.steps[~np.isfinite(series.values)].tolist()
 
 
-def grounds(history: History) -> list[str]:
+def grounds(history):
     return [e.message for e in history.events if e.kind is EventKind.HIDDEN_NAN]
 
 
-def without(record: Record, *names: str) -> Record:
+def without(record, *names):
     return {key: value for key, value in record.items() if key not in names}
 
 
-def changed(log: list[Record], at: Iterable[int], **values: Any) -> list[Record]:
+def changed(log, at, **values):
     """Return the records with other values at some steps; a value of ``...`` is left out."""
     out = ({**r, **values} if r["step"] in at else r for r in log)
     return [{name: value for name, value in r.items() if value is not ...} for r in out]
 
 
-def only(log: list[Record], *names: str) -> list[Record]:
+def only(log, *names):
     return [{name: r[name] for name in names} for r in log]
 
 
@@ -83,28 +70,20 @@ NAN = float("nan")
         ),
     ],
 )
-def test_where_a_loss_was_nan(
-    build: Build,
-    rows: Rows,
-    format: str,
-    make: Callable[[Rows], list[Record]],
-    lost: Iterable[int],
-) -> None:
+def test_where_a_loss_was_nan(build, rows, format, make, lost):
     history = build(make(rows), format)
     assert nan_steps(history) == list(lost)
     assert bool(grounds(history)) == bool(list(lost))
 
 
-def test_a_written_nan_is_not_counted_as_hidden(build: Build, rows: Rows) -> None:
+def test_a_written_nan_is_not_counted_as_hidden(build, rows):
     history = build(changed(rows(30), [12], loss=NAN))
     assert nan_steps(history) == [12]
     assert grounds(history) == []
 
 
 @pytest.mark.parametrize("at", [[12], [12, 13], [12, 20], [58, 59]])
-def test_a_blank_cell_beside_a_gradient_norm_counts(
-    build: Build, rows: Rows, at: list[int]
-) -> None:
+def test_a_blank_cell_beside_a_gradient_norm_counts(build, rows, at):
     log = [without(r, "loss") if r["step"] in at else r for r in rows(60)]
     history = build(log, "csv")
     assert nan_steps(history) == at
@@ -113,7 +92,7 @@ def test_a_blank_cell_beside_a_gradient_norm_counts(
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
 @pytest.mark.parametrize("company", [True, False], ids=["beside an lr", "alone"])
-def test_a_written_null(build: Build, rows: Rows, company: bool, format: str) -> None:
+def test_a_written_null(build, rows, company, format):
     log = rows(30)
     log[12]["loss"] = None
     if not company:
@@ -125,8 +104,8 @@ def test_a_written_null(build: Build, rows: Rows, company: bool, format: str) ->
     ]
 
 
-def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build: Build, rows: Rows) -> None:
-    log: list[Record] = []
+def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build, rows):
+    log = []
     for record in rows(40):
         log.append({**record, "eval_loss": None})
         if record["step"] % 10 == 9:
@@ -144,8 +123,8 @@ def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build: Build, r
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_blank_losses_between_records_of_a_monitor(build: Build, format: str) -> None:
-    log: list[Record] = []
+def test_blank_losses_between_records_of_a_monitor(build, format):
+    log = []
     for step in range(40):
         log.append({"step": step, "lr-AdamW": 1e-3, "train_loss": None, "train_acc": None})
         if step % 2:
@@ -161,7 +140,7 @@ def test_blank_losses_between_records_of_a_monitor(build: Build, format: str) ->
     "last", [{"gpu_util": 90.0}, {"bleu": 0.3}, {"elapsed": 70.0}, {"sample": "a cat"}]
 )
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_what_is_logged_after_the_training(build: Build, format: str, last: Record) -> None:
+def test_what_is_logged_after_the_training(build, format, last):
     log = [{"step": n, "loss": 3.0 - n / 40, "acc": 0.5, **dict.fromkeys(last)} for n in range(40)]
     log += [{"step": step, "loss": None, "acc": None, **last} for step in range(40, 46)]
     history = build(log, format)
@@ -169,8 +148,8 @@ def test_what_is_logged_after_the_training(build: Build, format: str, last: Reco
     assert len(history.series["loss"]) == 40
 
 
-def test_what_is_logged_in_bursts_among_the_losses(build: Build) -> None:
-    log: list[Record] = []
+def test_what_is_logged_in_bursts_among_the_losses(build):
+    log = []
     for step in range(60):
         log.append({"step": step, "loss": 3.0, "acc": 0.5})
         log += [{"step": step, "gpu_util": 90.0}] * (4 if step % 10 == 0 else 0)
@@ -181,7 +160,7 @@ def test_what_is_logged_in_bursts_among_the_losses(build: Build) -> None:
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
 @pytest.mark.parametrize("dense", [0, 10])
-def test_a_loss_that_is_logged_now_and_then(build: Build, format: str, dense: int) -> None:
+def test_a_loss_that_is_logged_now_and_then(build, format, dense):
     log = [
         {"step": n, "acc": 0.5, "loss": 3.0 if n % 5 == 0 or n < dense else None} for n in range(90)
     ]
@@ -192,8 +171,8 @@ def test_a_loss_that_is_logged_now_and_then(build: Build, format: str, dense: in
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_validation_rows_of_lightning(build: Build, format: str) -> None:
-    log: list[Record] = []
+def test_validation_rows_of_lightning(build, format):
+    log = []
     for step in range(60):
         log.append({"epoch": 0, "step": step, "train_loss": 3.0, "val_loss": None})
         if step % 10 == 9:
@@ -206,8 +185,8 @@ def test_validation_rows_of_lightning(build: Build, format: str) -> None:
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
-def test_a_learning_rate_monitor_in_rows_of_its_own(build: Build, dense: bool, format: str) -> None:
-    log: list[Record] = []
+def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
+    log = []
     for step in range(40):
         log.append({"step": step, "lr-AdamW": 1e-3} | ({"train_loss": None} if dense else {}))
         log.append({"step": step, "train_loss": 3.0} | ({"lr-AdamW": None} if dense else {}))
@@ -218,10 +197,8 @@ def test_a_learning_rate_monitor_in_rows_of_its_own(build: Build, dense: bool, f
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
-def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(
-    build: Build, dense: bool, format: str
-) -> None:
-    log: list[Record] = [{"step": step, "lr": 1e-3} for step in range(200)]
+def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(build, dense, format):
+    log = [{"step": step, "lr": 1e-3} for step in range(200)]
     for record in log:
         if record["step"] % 10 == 0:
             record["loss"] = 3.0
@@ -230,8 +207,8 @@ def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(
     assert nan_steps(build(log, format)) == []
 
 
-def test_the_summary_row_of_the_hf_trainer(build: Build) -> None:
-    log: list[Record] = [
+def test_the_summary_row_of_the_hf_trainer(build):
+    log = [
         {
             "loss": 3.0 - i / 50,
             "grad_norm": 1.0,
@@ -249,10 +226,8 @@ def test_the_summary_row_of_the_hf_trainer(build: Build) -> None:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_evaluation_rows_that_carry_the_learning_rate(
-    build: Build, rows: Rows, format: str
-) -> None:
-    log: list[Record] = []
+def test_evaluation_rows_that_carry_the_learning_rate(build, rows, format):
+    log = []
     for record in rows(60):
         log.append(record)
         if record["step"] % 20 == 19:
@@ -260,8 +235,8 @@ def test_evaluation_rows_that_carry_the_learning_rate(
     assert nan_steps(build(log, format)) == []
 
 
-def test_the_dense_nulls_of_a_wandb_history(build: Build) -> None:
-    log: list[Record] = []
+def test_the_dense_nulls_of_a_wandb_history(build):
+    log = []
     for step in range(50):
         row = {"_step": step, "train/loss": None, "train/lr": None, "eval/loss": None, "gpu": None}
         log.append({**row, "gpu": 0.9})
@@ -275,7 +250,7 @@ def test_the_dense_nulls_of_a_wandb_history(build: Build) -> None:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
-def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
+def test_a_null_gradient_norm(build, rows, format):
     log = rows(30)
     log[7]["grad_norm"] = None
     history = build(log, format)
@@ -286,21 +261,19 @@ def test_a_null_gradient_norm(build: Build, rows: Rows, format: str) -> None:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
-def test_nulls_before_the_first_norm_prove_nothing(build: Build, rows: Rows, format: str) -> None:
+def test_nulls_before_the_first_norm_prove_nothing(build, rows, format):
     log = [{**r, "grad_norm": None} if r["step"] in (0, 1, 2, 7) else r for r in rows(30)]
     assert nan_steps(build(log, format), "grad_norm") == [7]
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_a_dropped_gradient_norm_in_a_record_that_is_complete_but_for_it(
-    build: Build, rows: Rows, format: str
-) -> None:
+def test_a_dropped_gradient_norm_in_a_record_that_is_complete_but_for_it(build, rows, format):
     log = rows(30)
     log[7] = without(log[7], "grad_norm")
     assert nan_steps(build(log, format), "grad_norm") == [7]
 
 
-def test_a_dropped_gradient_norm_in_a_record_that_lacks_more(build: Build, rows: Rows) -> None:
+def test_a_dropped_gradient_norm_in_a_record_that_lacks_more(build, rows):
     log = rows(30)
     log[7] = without(log[7], "grad_norm", "lr")
     assert nan_steps(build(log), "grad_norm") == []
@@ -308,9 +281,7 @@ def test_a_dropped_gradient_norm_in_a_record_that_lacks_more(build: Build, rows:
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
-def test_a_gradient_norm_that_is_logged_every_tenth_step(
-    build: Build, rows: Rows, dense: bool, format: str
-) -> None:
+def test_a_gradient_norm_that_is_logged_every_tenth_step(build, rows, dense, format):
     log = [
         r if r["step"] % 10 == 0 else {**r, "grad_norm": None} if dense else without(r, "grad_norm")
         for r in rows(100)
@@ -318,23 +289,21 @@ def test_a_gradient_norm_that_is_logged_every_tenth_step(
     assert nan_steps(build(log, format), "grad_norm") == []
 
 
-def test_a_gradient_norm_that_is_no_longer_logged(build: Build, rows: Rows) -> None:
+def test_a_gradient_norm_that_is_no_longer_logged(build, rows):
     log = [without(r, "grad_norm") if r["step"] >= 400 else r for r in rows(500)]
     assert nan_steps(build(log, "csv"), "grad_norm") == []
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("apart", [False, True], ids=["only there", "elsewhere as well"])
-def test_zero_from_where_the_norm_is_blank(
-    build: Build, rows: Rows, format: str, apart: bool
-) -> None:
+def test_zero_from_where_the_norm_is_blank(build, rows, format, apart):
     log = rows(60)
     log[20:] = [{**without(r, "grad_norm"), "loss": 0.0} for r in log[20:]]
     log[10]["loss"] = 0.0 if apart else 3.0
     assert nan_steps(build(log, format)) == ([] if apart else list(range(20, 60)))
 
 
-def test_the_minus_one_of_zero_3(build: Build, rows: Rows) -> None:
+def test_the_minus_one_of_zero_3(build, rows):
     log = rows(30)
     log[7]["grad_norm"] = -1.0
     history = build(log)
@@ -342,7 +311,7 @@ def test_the_minus_one_of_zero_3(build: Build, rows: Rows) -> None:
     assert "1 value of grad_norm counts as not finite" in grounds(history)[0]
 
 
-def test_norms_that_went_by_group_are_told_in_one_line(build: Build, rows: Rows) -> None:
+def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
     log = rows(30, **{"grad_norm/a": 1.0, "grad_norm/b": 1.0})
     for record in log[7:9]:
         record.update({"grad_norm": None, "grad_norm/a": None, "grad_norm/b": None})
@@ -352,15 +321,15 @@ def test_norms_that_went_by_group_are_told_in_one_line(build: Build, rows: Rows)
     assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
 
 
-def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build: Build, rows: Rows) -> None:
-    log: list[Record] = []
+def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build, rows):
+    log = []
     for record in rows(30):
         log.append({**record, "lr": None, "grad_norm": None})
         log.append({"step": record["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0})
     assert nan_steps(build(log), "grad_norm") == []
 
 
-def test_a_loss_that_is_null_from_the_first_record_on(build: Callable[..., History]) -> None:
+def test_a_loss_that_is_null_from_the_first_record_on(build):
     records = [{"step": s, "loss": None, "grad_norm": 1.0 + s % 3} for s in range(30)]
     history = build(records)
     assert np.isnan(history.series["loss"].values).sum() == 30
@@ -369,7 +338,7 @@ def test_a_loss_that_is_null_from_the_first_record_on(build: Callable[..., Histo
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_a_loss_in_whose_place_another_is_logged(build: Build, rows: Rows, format: str) -> None:
+def test_a_loss_in_whose_place_another_is_logged(build, rows, format):
     second = ({**without(r, "loss"), "stage2_loss": 3.0} for r in rows(20, start=20))
     history = build([*rows(20), *second], format)
     assert len(history.series["loss"]) == 20
@@ -388,9 +357,7 @@ def test_a_loss_in_whose_place_another_is_logged(build: Build, rows: Rows, forma
         ("val_loss", 3.0, 26),  # an evaluation, after records without
     ],
 )
-def test_a_loss_in_whose_place_there_is_no_other(
-    build: Build, rows: Rows, name: str, value: float, start: int
-) -> None:
+def test_a_loss_in_whose_place_there_is_no_other(build, rows, name, value, start):
     log = [*rows(20), *(without(r, "loss") for r in rows(8, start=20))]
     log = [{**r, name: value} if r["step"] >= start else r for r in log]
     assert nan_steps(build(log))[:5] == list(range(20, 25))
@@ -399,7 +366,7 @@ def test_a_loss_in_whose_place_there_is_no_other(
 # An epoch a record: training and evaluation side by side.
 
 
-def epochs(n: int, good: int, gone: dict[str, Any], **more: Any) -> list[Record]:
+def epochs(n, good, gone, **more):
     """Epochs with an evaluation each; from ``good`` on the values of ``gone`` stand there."""
     log = [
         {"epoch": e, "train_loss": 3.0 / (1 + e), "val_loss": 3.2 / (1 + e), "val_acc": 0.5, **more}
@@ -410,9 +377,7 @@ def epochs(n: int, good: int, gone: dict[str, Any], **more: Any) -> list[Record]
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("more", [{}, {"lr": 1e-3}], ids=["alone", "beside an lr"])
-def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(
-    build: Build, format: str, more: Record
-) -> None:
+def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more):
     log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **more)
     history = build(log, format)
     assert nan_steps(history) == list(range(40, 50))
@@ -420,7 +385,7 @@ def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build: Build, format: str) -> None:
+def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build, format):
     log = epochs(50, 50, {})
     log += [{"epoch": 50, "train_loss": None, "val_loss": 1.0, "val_acc": 0.5}]
     log += [{"epoch": 50, "train_loss": None, "val_loss": None, "val_acc": None, "test_acc": 0.5}]
@@ -428,8 +393,8 @@ def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build: Build, for
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_evaluations_of_which_some_fall_on_a_record_of_the_loss(build: Build, format: str) -> None:
-    log: list[Record] = []
+def test_evaluations_of_which_some_fall_on_a_record_of_the_loss(build, format):
+    log = []
     for step in range(0, 1000, 10):
         log.append({"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": None})
         if step % 50 == 0:
@@ -443,16 +408,16 @@ def test_evaluations_of_which_some_fall_on_a_record_of_the_loss(build: Build, fo
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_a_loss_every_fiftieth_time_the_learning_rate_is(build: Build, format: str) -> None:
-    log: list[Record] = [{"step": step, "lr": 1e-3} for step in range(1000)]
+def test_a_loss_every_fiftieth_time_the_learning_rate_is(build, format):
+    log = [{"step": step, "lr": 1e-3} for step in range(1000)]
     for record in log[::50]:
         record["loss"] = 3.0
     assert nan_steps(build(log, format)) == []
 
 
-def apart(n: int, until: int, gone: Record | None = None, **other: Any) -> list[Record]:
+def apart(n, until, gone=None, **other):
     """Steps with a record for the loss, up to ``until``, and one for the rest."""
-    log: list[Record] = []
+    log = []
     for step in range(0, 10 * n, 10):
         if step < until:
             log.append({"step": step, "loss": 4.0 - step / 1e4})
@@ -464,9 +429,7 @@ def apart(n: int, until: int, gone: Record | None = None, **other: Any) -> list[
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("gone", [None, {"loss": None}], ids=["no record", "a blank"])
-def test_a_loss_that_stops_where_each_metric_has_its_own_record(
-    build: Build, gone: Record | None, format: str
-) -> None:
+def test_a_loss_that_stops_where_each_metric_has_its_own_record(build, gone, format):
     history = build(apart(200, 1500, gone), format)
     assert nan_steps(history) == list(range(1500, 2000, 10))
     assert len(grounds(history)) == 1
@@ -487,15 +450,13 @@ def test_a_loss_that_stops_where_each_metric_has_its_own_record(
     ],
     ids=["killed", "last step", "evaluation", "monitor", "successor"],
 )
-def test_what_is_logged_after_the_last_loss_in_records_of_its_own(
-    build: Build, after: list[Record]
-) -> None:
+def test_what_is_logged_after_the_last_loss_in_records_of_its_own(build, after):
     assert nan_steps(build(apart(200, 2000) + after)) == []
 
 
 @pytest.mark.parametrize("every", [2, 20, 50])
-def test_a_monitor_that_is_logged_more_often_than_the_loss(build: Build, every: int) -> None:
-    log: list[Record] = []
+def test_a_monitor_that_is_logged_more_often_than_the_loss(build, every):
+    log = []
     for step in range(1000):
         log.append({"step": step, "lr": 1e-3})
         if step % every == every - 1 and step < 960:
@@ -503,8 +464,8 @@ def test_a_monitor_that_is_logged_more_often_than_the_loss(build: Build, every: 
     assert nan_steps(build(log)) == []
 
 
-def test_a_monitor_that_often_stands_without_the_loss_is_no_company(build: Build) -> None:
-    log: list[Record] = []
+def test_a_monitor_that_often_stands_without_the_loss_is_no_company(build):
+    log = []
     for step in range(200):
         log.append({"step": step, "lr": 1e-3})
         if step % 3 < 2 and step < 100:
@@ -512,10 +473,8 @@ def test_a_monitor_that_often_stands_without_the_loss_is_no_company(build: Build
     assert nan_steps(build(log)) == []
 
 
-def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_killed(
-    build: Build,
-) -> None:
-    log: list[Record] = []
+def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_killed(build):
+    log = []
     for step in range(1050):
         log.append({"step": step, "lr": 1e-3})
         if step % 100 == 99:
@@ -523,7 +482,7 @@ def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_kil
     assert nan_steps(build(log)) == []
 
 
-def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build: Build) -> None:
+def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build):
     log = apart(100, 500) + apart(100, 1000)[100:]
     assert nan_steps(build(log)) == []
 
@@ -531,7 +490,7 @@ def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build: Build
 # Records that say that they are of the loss.
 
 
-def long(log: list[Record], *, gaps: bool = False) -> list[Record]:
+def long(log, *, gaps=False):
     """A record a measurement; with ``gaps`` also for what the records do not have."""
     names = ["loss", "acc", "val_loss"]
     return [
@@ -543,8 +502,8 @@ def long(log: list[Record], *, gaps: bool = False) -> list[Record]:
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_a_measurement_that_is_named_loss_and_left_blank(build: Build, format: str) -> None:
-    wide: list[Record] = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
+def test_a_measurement_that_is_named_loss_and_left_blank(build, format):
+    wide = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
     wide = [{**r, "loss": None, "val_loss": None} if r["step"] >= 20 else r for r in wide]
     history = build(long(wide), format)
     assert nan_steps(history) == list(range(20, 60))
@@ -553,10 +512,8 @@ def test_a_measurement_that_is_named_loss_and_left_blank(build: Build, format: s
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
 @pytest.mark.parametrize("every", [1, 10])
-def test_blanks_in_the_gaps_of_a_table_that_was_made_long(
-    build: Build, every: int, format: str
-) -> None:
-    wide: list[Record] = []
+def test_blanks_in_the_gaps_of_a_table_that_was_made_long(build, every, format):
+    wide = []
     for step in range(60):
         wide.append({"step": step, "acc": 0.5} | ({"loss": 3.0} if step % every == 0 else {}))
         if every == 1 and step % 10 == 9:
@@ -565,8 +522,8 @@ def test_blanks_in_the_gaps_of_a_table_that_was_made_long(
 
 
 @pytest.mark.parametrize(("until", "bad"), [(40, 20), (58, 0)])
-def test_a_record_of_training_that_has_no_loss(build: Build, until: int, bad: int) -> None:
-    log: list[Record] = []
+def test_a_record_of_training_that_has_no_loss(build, until, bad):
+    log = []
     for epoch in range(60):
         loss = 3.0 / (1 + epoch) if epoch < until else None
         log.append({"epoch": epoch, "phase": "train", "loss": loss, "acc": 0.5})
@@ -574,8 +531,8 @@ def test_a_record_of_training_that_has_no_loss(build: Build, until: int, bad: in
     assert nan_steps(build(log, "csv")) == list(range(until, 60))[:bad]
 
 
-def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build: Build) -> None:
-    log: list[Record] = []
+def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build):
+    log = []
     for step in range(60):
         log.append({"step": step, "phase": "train", "loss": 3.0, "acc": None})
         log.append({"step": step, "phase": "train", "loss": None, "acc": 0.5})
@@ -584,13 +541,13 @@ def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build: Build) ->
     assert nan_steps(build(log, "csv")) == []
 
 
-def test_a_norm_that_is_null_all_along_was_never_measured(build: Build, rows: Rows) -> None:
+def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
     history = build(rows(20, grad_norm=None))
     assert grounds(history) == []
     assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
 
 
-def test_a_loss_that_is_blank_as_a_rule_is_not_due(build: Build, rows: Rows) -> None:
+def test_a_loss_that_is_blank_as_a_rule_is_not_due(build, rows):
     log = [
         {"step": r["step"], "metric": "loss", "value": None if r["step"] % 2 else r["loss"]}
         for r in rows(30)
@@ -598,7 +555,7 @@ def test_a_loss_that_is_blank_as_a_rule_is_not_due(build: Build, rows: Rows) -> 
     assert nan_steps(build(log, "csv")) == []
 
 
-def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build: Build, rows: Rows) -> None:
+def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build, rows):
     log = [{**r, "loss": None, "other_loss": 2.0 - r["step"] / 64} for r in rows(20)]
     history = build(log, chosen={"loss": "loss"})
     assert nan_steps(history) == list(range(20))
@@ -607,8 +564,8 @@ def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build: Build, row
 
 @pytest.mark.parametrize(("kept", "lost"), [(("lr",), [10]), ((), [])])
 def test_a_key_that_is_not_there_counts_where_the_record_is_complete_but_for_it(
-    build: Build, rows: Rows, kept: tuple[str, ...], lost: list[int]
-) -> None:
+    build, rows, kept, lost
+):
     names = ("step", "loss", "grad_norm", *kept)
     log = [{name: record[name] for name in names} for record in rows(30)]
     del log[10]["grad_norm"]
@@ -631,9 +588,7 @@ COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
     ],
     ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
 )
-def test_a_norm_that_comes_and_goes_beside_a_loss_scale(
-    build: Build, rows: Rows, lengths: tuple[int, ...], more: Record, lost: int, format: str
-) -> None:
+def test_a_norm_that_comes_and_goes_beside_a_loss_scale(build, rows, lengths, more, lost, format):
     here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
     log = rows(len(here), **more)
     log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]

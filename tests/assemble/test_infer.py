@@ -1,9 +1,5 @@
 """What a manifest and a log that counts epochs tell of each other."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from stabdiag.api import postmortem
 COUNTS = {"warmup_steps": 500, "total_steps": 40_000, "checkpoint_every": 1000}
 
 
-def epochs(*, stays_up: bool = False) -> dict[str, Any]:
+def epochs(*, stays_up=False):
     at = np.arange(60)
     loss = 2.0 + np.exp(-at / 10) + 0.01 * np.random.default_rng(1).normal(size=60)
     if stays_up:
@@ -22,14 +18,14 @@ def epochs(*, stays_up: bool = False) -> dict[str, Any]:
     return {"epoch": at, "loss": loss, "lr": lr, "val_loss": loss + 0.1}
 
 
-def test_a_warm_up_in_steps_is_not_held_against_epochs() -> None:
+def test_a_warm_up_in_steps_is_not_held_against_epochs():
     report = stabdiag.diagnose(epochs(), manifest={"dtype": "fp32", **COUNTS})
     assert [one.slug for one in report.findings] == ["healthy"]
     (told,) = (one.message for one in report.history.events if "counts epochs" in one.message)
     assert all(name in told for name in COUNTS)
 
 
-def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written() -> None:
+def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written():
     report = stabdiag.diagnose(epochs(stays_up=True), manifest={"dtype": "fp32", **COUNTS})
     assert report.diagnosis.first_action.startswith("Reload the last checkpoint before the spike")
 
@@ -43,12 +39,12 @@ def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written() -> No
         ({"checkpoint_every": 10, "total_steps": 601}, True),
     ],
 )
-def test_counts_that_fit_the_epochs_are_of_epochs(counts: dict[str, int], left_out: bool) -> None:
+def test_counts_that_fit_the_epochs_are_of_epochs(counts, left_out):
     known = stabdiag.diagnose(epochs(), manifest=counts).manifest
     assert (known.checkpoint_every is None) == left_out
 
 
-def test_a_cadence_given_by_hand_is_in_epochs() -> None:
+def test_a_cadence_given_by_hand_is_in_epochs():
     report = stabdiag.diagnose(
         epochs(stays_up=True), manifest={**COUNTS}, settings={"checkpoint_every": 10}
     )
@@ -60,13 +56,13 @@ def test_a_cadence_given_by_hand_is_in_epochs() -> None:
 
 
 @pytest.mark.parametrize("column", ["step", "iteration"])
-def test_steps_are_held_against_steps(column: str) -> None:
+def test_steps_are_held_against_steps(column):
     log = {column: np.arange(60) * 100, "loss": epochs(stays_up=True)["loss"]}
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32", **COUNTS})
     assert "checkpoint of step 3000" in report.diagnosis.first_action
 
 
-def test_what_spikes_again_and_again_does_so_every_so_many_epochs() -> None:
+def test_what_spikes_again_and_again_does_so_every_so_many_epochs():
     at = np.arange(240)
     loss = 2.0 + np.exp(-at / 10) + 0.01 * np.random.default_rng(5).normal(size=240)
     loss[30::15] += 3.0

@@ -1,11 +1,8 @@
 """Which columns are looked at to find out what serves a log."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,11 +13,6 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.roles import ROLES, may_serve
 from tests.assemble.conftest import columns_of
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stabdiag.readers.columns import Column
-
 _WORDS = [
     *(name for role in ROLES for name in role.names),
     *("total", "model", "Method", "trial_id", "value", "metric", "phase", "is_train", "round"),
@@ -30,7 +22,7 @@ _PREFIXES = ["", "", "", "train/", "val_", "stage2_", "actor/", "run 1 - ", "tes
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_no_column_is_loaded_that_a_reader_leaves_out(seed: int) -> None:
+def test_no_column_is_loaded_that_a_reader_leaves_out(seed):
     chance = random.Random(seed)
     wide = chance.sample(_WORDS, 8)
     names = {chance.choice(_PREFIXES) + name: chance.random() for name in wide}
@@ -38,9 +30,9 @@ def test_no_column_is_loaded_that_a_reader_leaves_out(seed: int) -> None:
     for record in records if seed % 3 == 0 else ():
         record.update(dict.fromkeys(list(names)[:3], "loss"))
     columns = columns_of(records, chance.choice(["csv", "jsonl"]))
-    loaded: set[str] = set()
+    loaded = set()
 
-    def load(name: str) -> Column:
+    def load(name):
         loaded.add(name)
         return columns.load(name)
 
@@ -50,7 +42,7 @@ def test_no_column_is_loaded_that_a_reader_leaves_out(seed: int) -> None:
 
 
 @pytest.mark.parametrize("header", ["step,box_loss,cls_loss,total", "host,box_loss,loss,model"])
-def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path: Path, header: str) -> None:
+def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path, header):
     rows = (f"{n},{3 - n / 4e4:.5f},{1 - n / 4e4:.5f},{4 + n % 3}\n" for n in range(30_000))
     log = tmp_path / "run.csv"
     log.write_text(f"{header}\n" + "".join(rows))

@@ -1,9 +1,6 @@
 """Steps that go back: resumes, new runs, counters that start again, several writers."""
 
-from __future__ import annotations
-
 import tracemalloc
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,35 +9,27 @@ import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.history import EventKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
-    from stabdiag.model.history import History
-
-    Record = dict[str, Any]
-    Build = Callable[..., History]
-
-
-def falling(steps: Iterable[int], mark: int = 0, **more: Any) -> list[Record]:
+def falling(steps, mark=0, **more):
     """A loss that depends on the step alone, but for its last digit: that tells the attempt."""
     return [{"step": s, "loss": round(4 / (1 + s / 50), 4) + mark * 1e-6, **more} for s in steps]
 
 
-def marks(history: History) -> list[int]:
+def marks(history):
     return [round(value * 1e6) % 10 for value in history.series["loss"].values.tolist()]
 
 
-def messages(history: History, kind: EventKind) -> list[str]:
+def messages(history, kind):
     return [event.message for event in history.events if event.kind is kind]
 
 
-def test_a_log_in_order_has_no_events(build: Build) -> None:
+def test_a_log_in_order_has_no_events(build):
     history = build(falling(range(50)))
     assert history.events == ()
     assert history.source.attempts == 1
 
 
-def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build: Build) -> None:
+def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
     history = build([*falling(range(100)), *falling(range(60, 130), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(130))
     assert marks(history) == [0] * 60 + [1] * 70
@@ -49,7 +38,7 @@ def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build: Build
     assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt counts"
 
 
-def test_what_was_not_finite_before_a_resume_is_told(build: Build) -> None:
+def test_what_was_not_finite_before_a_resume_is_told(build):
     broken = falling(range(100))
     for record in broken[90:]:
         record["loss"] = float("nan")
@@ -61,12 +50,12 @@ def test_what_was_not_finite_before_a_resume_is_told(build: Build) -> None:
     ]
 
 
-def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(build: Build) -> None:
+def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(build):
     history = build([*falling(range(100)), *falling(range(60, 70), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(70))
 
 
-def test_an_earlier_record_told_again_at_the_end_is_no_resume(build: Build) -> None:
+def test_an_earlier_record_told_again_at_the_end_is_no_resume(build):
     # Early stopping ends on the line of the best iteration.
     log = falling(range(1, 61))
     history = build([*log, log[54]])
@@ -76,7 +65,7 @@ def test_an_earlier_record_told_again_at_the_end_is_no_resume(build: Build) -> N
     assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
 
 
-def test_several_rewinds_that_overlap(build: Build) -> None:
+def test_several_rewinds_that_overlap(build):
     history = build(
         [*falling(range(100)), *falling(range(80, 120), mark=1), *falling(range(70, 140), mark=2)]
     )
@@ -85,26 +74,26 @@ def test_several_rewinds_that_overlap(build: Build) -> None:
     assert len(messages(history, EventKind.REWIND)) == 2
 
 
-def test_of_a_step_that_comes_twice_the_last_counts(build: Build) -> None:
+def test_of_a_step_that_comes_twice_the_last_counts(build):
     history = build([*falling(range(20)), *falling([19], mark=1), *falling(range(20, 30))])
     assert history.series["loss"].steps.tolist() == list(range(30))
     assert marks(history)[19] == 1
 
 
-def test_evaluation_rows_of_the_last_step_survive_a_resume(build: Build) -> None:
+def test_evaluation_rows_of_the_last_step_survive_a_resume(build):
     log = [*falling(range(100)), {"step": 99, "eval_loss": 2.0}, *falling(range(60, 120), mark=1)]
     assert "eval_loss" not in build(log).series
     log = [*falling(range(100)), {"step": 99, "eval_loss": 2.0}, *falling(range(100, 120), mark=1)]
     assert build(log).series["eval_loss"].steps.tolist() == [99]
 
 
-def test_an_evaluation_that_is_logged_late_at_a_lower_step_is_no_rewind(build: Build) -> None:
+def test_an_evaluation_that_is_logged_late_at_a_lower_step_is_no_rewind(build):
     history = build([*falling(range(60)), {"step": 50, "eval_loss": 2.0}, *falling(range(60, 90))])
     assert history.events == ()
     assert history.series["eval_loss"].steps.tolist() == [50]
 
 
-def test_the_last_of_several_appended_runs_is_taken(build: Build) -> None:
+def test_the_last_of_several_appended_runs_is_taken(build):
     log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]
     history = build(log)
     assert set(marks(history)) == {2}
@@ -113,14 +102,12 @@ def test_the_last_of_several_appended_runs_is_taken(build: Build) -> None:
 
 
 @pytest.mark.parametrize(("first", "attempts"), [(8, 2), (40, 1)])
-def test_a_new_run_may_log_its_first_loss_a_little_later(
-    build: Build, first: int, attempts: int
-) -> None:
+def test_a_new_run_may_log_its_first_loss_a_little_later(build, first, attempts):
     assert build([*falling(range(1000)), *falling(range(first, 900))]).source.attempts == attempts
 
 
 @pytest.mark.parametrize(("attempt", "points"), [(1, 50), (2, 70), (3, 40)])
-def test_another_attempt_may_be_picked(build: Build, attempt: int, points: int) -> None:
+def test_another_attempt_may_be_picked(build, attempt, points):
     log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]
     history = build(log, attempt=attempt)
     assert len(history.series["loss"]) == points
@@ -128,21 +115,21 @@ def test_another_attempt_may_be_picked(build: Build, attempt: int, points: int) 
 
 
 @pytest.mark.parametrize("attempt", [0, 2, -1])
-def test_an_attempt_that_is_not_there(build: Build, attempt: int) -> None:
+def test_an_attempt_that_is_not_there(build, attempt):
     with pytest.raises(
         LogError, match=rf"run.jsonl: there is no attempt {attempt}; the log holds 1 attempt"
     ):
         build(falling(range(50)), attempt=attempt)
 
 
-def test_a_run_that_went_nan_at_once_and_was_started_again(build: Build) -> None:
+def test_a_run_that_went_nan_at_once_and_was_started_again(build):
     log = [{"step": s, "loss": float("nan")} for s in range(20)]
     history = build([*log, *falling(range(60))])
     assert history.source.attempts == 2
     assert len(history.series["loss"]) == 60
 
 
-def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build: Build) -> None:
+def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build):
     losses = falling(range(300))
     log = [{**record, "step": record["step"] % 100} for record in losses]
     history = build(log)
@@ -154,34 +141,34 @@ def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build:
     assert history.jobs_began == [100, 200]
 
 
-def test_a_counter_that_often_starts_again_is_told_of_once(build: Build) -> None:
+def test_a_counter_that_often_starts_again_is_told_of_once(build):
     log = [{**record, "step": record["step"] % 50} for record in falling(range(300))]
     assert messages(build(log), EventKind.STEPS) == [
         "the step counter starts again 5 times while the loss goes on: it is counted on"
     ]
 
 
-def test_a_counter_that_starts_again_every_epoch(build: Build) -> None:
+def test_a_counter_that_starts_again_every_epoch(build):
     log = [{"epoch": i // 10, "iter": i % 10, "loss": 3.0 - i % 7} for i in range(200)]
     history = build(log)
     assert history.series["loss"].steps.tolist() == list(range(200))
     assert history.source.attempts == 1
 
 
-def test_counting_on_keeps_the_stride(build: Build) -> None:
+def test_counting_on_keeps_the_stride(build):
     log = [{**r, "step": 10 * (r["step"] % 30)} for r in falling(range(60))]
     assert build(log).series["loss"].steps.tolist() == list(range(0, 600, 10))
 
 
-def test_an_epoch_that_ends_between_two_strides_is_as_long_as_its_last_step_says(build) -> None:
+def test_an_epoch_that_ends_between_two_strides_is_as_long_as_its_last_step_says(build):
     counts = [1, 101, 201, 301, 313]
     log = [{"step": n, "loss": 4 / (1 + e + n / 313)} for e in range(6) for n in counts]
     steps = build(log).series["loss"].steps.tolist()
     assert steps == [313 * epoch + n for epoch in range(6) for n in counts]
 
 
-def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build) -> None:
-    log: list[Record] = []
+def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
+    log = []
     for step in range(0, 200, 2):
         log += falling([step + 1, step], mark=step % 3)
     history = build(log)
@@ -190,12 +177,12 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build: Build)
     assert "several writers" in told
 
 
-def test_ranks_that_all_log_each_step(build: Build) -> None:
+def test_ranks_that_all_log_each_step(build):
     log = [record for step in range(0, 200, 2) for record in falling([step + 1, step] * 2)]
     assert messages(build(log), EventKind.STEPS)[1:] == ["200 losses are superseded by later ones"]
 
 
-def test_a_new_run_after_a_rewind(build: Build) -> None:
+def test_a_new_run_after_a_rewind(build):
     log = [*falling(range(100)), *falling(range(50, 120), mark=1), *falling(range(30), mark=2)]
     history = build(log)
     assert history.source.attempts == 2
@@ -203,14 +190,14 @@ def test_a_new_run_after_a_rewind(build: Build) -> None:
     assert len(build(log, attempt=1).series["loss"]) == 120
 
 
-def test_a_new_run_after_a_counter_that_started_again(build: Build) -> None:
+def test_a_new_run_after_a_counter_that_started_again(build):
     turned = [{**record, "step": record["step"] % 100} for record in falling(range(300))]
     history = build([*turned, *falling(range(40), mark=2)])
     assert history.source.attempts == 2
     assert history.series["loss"].steps.tolist() == list(range(40))
 
 
-def test_a_rewind_after_a_counter_that_started_again(build: Build) -> None:
+def test_a_rewind_after_a_counter_that_started_again(build):
     turned = [{**record, "step": record["step"] % 100} for record in falling(range(200))]
     again = [
         {**record, "step": record["step"] - 100} for record in falling(range(150, 220), mark=1)
@@ -220,8 +207,8 @@ def test_a_rewind_after_a_counter_that_started_again(build: Build) -> None:
     assert marks(history) == [0] * 150 + [1] * 70
 
 
-def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build: Build) -> None:
-    log: list[Record] = []
+def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):
+    log = []
     for epoch in range(1, 4):
         log += [
             {"epoch": epoch, "iter": n, "loss": 3.0 - epoch * 0.1 - n * 1e-3, "lr": 1.0 / epoch}
@@ -235,7 +222,7 @@ def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build: Bui
 
 
 @pytest.mark.parametrize("lost", [130, 199, 200])
-def test_a_counter_that_starts_again_after_the_loss_went_nan(build: Build, lost: int) -> None:
+def test_a_counter_that_starts_again_after_the_loss_went_nan(build, lost):
     log = [{**record, "step": record["step"] % 100} for record in falling(range(400))]
     for record in log[lost:]:
         record["loss"] = float("nan")
@@ -244,12 +231,12 @@ def test_a_counter_that_starts_again_after_the_loss_went_nan(build: Build, lost:
     assert history.series["loss"].steps.tolist() == list(range(400))
 
 
-def test_a_run_that_begins_with_nan_after_a_sound_one(build: Build) -> None:
+def test_a_run_that_begins_with_nan_after_a_sound_one(build):
     log = [*falling(range(60)), *({"step": s, "loss": float("nan")} for s in range(20))]
     assert build(log).source.attempts == 2
 
 
-def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build: Build) -> None:
+def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build):
     # Two launches, each of epochs whose batches do not begin at the same count.
     log = falling(range(100, 1500, 100), epoch=1)
     for _ in range(2):
@@ -261,7 +248,7 @@ def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build: Build)
     assert not messages(history, EventKind.REWIND)
 
 
-def test_thousands_of_runs_take_the_room_of_one() -> None:
+def test_thousands_of_runs_take_the_room_of_one():
     """The room, as against the time, is the same on every machine."""
     runs, length = 2000, 25
     steps = np.tile(np.arange(length), runs)
@@ -277,7 +264,7 @@ def test_thousands_of_runs_take_the_room_of_one() -> None:
     assert peak < 50 * steps.nbytes
 
 
-def ranks(bad: Iterable[int] = ()) -> list[Record]:
+def ranks(bad=()):
     """Two ranks that write each step; the first of them has a NaN at some."""
     log = [{**one, "rank": rank} for one in falling(range(100)) for rank in (0, 1)]
     for record in log:
@@ -287,7 +274,7 @@ def ranks(bad: Iterable[int] = ()) -> list[Record]:
 
 
 @pytest.mark.parametrize("ahead", [0, 2.5])
-def test_the_nan_of_one_rank_is_not_lost(build: Build, ahead: float) -> None:
+def test_the_nan_of_one_rank_is_not_lost(build, ahead):
     log = ranks(range(80, 100))
     log.sort(key=lambda record: record["step"] - ahead * (record["rank"] == 0))
     history = build(log)
@@ -295,13 +282,13 @@ def test_the_nan_of_one_rank_is_not_lost(build: Build, ahead: float) -> None:
     assert lost == list(range(80, 100))
 
 
-def test_a_step_that_is_written_again_after_a_nan_is_a_resume(build: Build) -> None:
+def test_a_step_that_is_written_again_after_a_nan_is_a_resume(build):
     log = falling(range(100))
     log[50]["loss"] = float("nan")
     history = build([*log[:51], *falling([50], mark=1), *log[51:]])
     assert np.isfinite(history.series["loss"].values).all()
 
 
-def test_records_that_never_hold_a_loss_beside_others_prove_nothing(build: Build) -> None:
+def test_records_that_never_hold_a_loss_beside_others_prove_nothing(build):
     history = build(ranks(range(100)))
     assert np.isfinite(history.series["loss"].values).all()

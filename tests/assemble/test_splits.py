@@ -1,11 +1,9 @@
 """Losses of an evaluation in the column of those of training."""
 
-from __future__ import annotations
-
 import pytest
 
 import stabdiag
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.history import EventKind
 from stabdiag.model.limits import Limits
 from stabdiag.model.roles import may_serve
 from stabdiag.places import read_place
@@ -19,7 +17,7 @@ def records(name="type", words=("train", "validation"), n=30, **more):
     ]
 
 
-def hidden(history) -> list[Event]:
+def hidden(history):
     return [event for event in history.events if event.kind is EventKind.HIDDEN_NAN]
 
 

@@ -1,7 +1,5 @@
 """The gaps between the steps of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,7 @@ from stabdiag.assemble.order import Median
 
 
 @given(st.lists(st.lists(st.integers(-50, 50))))
-def test_the_median_of_numbers_that_come_bit_by_bit(parts: list[list[int]]) -> None:
+def test_the_median_of_numbers_that_come_bit_by_bit(parts):
     median = Median()
     for part in parts:
         median.add(np.array(part, dtype=np.int64))

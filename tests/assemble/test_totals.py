@@ -1,7 +1,5 @@
 """A loss of which only the parts were logged."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,9 +1,6 @@
 """The manifest in the spellings of many frameworks."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -92,7 +89,7 @@ def classifier(kind, labels, problem=None):
 
 
 # What a configuration says, by the field that is read from it; None where it says nothing.
-TOLD: dict[str, list[tuple[Any, dict[str, Any]]]] = {
+TOLD = {
     "dtype": [
         ("fp16", {"torch_dtype": "torch.float16"}),
         ("fp16", {"mixed_precision": "fp16"}),
@@ -452,7 +449,7 @@ def test_yaml_that_takes_one_mapping_into_another(tmp_path):
 
 
 def test_what_is_nested_without_end_stays_one_value():
-    deep: dict[str, Any] = {"lr": 1.0}
+    deep = {"lr": 1.0}
     for _ in range(500):
         deep = {"a": deep}
     assert parse_manifest(deep).peak_lr is None

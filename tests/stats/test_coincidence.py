@@ -1,20 +1,18 @@
 """A change near to an onset: which one, and how likely by chance."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from stabdiag.stats.coincidence import Near, Onset, nearest
+from stabdiag.stats.coincidence import Onset, nearest
 
 
-def near(changes: list[int], at: int, *, last: int | None = None, n: int = 1000) -> Near | None:
+def near(changes, at, *, last=None, n=1000):
     where = np.array(changes)
     onset = Onset(first=at, last=at if last is None else last, late=20, points=n)
     return nearest(where, where, onset)
 
 
-def test_the_nearest_change_up_to_an_onset() -> None:
+def test_the_nearest_change_up_to_an_onset():
     found = near([100, 490, 700], 500)
     assert found is not None
     assert (found.number, found.off) == (1, 10)
@@ -24,14 +22,14 @@ def test_the_nearest_change_up_to_an_onset() -> None:
     assert exact.chance == pytest.approx(1 / 1000)
 
 
-def test_what_comes_later_or_long_before_is_not_near() -> None:
+def test_what_comes_later_or_long_before_is_not_near():
     assert near([501], 500) is None
     assert near([479], 500) is None
     assert near([505], 500, last=510) is not None
     assert near([], 500) is None
 
 
-def test_a_value_is_constant_before_a_change_and_after_it() -> None:
+def test_a_value_is_constant_before_a_change_and_after_it():
     assert near([498, 500], 500) is None
     assert near([500, 501, 502], 500) is None
     assert near([2], 3) is None
@@ -39,7 +37,7 @@ def test_a_value_is_constant_before_a_change_and_after_it() -> None:
     assert near([999], 999) is not None
 
 
-def test_a_change_that_was_logged_late_may_have_come_at_any_point_before() -> None:
+def test_a_change_that_was_logged_late_may_have_come_at_any_point_before():
     found = nearest(
         np.array([491]), np.array([500]), Onset(first=495, last=495, late=0, points=999)
     )
@@ -49,7 +47,7 @@ def test_a_change_that_was_logged_late_may_have_come_at_any_point_before() -> No
 
 @pytest.mark.parametrize("points", [40, 300, 3000])
 @pytest.mark.parametrize("count", [1, 5, 30])
-def test_by_chance_alone_a_change_is_seldom_told(points: int, count: int) -> None:
+def test_by_chance_alone_a_change_is_seldom_told(points, count):
     rng, told = np.random.default_rng(points + count), 0
     for _ in range(1500):
         changes = np.sort(rng.choice(points, min(count, points // 4), replace=False))
@@ -60,7 +58,7 @@ def test_by_chance_alone_a_change_is_seldom_told(points: int, count: int) -> Non
     assert told < 0.05 * 1500
 
 
-def test_what_changes_all_along_is_near_to_everything() -> None:
+def test_what_changes_all_along_is_near_to_everything():
     found = near(list(range(10, 990, 10)), 500)
     assert found is not None
     assert found.chance > 0.05

@@ -1,7 +1,5 @@
 """Exact tests of many splits, held against sums over all tables."""
 
-from __future__ import annotations
-
 from math import comb
 
 import numpy as np
@@ -10,7 +8,7 @@ import pytest
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 
-def tail(hits: int, size: int, total_hits: int, total: int) -> float:
+def tail(hits, size, total_hits, total):
     tables = (
         comb(total_hits, k) * comb(total - total_hits, size - k) for k in range(hits, size + 1)
     )
@@ -21,24 +19,24 @@ def tail(hits: int, size: int, total_hits: int, total: int) -> float:
     ("hits", "size", "total_hits", "total"),
     [(16, 20, 20, 100), (3, 3, 3, 20), (5, 6, 5, 20), (6, 6, 9, 10), (40, 50, 60, 300)],
 )
-def test_the_tail_is_that_of_all_tables(hits: int, size: int, total_hits: int, total: int) -> None:
+def test_the_tail_is_that_of_all_tables(hits, size, total_hits, total):
     found = upper_tail(np.array([hits]), np.array([size]), total_hits, total)
     assert found == pytest.approx([tail(hits, size, total_hits, total)])
 
 
-def test_no_more_than_expected_is_nothing() -> None:
+def test_no_more_than_expected_is_nothing():
     assert upper_tail(np.array([0, 2]), np.array([5, 5]), 4, 10).tolist() == [1.0, 1.0]
     # Of so many the tail is not summed to its end.
     few = upper_tail(np.array([5_000, 10_000]), np.array([30_000, 30_000]), 20_000, 60_000)
     assert few.tolist() == [1.0, 1.0]
 
 
-def test_a_tail_of_very_many_is_small_where_it_ought_to_be() -> None:
+def test_a_tail_of_very_many_is_small_where_it_ought_to_be():
     (above,) = upper_tail(np.array([10_500]), np.array([30_000]), 20_000, 60_000)
     assert 0 < above < 1e-15
 
 
-def test_the_chance_of_any_split_counts_what_each_can_show() -> None:
+def test_the_chance_of_any_split_counts_what_each_can_show():
     sizes, total_hits, total = [3, 5, 5, 8], 6, 20
     for p in (1e-4, 0.01, 0.1):
         shown = (
@@ -50,12 +48,12 @@ def test_the_chance_of_any_split_counts_what_each_can_show() -> None:
         assert found == pytest.approx([most])
 
 
-def test_a_split_that_can_show_nothing_so_small_costs_nothing() -> None:
+def test_a_split_that_can_show_nothing_so_small_costs_nothing():
     alone = chance_of(np.array([1e-3]), np.array([10]), 5, 20)
     assert chance_of(np.array([1e-3]), np.array([10, 1, 1, 2]), 5, 20) == alone
 
 
-def test_the_chance_is_the_share_of_shuffles_at_most() -> None:
+def test_the_chance_is_the_share_of_shuffles_at_most():
     """Of three splits of twelve, how often any is as clear as the clearest one is."""
     rng = np.random.default_rng(7)
     inside = np.array(
@@ -73,7 +71,7 @@ def test_the_chance_is_the_share_of_shuffles_at_most() -> None:
     assert bound <= 3 * p
 
 
-def test_what_a_stratum_explains_is_no_more_than_chance() -> None:
+def test_what_a_stratum_explains_is_no_more_than_chance():
     rng = np.random.default_rng(3)
     cause = np.arange(400) < 100
     has = np.where(cause, rng.random(400) < 0.8, rng.random(400) < 0.05)

@@ -1,7 +1,5 @@
 """Jumps of a level between one stretch and the next."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)
 
 
 @pytest.mark.parametrize(("rise", "jumped"), [(0.0, False), (-1.0, False), (1.0, True)])
-def test_a_jump_is_a_rise_beyond_the_noise(rise: float, jumped: bool) -> None:
+def test_a_jump_is_a_rise_beyond_the_noise(rise, jumped):
     found = level_jump(BEFORE, AFTER + rise, 10)
     assert found is not None
     assert found.exceeds(6.0, 0.0) is jumped
@@ -20,15 +18,13 @@ def test_a_jump_is_a_rise_beyond_the_noise(rise: float, jumped: bool) -> None:
     assert not found.exceeds(6.0, floor=2.0)
 
 
-def test_too_few_points_tell_nothing() -> None:
+def test_too_few_points_tell_nothing():
     assert level_jump(BEFORE[:39], AFTER, 10) is None
     assert level_jump(BEFORE, AFTER[:9], 10) is None
 
 
 @pytest.mark.parametrize(("restless_until", "jumped"), [(500, True), (700, False)])
-def test_what_the_level_did_lately_is_what_a_jump_is_held_against(
-    restless_until: int, jumped: bool
-) -> None:
+def test_what_the_level_did_lately_is_what_a_jump_is_held_against(restless_until, jumped):
     old = 2.0 + np.random.default_rng(0).normal(0, 0.01, 1000)
     old[:restless_until] += np.arange(restless_until) // 10 % 2
     new = np.full(10, old[-10:].mean() + 1.5)

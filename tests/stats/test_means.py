@@ -1,7 +1,5 @@
 """Means and their spread, against what is known of them, and by simulation."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -28,12 +26,12 @@ from stabdiag.stats.means import (
         (0.001, 30, 59.703064),
     ],
 )
-def test_chi_squared(share: float, degrees: int, value: float) -> None:
+def test_chi_squared(share, degrees, value):
     assert chi_squared_tail(value, degrees) == pytest.approx(share, rel=1e-3)
     assert chi_squared_above(share, degrees) == pytest.approx(value, rel=1e-3)
 
 
-def test_the_error_of_independent_points_is_the_usual_one() -> None:
+def test_the_error_of_independent_points_is_the_usual_one():
     rng = np.random.default_rng(0)
     found = [mean_and_error(rng.normal(5, 0.3, 200)) for _ in range(50)]
     usual = 0.3 / math.sqrt(200)
@@ -41,7 +39,7 @@ def test_the_error_of_independent_points_is_the_usual_one() -> None:
     assert np.median([one.deviation for one in found]) == pytest.approx(0.3, rel=0.05)
 
 
-def test_autocorrelation_is_honoured() -> None:
+def test_autocorrelation_is_honoured():
     """The error of an AR(1) mean is sqrt((1 + a) / (1 - a)) times that of independent points."""
     rng, a, n = np.random.default_rng(1), 0.8, 2000
     errors, means = [], []
@@ -57,17 +55,17 @@ def test_autocorrelation_is_honoured() -> None:
     assert np.std(means) == pytest.approx(float(np.median(errors)), rel=0.35)
 
 
-def test_a_constant_has_an_error_that_can_be_divided_by() -> None:
+def test_a_constant_has_an_error_that_can_be_divided_by():
     assert mean_and_error(np.full(50, 2.0)).error > 0
 
 
-def test_seeds_of_one_level_are_rarely_called_different() -> None:
+def test_seeds_of_one_level_are_rarely_called_different():
     rng = np.random.default_rng(4)
     p = [spread(rng.normal(2, 0.05, 5), np.full(5, 0.05)).p_value for _ in range(400)]
     assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.03)
 
 
-def test_the_variance_between_is_what_the_errors_leave() -> None:
+def test_the_variance_between_is_what_the_errors_leave():
     rng = np.random.default_rng(5)
     between = [
         spread(rng.normal(2, math.hypot(0.3, 0.1), 20), np.full(20, 0.1)).between
@@ -76,7 +74,7 @@ def test_the_variance_between_is_what_the_errors_leave() -> None:
     assert np.median(between) == pytest.approx(0.3, rel=0.1)
 
 
-def test_two_values_leave_a_factor_of_seventy() -> None:
+def test_two_values_leave_a_factor_of_seventy():
     found = spread(np.array([1.0, 2.0]), np.array([0.1, 0.1]))
     assert found.deviation == pytest.approx(math.sqrt(0.5))
     assert found.high / found.low == pytest.approx(71.5, rel=0.01)

@@ -1,14 +1,12 @@
 """Where two series part, against cases that are known by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from stabdiag.stats.parting import Parted, lasting, local_noise, part, wander
+from stabdiag.stats.parting import lasting, local_noise, part, wander
 
 
-def parted(x, y, *, coarse: bool = True, points: int = 10) -> Parted | None:
+def parted(x, y, *, coarse=True, points=10):
     return part(
         np.asarray(x, float),
         np.asarray(y, float),
@@ -19,18 +17,18 @@ def parted(x, y, *, coarse: bool = True, points: int = 10) -> Parted | None:
     )
 
 
-def noisy(n: int = 1000, seed: int = 0) -> np.ndarray:
+def noisy(n=1000, seed=0):
     return 3.0 + np.random.default_rng(seed).normal(0, 0.1, n)
 
 
 @np.errstate(all="ignore")  # as all that calls it has
-def test_equal_series_do_not_part() -> None:
+def test_equal_series_do_not_part():
     x = noisy()
     x[[3, 7]] = np.nan, np.inf
     assert parted(x, x.copy()) is None
 
 
-def test_the_first_difference_of_any_size_is_found() -> None:
+def test_the_first_difference_of_any_size_is_found():
     x = noisy()
     y = x.copy()
     y[400:] = np.nextafter(y[400:], 9.0)
@@ -39,7 +37,7 @@ def test_the_first_difference_of_any_size_is_found() -> None:
     assert (found.first, found.unrounded, found.lasting) == (400, None, None)
 
 
-def test_rounding_noise_and_more_are_told_apart() -> None:
+def test_rounding_noise_and_more_are_told_apart():
     x = noisy()
     gap = np.zeros(1000)
     gap[100:], gap[300:], gap[600:] = 1e-6, 1e-3, 1.0
@@ -50,7 +48,7 @@ def test_rounding_noise_and_more_are_told_apart() -> None:
     assert found.noise == pytest.approx(0.1, rel=0.3)
 
 
-def test_nan_in_one_series_alone_is_a_difference_without_measure() -> None:
+def test_nan_in_one_series_alone_is_a_difference_without_measure():
     x = noisy()
     y = x.copy()
     y[800:] = np.nan
@@ -59,7 +57,7 @@ def test_nan_in_one_series_alone_is_a_difference_without_measure() -> None:
     assert (found.first, found.unrounded, found.lasting) == (800, 800, 800)
 
 
-def test_the_last_digit_that_was_written_is_rounding() -> None:
+def test_the_last_digit_that_was_written_is_rounding():
     x = np.round(noisy(), 3)
     y = x.copy()
     y[10] += 0.001
@@ -69,7 +67,7 @@ def test_the_last_digit_that_was_written_is_rounding() -> None:
     assert parted(x, np.round(y, 3)).unrounded == 20
 
 
-def test_bfloat16_is_coarse() -> None:
+def test_bfloat16_is_coarse():
     bits = noisy(200).astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
     x = bits.view(np.float32).astype(float)
     y = x.copy()
@@ -79,19 +77,19 @@ def test_bfloat16_is_coarse() -> None:
     assert parted(x, y).unrounded == 60
 
 
-def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes() -> None:
+def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes():
     x = noisy(2000) + np.linspace(0, 50, 2000)
     x[::97] += 30
     assert np.median(local_noise(x)) == pytest.approx(0.1, rel=0.1)
 
 
-def test_noise_of_values_that_are_mostly_the_same_is_not_zero() -> None:
+def test_noise_of_values_that_are_mostly_the_same_is_not_zero():
     x = np.zeros(1000)
     x[::10] = 0.01
     assert local_noise(x).min() > 0
 
 
-def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more() -> None:
+def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more():
     noise = np.random.default_rng(6).normal(0, 1, 20_000)
     assert wander(noise, 100) == pytest.approx(0.1, rel=0.15)
     smooth = np.convolve(noise, 0.05 * 0.95 ** np.arange(200))[:20_000]
@@ -102,11 +100,11 @@ def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_too_few_points_have_no_noise(n: int) -> None:
+def test_too_few_points_have_no_noise(n):
     assert np.array_equal(local_noise(np.ones(n)), np.zeros(n))
 
 
-def test_noise_passes_over_what_is_not_finite() -> None:
+def test_noise_passes_over_what_is_not_finite():
     x = noisy(500)
     x[100:200] = np.nan
     assert np.isfinite(local_noise(x)).all()
@@ -125,5 +123,5 @@ def test_noise_passes_over_what_is_not_finite() -> None:
         ("###########", 0),
     ],
 )
-def test_lasting(marks: str, expected: int | None) -> None:
+def test_lasting(marks, expected):
     assert lasting(np.array([mark == "#" for mark in marks]), 8) == expected

@@ -1,25 +1,23 @@
 """A rise of the loss that was never made good."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from stabdiag.stats.rise import net_rise
 
 
-def falling(seed: int, n: int = 1000) -> np.ndarray:
+def falling(seed, n=1000):
     rng = np.random.default_rng(seed)
     return 2.0 + 2.0 * np.exp(-np.arange(n) / 200) + 0.05 * rng.standard_normal(n)
 
 
 @pytest.mark.parametrize("window", [8, 9])
-def test_ten_points_are_the_least(window: int) -> None:
+def test_ten_points_are_the_least(window):
     assert net_rise(np.arange(9, dtype=np.float64), window, 0.001) is None
     assert net_rise(np.arange(10, dtype=np.float64), window, 0.001) is not None
 
 
-def test_a_climb_to_the_end() -> None:
+def test_a_climb_to_the_end():
     x = falling(0)
     x[700:] += np.linspace(0, 3.0, 300)
     rise = net_rise(x, 200, 0.001)
@@ -33,7 +31,7 @@ def test_a_climb_to_the_end() -> None:
     assert rise.progress == pytest.approx(2.0, abs=0.3)
 
 
-def test_a_climb_that_ended_earlier_and_was_never_made_good() -> None:
+def test_a_climb_that_ended_earlier_and_was_never_made_good():
     x = falling(1)
     x[400:600] += np.linspace(0, 2.0, 200)
     x[600:] += 2.0
@@ -46,7 +44,7 @@ def test_a_climb_that_ended_earlier_and_was_never_made_good() -> None:
     assert rise.crest <= 750
 
 
-def test_a_climb_that_was_made_good_is_none() -> None:
+def test_a_climb_that_was_made_good_is_none():
     x = falling(2)
     x[400:500] += np.linspace(0, 2.0, 100)
     x[500:600] += np.linspace(2.0, 0, 100)
@@ -68,13 +66,13 @@ def test_a_climb_is_made_good_by_the_last_few_losses() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_healthy_loss_does_not_rise(seed: int) -> None:
+def test_a_healthy_loss_does_not_rise(seed):
     rise = net_rise(falling(seed), 200, 0.001)
     assert rise is not None
     assert rise.amount <= rise.bar
 
 
-def test_a_constant_does_not_rise() -> None:
+def test_a_constant_does_not_rise():
     rise = net_rise(np.full(400, 2.5), 200, 0.001)
     assert rise is not None
     assert rise.amount == 0.0
@@ -85,9 +83,7 @@ def test_a_constant_does_not_rise() -> None:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("climbing", [300, 1000, 3000])
 @pytest.mark.parametrize(("noise", "late"), [(0.02, 0.05), (0.1, 0.06), (0.2, 0.14)])
-def test_a_climb_begins_where_a_tenth_of_it_is_made(
-    seed: int, climbing: int, noise: float, late: float
-) -> None:
+def test_a_climb_begins_where_a_tenth_of_it_is_made(seed, climbing, noise, late):
     n = 2000 + climbing + 500
     x = 2.0 + np.exp(-np.arange(n) / 400) + noise * np.random.default_rng(seed).standard_normal(n)
     x += np.clip((np.arange(n) - 2000) / climbing, 0, 1)
@@ -96,7 +92,7 @@ def test_a_climb_begins_where_a_tenth_of_it_is_made(
     assert (rise.onset - 2000) / climbing == pytest.approx(0.08, abs=late)
 
 
-def test_a_bump_before_a_climb_does_not_begin_it() -> None:
+def test_a_bump_before_a_climb_does_not_begin_it():
     x = 2.0 + 0.01 * np.random.default_rng(0).standard_normal(2000)
     x[800:820] += 0.5
     x[1200:] += np.linspace(0, 1, 800)
@@ -105,7 +101,7 @@ def test_a_bump_before_a_climb_does_not_begin_it() -> None:
     assert 1250 < rise.onset < 1320
 
 
-def test_the_bends_of_a_descent_are_no_noise() -> None:
+def test_the_bends_of_a_descent_are_no_noise():
     at = np.arange(100)
     x = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
     x[60:] += 0.5
@@ -117,7 +113,7 @@ def test_the_bends_of_a_descent_are_no_noise() -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 0.01])
 @pytest.mark.parametrize(("points", "period"), [(60, 7), (100, 9), (200, 25), (300, 7), (1000, 9)])
-def test_a_loss_that_repeats_itself_does_not_climb(points: int, period: int, noise: float) -> None:
+def test_a_loss_that_repeats_itself_does_not_climb(points, period, noise):
     # The mean of 20 points moves with what they hold of a period of 9, and that of 18 does not.
     x = np.arange(points) % period / period
     x += np.random.default_rng(points).normal(0.0, noise, points)

@@ -1,9 +1,6 @@
 """Rolling statistics against a loop that takes every window by itself."""
 
-from __future__ import annotations
-
 from statistics import median
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,11 +9,6 @@ from hypothesis import strategies as st
 
 from stabdiag.stats.rolling import trailing_median, trailing_moments
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
 PROPERTY = settings(max_examples=60, deadline=None, derandomize=True)
 
 ordinary = st.floats(-1e6, 1e6)
@@ -24,14 +16,14 @@ outliers = st.sampled_from([1e18, -1e18, 1e30, 0.0, 1e-300])
 points = st.lists(ordinary | outliers, min_size=0, max_size=90).map(np.array)
 
 
-def naive(x: Floats, window: int) -> tuple[Floats, Floats]:
+def naive(x, window):
     mean, deviation = np.full(len(x), np.nan), np.full(len(x), np.nan)
     for at in range(window, len(x)):
         mean[at], deviation[at] = x[at - window : at].mean(), x[at - window : at].std()
     return mean, deviation
 
 
-def assert_moments_of_a_loop(x: Floats, window: int) -> None:
+def assert_moments_of_a_loop(x, window):
     mean, deviation = trailing_moments(x, window)
     expected_mean, expected_deviation = naive(x, window)
     # No window can be better than the rounding of its own largest value.
@@ -45,12 +37,12 @@ def assert_moments_of_a_loop(x: Floats, window: int) -> None:
 
 @PROPERTY
 @given(points, st.integers(2, 40))
-def test_moments_are_those_of_a_loop(x: Floats, window: int) -> None:
+def test_moments_are_those_of_a_loop(x, window):
     assert_moments_of_a_loop(x.astype(np.float64), window)
 
 
 @pytest.mark.parametrize("level", [1e9, 1e12, -1e9])
-def test_a_small_deviation_far_from_zero_does_not_cancel(level: float) -> None:
+def test_a_small_deviation_far_from_zero_does_not_cancel(level):
     noise = np.round(np.random.default_rng(1).standard_normal(3000) * 1024) / 1024
     _, deviation = trailing_moments(level + noise, 100)
     _, expected = naive(noise, 100)
@@ -58,7 +50,7 @@ def test_a_small_deviation_far_from_zero_does_not_cancel(level: float) -> None:
 
 
 @pytest.mark.parametrize("level", [0.0, 0.1, 1e18, -3.3e-300])
-def test_a_constant_has_no_deviation(level: float) -> None:
+def test_a_constant_has_no_deviation(level):
     mean, deviation = trailing_moments(np.full(300, level), 100)
     assert np.all(mean[100:] == level)
     assert np.all(deviation[100:] == 0.0)
@@ -66,7 +58,7 @@ def test_a_constant_has_no_deviation(level: float) -> None:
 
 @PROPERTY
 @given(points, st.integers(1, 40))
-def test_medians_are_those_of_a_loop(x: Floats, window: int) -> None:
+def test_medians_are_those_of_a_loop(x, window):
     x = x.astype(np.float64)
     out = trailing_median(x, window)
     assert len(out) == len(x)
@@ -76,7 +68,7 @@ def test_medians_are_those_of_a_loop(x: Floats, window: int) -> None:
 
 
 @pytest.mark.parametrize("hop", [2, 3, 7, 100])
-def test_with_a_hop_the_last_median_holds(hop: int) -> None:
+def test_with_a_hop_the_last_median_holds(hop):
     x = np.random.default_rng(2).standard_normal(200)
     every, some = trailing_median(x, 20), trailing_median(x, 20, hop)
     np.testing.assert_array_equal(some[1:20], every[1:20])

@@ -1,9 +1,5 @@
 """Where a smooth series turned."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,15 +7,10 @@ from hypothesis import strategies as st
 
 from stabdiag.stats.smooth import turn
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 
 
-def bent(at: Floats, place: float, slow: float = 0.0, fast: float = 0.005) -> Floats:
+def bent(at, place, slow=0.0, fast=0.005):
     return slow * at + fast * np.maximum(at - place, 0.0)
 
 
@@ -31,9 +22,7 @@ def bent(at: Floats, place: float, slow: float = 0.0, fast: float = 0.005) -> Fl
     shift=st.floats(-1e3, 1e3),
     scale=st.floats(1e-3, 1e3),
 )
-def test_a_bend_is_found_between_its_points(
-    place: float, every: int, slow: float, shift: float, scale: float
-) -> None:
+def test_a_bend_is_found_between_its_points(place, every, slow, shift, scale):
     at = np.arange(0.0, 1500.0, every)
     found = turn(at, shift + scale * bent(at, place, slow), 200.0)
     assert found is not None
@@ -41,7 +30,7 @@ def test_a_bend_is_found_between_its_points(
 
 
 @pytest.mark.parametrize("every", [1, 10])
-def test_noise_moves_it_little(every: int) -> None:
+def test_noise_moves_it_little(every):
     rng = np.random.default_rng(0)
     at = np.arange(0.0, 1500.0, every)
     for _ in range(50):
@@ -64,5 +53,5 @@ def test_noise_moves_it_little(every: int) -> None:
     ],
     ids=["fast all along", "falling", "still", "two points", "four points", "one point"],
 )
-def test_no_turn(x: Floats) -> None:
+def test_no_turn(x):
     assert turn(10.0 * np.arange(len(x)), x, 200.0) is None

@@ -1,42 +1,31 @@
 """Spikes: single points and lasting shifts, in noise of every kind."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
-from stabdiag.stats.spikes import SpikeScan, change_point, find_spikes, outliers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from stabdiag.stats.spikes import change_point, find_spikes, outliers
 
 REACH = Reach(window=100, least=30, recovery=50)
 
 
-def scan(x: Floats) -> SpikeScan:
+def scan(x):
     return find_spikes(x, REACH, 3.0, 0.01, 0.02)
 
 
-def onsets(x: Floats) -> list[int]:
+def onsets(x):
     return [spike.onset for spike in scan(x).spikes]
 
 
-def calm(seed: int = 0, n: int = 1000, noise: float = 0.05) -> Floats:
+def calm(seed=0, n=1000, noise=0.05):
     """A loss that falls from 4 to 2 with a little noise."""
     rng = np.random.default_rng(seed)
     return 2.0 + 2.0 * np.exp(-np.arange(n) / (n / 4)) + noise * rng.standard_normal(n)
 
 
 @pytest.mark.parametrize("at", [40, 150, 500, 900])
-def test_a_single_point(at: int) -> None:
+def test_a_single_point(at):
     x = calm()
     x[at] += 3.0
     (spike,) = scan(x).spikes
@@ -49,9 +38,7 @@ def test_a_single_point(at: int) -> None:
 
 @pytest.mark.parametrize("n", [130, 160, 200, 300, 450])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
-    n: int, seed: int
-) -> None:
+def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(n, seed):
     at = int(0.6 * n)
     x = 1.0 + 1.5 * np.exp(-np.arange(n) / (n / 4))
     x += 0.05 * np.random.default_rng(seed).standard_normal(n)
@@ -61,7 +48,7 @@ def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
     assert (spike.onset, spike.recovered) == (at, False if n - at >= REACH.recovery else None)
 
 
-def epochs(*factors: tuple[int, float], n: int = 30) -> Floats:
+def epochs(*factors, n=30):
     """Losses of epochs, some of them times a factor."""
     x = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
     x *= np.exp(0.04 * np.random.default_rng(0).standard_normal(n))
@@ -70,13 +57,13 @@ def epochs(*factors: tuple[int, float], n: int = 30) -> Floats:
     return x
 
 
-def towers(x: Floats) -> list[int]:
+def towers(x):
     found = find_spikes(x, Reach(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_epochs=True)
     return [spike.onset for spike in found.spikes]
 
 
 @pytest.mark.parametrize("at", [12, 15, 25])
-def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
+def test_an_epoch_unlike_all_others_is_a_spike(at):
     assert towers(epochs((at, 6.0))) == [at]
     # The loss of a single batch may do so.
     assert onsets(epochs((at, 6.0))) == []
@@ -96,18 +83,18 @@ def test_an_epoch_unlike_all_others_is_a_spike(at: int) -> None:
     ],
     ids=["calm", "low", "two", "flat", "negative", "few"],
 )
-def test_other_epochs_are_none(x: Floats) -> None:
+def test_other_epochs_are_none(x):
     assert towers(x) == []
 
 
-def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline() -> None:
+def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline():
     assert towers(epochs((8, 6.0), n=12)) == [8]
     assert towers(epochs(n=12)) == []
     # Next to it there is no other, however long the loss takes to come down.
     assert towers(epochs((12, 8.0), (13, 6.0), (14, 3.0), (15, 2.0), n=40)) == [12]
 
 
-def test_a_spike_that_decays_is_one_spike() -> None:
+def test_a_spike_that_decays_is_one_spike():
     x = calm()
     x[500:540] += 3.0 * np.exp(-np.arange(40) / 8)
     (spike,) = scan(x).spikes
@@ -117,7 +104,7 @@ def test_a_spike_that_decays_is_one_spike() -> None:
 
 
 @pytest.mark.parametrize("height", [0.3, 1.0, 10.0])
-def test_a_shift_that_stays(height: float) -> None:
+def test_a_shift_that_stays(height):
     x = calm()
     x[600:] += height
     (spike,) = scan(x).spikes
@@ -127,7 +114,7 @@ def test_a_shift_that_stays(height: float) -> None:
 
 
 @pytest.mark.parametrize("left", [5, 20, 45])
-def test_a_shift_at_the_end_is_not_resolved(left: int) -> None:
+def test_a_shift_at_the_end_is_not_resolved(left):
     x = calm()
     x[-left:] += 3.0
     (spike,) = scan(x).spikes
@@ -135,7 +122,7 @@ def test_a_shift_at_the_end_is_not_resolved(left: int) -> None:
     assert spike.recovered is None
 
 
-def test_after_a_logged_cause_less_is_enough() -> None:
+def test_after_a_logged_cause_less_is_enough():
     x = calm(4, noise=0.2)
     x[600:608] += 0.2
     suspect = np.zeros(1000, dtype=bool)
@@ -145,7 +132,7 @@ def test_after_a_logged_cause_less_is_enough() -> None:
     assert [spike.onset for spike in found if 595 <= spike.onset <= 608]
 
 
-def test_earlier_spikes_do_not_mask_later_ones() -> None:
+def test_earlier_spikes_do_not_mask_later_ones():
     x = calm(n=1500)
     for at, height in ((300, 50.0), (340, 20.0), (700, 5.0), (760, 1.0)):
         x[at] += height
@@ -161,21 +148,21 @@ def test_earlier_spikes_do_not_mask_later_ones() -> None:
         ("uniform", lambda rng, n: rng.random(n)),
     ],
 )
-def test_noise_has_no_spikes(name: str, noise: Callable[..., Floats]) -> None:
+def test_noise_has_no_spikes(name, noise):
     rng = np.random.default_rng([7, *name.encode()])
     runs = 40
     alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
     assert alarms / runs <= 0.1
 
 
-def test_noise_that_grows_or_shrinks_slowly_has_no_spikes() -> None:
+def test_noise_that_grows_or_shrinks_slowly_has_no_spikes():
     rng = np.random.default_rng(8)
     noise = rng.standard_normal(2000)
     for width in (np.linspace(0.02, 0.1, 2000), np.linspace(0.1, 0.02, 2000)):
         assert onsets(calm(n=2000, noise=0.0) + width * noise) == []
 
 
-def test_a_steady_climb_takes_its_time_and_a_spike_does_not() -> None:
+def test_a_steady_climb_takes_its_time_and_a_spike_does_not():
     jump, climb = calm(), calm()
     jump[500:] += 4.0
     climb[500:700] += np.linspace(0, 4.0, 200)
@@ -186,32 +173,32 @@ def test_a_steady_climb_takes_its_time_and_a_spike_does_not() -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 30, 31])
-def test_too_few_points_are_not_tested(n: int) -> None:
+def test_too_few_points_are_not_tested(n):
     found = find_spikes(np.arange(n, dtype=np.float64), REACH, 3.0, 0.01, 0.0)
     assert (found.spikes, found.tested) == ((), 0)
 
 
 @pytest.mark.parametrize("n", [32, 60, 400])
-def test_a_constant_has_no_spikes(n: int) -> None:
+def test_a_constant_has_no_spikes(n):
     found = find_spikes(np.full(n, 2.5), REACH, 3.0, 0.01, 0.0)
     assert found.spikes == ()
     assert found.tested == n - 30
 
 
-def test_one_point_off_a_constant_is_a_spike() -> None:
+def test_one_point_off_a_constant_is_a_spike():
     x = np.full(300, 2.5)
     x[200] = 3.0
     assert onsets(x) == [200]
 
 
 @pytest.mark.parametrize("seed", [3, 6, 25, 33, 42])
-def test_a_last_digit_that_moves_is_no_spike(seed: int) -> None:
+def test_a_last_digit_that_moves_is_no_spike(seed):
     at, draw = np.arange(600), np.random.default_rng(seed)
     x = 2 + np.exp(-at / 150) + 0.03 * draw.standard_normal(600) + 0.05 * np.sin(at / 40)
     assert onsets(np.round(x, 1)) == []
 
 
-def test_a_baseline_follows_a_falling_loss_without_lag() -> None:
+def test_a_baseline_follows_a_falling_loss_without_lag():
     base = baseline(np.linspace(10.0, 0.0, 500), 100)
     assert np.allclose(base.level[200:], np.linspace(10.0, 0.0, 500)[200:], atol=0.1)
     assert np.all(base.sigma > 0)
@@ -220,7 +207,7 @@ def test_a_baseline_follows_a_falling_loss_without_lag() -> None:
 # To the letter.
 
 
-def test_to_the_letter_every_exceedance_is_a_spike() -> None:
+def test_to_the_letter_every_exceedance_is_a_spike():
     x = np.tile([1.0, 1.1], 200)
     x[[200, 300]] = 1.3
     found = outliers(x, 100, REACH, 3.0)
@@ -232,22 +219,20 @@ def test_to_the_letter_every_exceedance_is_a_spike() -> None:
 
 
 @np.errstate(all="ignore")  # as all that calls it has
-def test_to_the_letter_a_step_up_from_a_constant_is_a_spike() -> None:
+def test_to_the_letter_a_step_up_from_a_constant_is_a_spike():
     x = np.append(np.full(150, 2.0), np.full(100, 2.5))
     found = outliers(x, 100, REACH, 3.0)
     assert found.spikes[0].onset == 150
 
 
 @pytest.mark.parametrize("n", [0, 1, 100])
-def test_to_the_letter_too_few_points_are_not_tested(n: int) -> None:
+def test_to_the_letter_too_few_points_are_not_tested(n):
     found = outliers(np.ones(n), 100, REACH, 3.0)
     assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)
 
 
 @pytest.mark.parametrize(("left", "recovered"), [(2, None), (3, True), (5, True)])
-def test_a_few_points_at_the_end_show_that_a_spike_is_over(
-    left: int, recovered: bool | None
-) -> None:
+def test_a_few_points_at_the_end_show_that_a_spike_is_over(left, recovered):
     x = calm()[: 700 + left + 1]
     x[700] += 3.0
     x[701:] -= 0.1
@@ -255,7 +240,7 @@ def test_a_few_points_at_the_end_show_that_a_spike_is_over(
     assert (spike.onset, spike.recovered) == (700, recovered)
 
 
-def test_one_high_point_among_the_last_shows_that_it_is_not() -> None:
+def test_one_high_point_among_the_last_shows_that_it_is_not():
     x = calm()[:704]
     x[700] += 3.0
     x[701:] += [-0.1, 0.5, -0.1]
@@ -263,7 +248,7 @@ def test_one_high_point_among_the_last_shows_that_it_is_not() -> None:
     assert spike.recovered is None
 
 
-def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
+def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before():
     for at, stays in ((24, 3), (40, 5), (40, 20)):
         x = epochs(*((at + i, 3.0) for i in range(stays)), n=60)
         assert onsets(x) == [at]
@@ -272,7 +257,7 @@ def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before() -> None:
 
 
 @pytest.mark.parametrize(("high", "back"), [(1, 259), (2, 259), (5, None), (10, None)])
-def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high: int, back: int | None) -> None:
+def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high, back):
     x = np.ones(450)
     x[200:250] = 3.0
     x[260 : 260 + 10 * high] = 3.0  # of twenty levels of ten points
@@ -291,14 +276,14 @@ def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high: int, back: 
 
 
 @pytest.mark.parametrize("top", [1e4, 1e8, 1e12, 1e20])
-def test_what_a_run_blows_up_to_hides_no_spike_before(top: float) -> None:
+def test_what_a_run_blows_up_to_hides_no_spike_before(top):
     x = calm(noise=0.002)
     x[500:505] += [0.8, 0.6, 0.4, 0.2, 0.1]
     x[-40:] *= np.geomspace(1, top, 40)
     assert onsets(x)[0] == 500
 
 
-def test_a_loss_that_explodes_within_a_few_points_begins_where_it_left_its_level() -> None:
+def test_a_loss_that_explodes_within_a_few_points_begins_where_it_left_its_level():
     x = np.append(calm(), [2.0, 2.1, 1.9, 2.0, 2e3, 2e9, 2e18, 2e27, 2e36, 2e36])
     base = baseline(x, REACH.window)
     assert change_point(x, base, 1000, 5) == 1004

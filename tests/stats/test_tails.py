@@ -1,22 +1,11 @@
 """The limit that a whole log of a run's own noise exceeds by chance."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from stabdiag.stats.tails import medians_tail, noise_tail, upper_tail
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
-
-NOISES: dict[str, Noise] = {
+NOISES = {
     "normal": lambda rng, n: rng.standard_normal(n),
     "t5": lambda rng, n: rng.standard_t(5, n),
     "lognormal": lambda rng, n: rng.lognormal(0.0, 0.5, n),
@@ -25,7 +14,7 @@ NOISES: dict[str, Noise] = {
 }
 
 
-def family_limit(x: NDArray[np.float64], false_alarm: float, tests: int | None = None) -> float:
+def family_limit(x, false_alarm, tests=None):
     """The score that noise exceeds with this chance anywhere among its points."""
     chance = min(false_alarm / (tests or len(x)), 0.25)
     return noise_tail(x, chance).exceeded_with_chance(chance)
@@ -33,7 +22,7 @@ def family_limit(x: NDArray[np.float64], false_alarm: float, tests: int | None =
 
 @pytest.mark.parametrize("count", [5, 10])
 @pytest.mark.parametrize("name", NOISES)
-def test_medians_seldom_exceed_their_own_limit(name: str, count: int) -> None:
+def test_medians_seldom_exceed_their_own_limit(name, count):
     rng = np.random.default_rng([count, *name.encode()])
     runs, n = 150, 1000
     alarms = 0
@@ -48,7 +37,7 @@ def test_medians_seldom_exceed_their_own_limit(name: str, count: int) -> None:
 
 @pytest.mark.parametrize("n", [200, 2000])
 @pytest.mark.parametrize("name", NOISES)
-def test_noise_seldom_exceeds_its_own_limit(name: str, n: int) -> None:
+def test_noise_seldom_exceeds_its_own_limit(name, n):
     rng = np.random.default_rng([n, *name.encode()])
     runs = 150
     alarms = 0
@@ -59,7 +48,7 @@ def test_noise_seldom_exceeds_its_own_limit(name: str, n: int) -> None:
     assert alarms / runs <= 0.08
 
 
-def test_a_spike_does_not_raise_the_bar_for_itself() -> None:
+def test_a_spike_does_not_raise_the_bar_for_itself():
     x = np.random.default_rng(1).standard_normal(1000)
     before = family_limit(x, 0.01)
     x[500:506] = 50.0
@@ -69,31 +58,31 @@ def test_a_spike_does_not_raise_the_bar_for_itself() -> None:
 
 @pytest.mark.parametrize("shift", [0.0, -7.0, 1000.0])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_the_limit_moves_with_the_scores(shift: float, scale: float) -> None:
+def test_the_limit_moves_with_the_scores(shift, scale):
     x = np.random.default_rng(4).standard_normal(400)
     expected = shift + scale * family_limit(x, 0.01)
     assert family_limit(shift + scale * x, 0.01) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 31])
-def test_short_and_constant_samples_have_a_limit(n: int) -> None:
+def test_short_and_constant_samples_have_a_limit(n):
     assert np.isfinite(family_limit(np.zeros(n), 0.01))
     assert np.isfinite(family_limit(np.arange(n, dtype=np.float64), 0.01))
 
 
-def test_a_skewed_tail_is_told_from_a_heavy_one() -> None:
+def test_a_skewed_tail_is_told_from_a_heavy_one():
     rng = np.random.default_rng(6)
     assert upper_tail(np.sort(rng.lognormal(0.0, 0.6, 50_000))).skew > 0.3
     assert upper_tail(np.sort(rng.standard_t(3, 50_000))).weight > 0.05
 
 
-def test_an_absurd_tail_does_not_overflow() -> None:
+def test_an_absurd_tail_does_not_overflow():
     tail = upper_tail(np.exp(np.linspace(0.0, 200.0, 400)))
     assert np.isfinite(tail.exceeded_with_chance(1e-12))
 
 
 @pytest.mark.parametrize("zeros", [0.6, 0.9, 0.97])
-def test_a_sample_that_is_mostly_one_value_is_judged_by_the_others(zeros: float) -> None:
+def test_a_sample_that_is_mostly_one_value_is_judged_by_the_others(zeros):
     rng = np.random.default_rng(3)
     x = np.where(rng.random(4000) < zeros, 0.0, rng.exponential(0.01, 4000))
     assert 0.5 * x.max() < family_limit(x, 0.5) < 100 * x.max()

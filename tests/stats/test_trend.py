@@ -1,21 +1,12 @@
 """Mann-Kendall: quiet on noise, sure of a rise."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
 from stabdiag.stats.trend import block_means, mann_kendall
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-
-
-def ar1(seed: int, n: int, rho: float) -> Floats:
+def ar1(seed, n, rho):
     shocks = np.random.default_rng(seed).standard_normal(n)
     out = np.empty(n)
     out[0] = shocks[0] / np.sqrt(1 - rho**2)
@@ -24,23 +15,23 @@ def ar1(seed: int, n: int, rho: float) -> Floats:
     return out
 
 
-def false_alarms(rho: float, chance: float, runs: int = 300, n: int = 100) -> float:
+def false_alarms(rho, chance, runs=300, n=100):
     return float(np.mean([mann_kendall(ar1(seed, n, rho)) < chance for seed in range(runs)]))
 
 
 @pytest.mark.parametrize("chance", [0.05, 0.01])
-def test_white_noise_rises_no_more_often_than_the_p_value_says(chance: float) -> None:
+def test_white_noise_rises_no_more_often_than_the_p_value_says(chance):
     assert false_alarms(0.0, chance) <= 2 * chance
 
 
 @pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
-def test_autocorrelated_noise_seldom_rises(rho: float) -> None:
+def test_autocorrelated_noise_seldom_rises(rho):
     assert false_alarms(rho, 0.001) <= 0.04
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("n", [20, 200, 2000])
-def test_a_rise_is_sure(n: int, noise: float) -> None:
+def test_a_rise_is_sure(n, noise):
     x = np.linspace(0, 1, n) + noise * np.random.default_rng(n).standard_normal(n)
     assert mann_kendall(x) < 0.001
 
@@ -48,14 +39,14 @@ def test_a_rise_is_sure(n: int, noise: float) -> None:
 @pytest.mark.parametrize(
     "x", [[], [1.0], [1.0, 2.0, 3.0], [5.0] * 50, [0.0, 0.0, 0.0, 0.0]], ids=repr
 )
-def test_too_few_points_and_constants_show_nothing(x: list[float]) -> None:
+def test_too_few_points_and_constants_show_nothing(x):
     assert mann_kendall(np.array(x)) == 1.0
 
 
 @pytest.mark.parametrize(
     ("n", "most", "expected"), [(10, 10, 10), (11, 10, 5), (1000, 400, 333), (5, 400, 5)]
 )
-def test_block_means(n: int, most: int, expected: int) -> None:
+def test_block_means(n, most, expected):
     x = np.arange(n, dtype=np.float64)
     means = block_means(x, most)
     size = -(-n // most)

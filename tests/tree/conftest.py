@@ -1,25 +1,14 @@
 """Small runs, made of seeded noise, for the questions of the tree."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Log = dict[str, NDArray[Any]]
-
 
 @pytest.fixture
-def calm() -> Callable[..., Log]:
+def calm():
     """Return a function that makes a healthy run of n logged points."""
 
-    def calm_(n: int = 800, seed: int = 0, stride: int = 1) -> Log:
+    def calm_(n=800, seed=0, stride=1):
         rng = np.random.default_rng(seed)
         at = np.arange(n)
         return {

@@ -1,128 +1,117 @@
 """What to do first, with the run's own numbers in it."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.findings import Action, ActionKind, Finding
+from stabdiag.model.findings import ActionKind
 from stabdiag.model.history import History, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.run import Run
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
-    Log = dict[str, Any]
-
 K = ActionKind
 
 
-def diagnosed(log: Log, **manifest: Any) -> Finding:
+def diagnosed(log, **manifest):
     """Return the diagnosis of a log."""
     return stabdiag.diagnose(log, manifest=manifest).diagnosis
 
 
-def kinds(finding: Finding) -> list[ActionKind]:
+def kinds(finding):
     """Return the kind of each action."""
     return [action.kind for action in finding.actions]
 
 
-def of_kind(finding: Finding, kind: ActionKind) -> Action:
+def of_kind(finding, kind):
     """Return the first action of a kind."""
     return next(action for action in finding.actions if action.kind is kind)
 
 
-def shifted(log: Log, onset: int) -> Log:
+def shifted(log, onset):
     log["loss"][onset:] += 3.0
     return log
 
 
-def nan(log: Log) -> None:
+def nan(log):
     log["loss"][600:] = np.nan
 
 
-def surge(log: Log) -> None:
+def surge(log):
     nan(log)
     log["grad_norm"][596:600] = 60.0
 
 
-def overflow(log: Log) -> None:
+def overflow(log):
     nan(log)
     log["grad_norm"][595:] = np.inf
 
 
-def static(log: Log) -> None:
+def static(log):
     overflow(log)
     log["loss_scale"] = np.full(800, 4096.0)
 
 
-def spike(log: Log) -> None:
+def spike(log):
     log["loss"][500] += 3.0
 
 
-def lr_jump(log: Log) -> None:
+def lr_jump(log):
     spike(log)
     log["lr"][499:520] = 0.01
 
 
-def lr_stays(log: Log) -> None:
+def lr_stays(log):
     shifted(log, 501)
     log["lr"][499:] = 0.01
 
 
-def twice(log: Log) -> None:
+def twice(log):
     spike(log)
     log["batch_id"][500] = 470
 
 
-def long_tail(log: Log) -> None:
+def long_tail(log):
     spike(log)
     log["grad_norm"][500] = 50.0
 
 
-def unresolved(log: Log) -> None:
+def unresolved(log):
     log["loss"][780:] += 3.0
 
 
-def climb(log: Log) -> None:
+def climb(log):
     log["loss"][400:] += np.linspace(0, 3.0, 400)
 
 
-def warming(log: Log) -> None:
+def warming(log):
     climb(log)
     log["lr"] = np.linspace(1e-4, 1e-2, 800)
 
 
-def growing(log: Log) -> None:
+def growing(log):
     climb(log)
     log["weight_norm/attn"] = np.geomspace(10, 300, 800)
 
 
-def shrinking(log: Log) -> None:
+def shrinking(log):
     climb(log)
     log["weight_norm/attn"] = np.geomspace(300, 10, 800)
 
 
-def straining(log: Log) -> None:
+def straining(log):
     climb(log)
     log["grad_norm"] = np.geomspace(1, 9, 800)
 
 
-def overflows(log: Log) -> None:
+def overflows(log):
     log["grad_norm"][100::40] = np.inf
 
 
-FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], ActionKind, list[str]]] = [
+FIRST = [
     ("nan-fp32", nan, {"dtype": "fp32"}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"]),
     ("nan-fp32", surge, {"dtype": "fp32"}, K.LOWER_LR, ["(now 0.001)", "clipped at 0.5"]),
     ("nan-bf16", nan, {"dtype": "bf16"}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"]),
@@ -183,14 +172,7 @@ FIRST: list[tuple[str, Callable[[Log], None], dict[str, Any], ActionKind, list[s
     FIRST,
     ids=[f"{number}-{row[0]}" for number, row in enumerate(FIRST)],
 )
-def test_the_first_action_has_the_numbers_of_the_run(
-    calm: Callable[..., Log],
-    slug: str,
-    change: Callable[[Log], None],
-    manifest: dict[str, Any],
-    kind: ActionKind,
-    told: list[str],
-) -> None:
+def test_the_first_action_has_the_numbers_of_the_run(calm, slug, change, manifest, kind, told):
     log = calm()
     change(log)
     finding = diagnosed(log, checkpoint_every=100, **manifest)
@@ -227,9 +209,7 @@ def test_the_first_action_has_the_numbers_of_the_run(
         (500, None, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )
-def test_the_checkpoint_to_go_back_to(
-    calm: Callable[..., Log], onset: int, every: int | None, checkpoint: int | None, told: str
-) -> None:
+def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
     found = diagnosed(shifted(calm(), onset), **({"checkpoint_every": every} if every else {}))
     assert (found.slug, found.step) == ("spike-persistent", onset)
     assert found.actions[0].checkpoint == checkpoint
@@ -249,13 +229,11 @@ def test_the_checkpoint_to_go_back_to(
         (7, None, None),
     ],
 )
-def test_the_last_checkpoint_is_strictly_before(
-    step: int, every: int | None, last: int | None
-) -> None:
+def test_the_last_checkpoint_is_strictly_before(step, every, last):
     assert checkpoint_before(_saving(every), step).step == last
 
 
-def _saving(every: int | None) -> Run:
+def _saving(every):
     history = History(series={}, source=Source(name="", format="", records=0))
     return Run(history=history, manifest=Manifest(checkpoint_every=every), limits=Limits())
 
@@ -272,9 +250,7 @@ def _saving(every: int | None) -> Run:
         (104, 100, 5, 0),  # nothing is older
     ],
 )
-def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(
-    step: int, every: int, stride: int, older: int
-) -> None:
+def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(step, every, stride, older):
     last = checkpoint_before(_saving(every), step, stride)
     assert last.older == older
 
@@ -282,18 +258,14 @@ def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(
 @pytest.mark.parametrize(
     ("clip", "lower"), [(None, 0.5), (1.0, 0.5), (0.5, 0.25), (0.1, 0.05), (-1.0, 0.5)]
 )
-def test_the_clip_threshold_goes_down(
-    calm: Callable[..., Log], clip: float | None, lower: float
-) -> None:
+def test_the_clip_threshold_goes_down(calm, clip, lower):
     found = diagnosed(shifted(calm(), 500), **({"grad_clip": clip} if clip else {}))
     assert (found.actions[0].setting, found.actions[0].to) == ("grad_clip", lower)
     assert ("(now off)" in found.first_action) == (clip == -1.0)
 
 
 @pytest.mark.parametrize(("peak", "setting", "to"), [(0.002, "peak_lr", 0.001), (0.0, "lr", None)])
-def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(
-    calm: Callable[..., Log], peak: float, setting: str, to: float | None
-) -> None:
+def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(calm, peak, setting, to):
     log = calm()
     surge(log)
     log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
@@ -301,9 +273,7 @@ def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(
     assert (first.kind, first.setting, first.to) == (K.LOWER_LR, setting, to)
 
 
-def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
     nan(log)
     found = diagnosed(log, dtype="fp16", save_steps=100, save_total_limit=1)
@@ -321,15 +291,13 @@ def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(
         ([0], "finite again later; 1 of 800 losses is non-finite"),
     ],
 )
-def test_since_when_the_loss_is_not_finite(
-    calm: Callable[..., Log], bad: list[int], told: str
-) -> None:
+def test_since_when_the_loss_is_not_finite(calm, bad, told):
     log = calm()
     log["loss"][bad] = np.nan
     assert told in diagnosed(log).summary
 
 
-def test_a_gradient_that_went_first_names_its_own_batch(calm: Callable[..., Log]) -> None:
+def test_a_gradient_that_went_first_names_its_own_batch(calm):
     log = calm()
     log["grad_norm"][640:] = np.nan
     log["loss"][641:] = np.nan
@@ -341,9 +309,7 @@ def test_a_gradient_that_went_first_names_its_own_batch(calm: Callable[..., Log]
 @pytest.mark.parametrize(
     ("change", "kind"), [(nan, K.CHECK_PRECISION), (spike, K.INSPECT_DATA)], ids=["nan", "spike"]
 )
-def test_a_sparse_log_names_all_steps_that_a_line_stands_for(
-    calm: Callable[..., Log], change: Callable[[Log], None], kind: ActionKind
-) -> None:
+def test_a_sparse_log_names_all_steps_that_a_line_stands_for(calm, change, kind):
     log = calm(stride=10)
     change(log)
     at = 6000 if change is nan else 5000
@@ -351,7 +317,7 @@ def test_a_sparse_log_names_all_steps_that_a_line_stands_for(
     assert f"steps {at - 9} to {at}" in told
 
 
-def test_no_checkpoint_is_named_from_after_the_trouble_began(calm: Callable[..., Log]) -> None:
+def test_no_checkpoint_is_named_from_after_the_trouble_began(calm):
     log = calm()
     log["loss"][590:600] += 9.0
     log["loss"][605:] = np.nan
@@ -362,9 +328,7 @@ def test_no_checkpoint_is_named_from_after_the_trouble_began(calm: Callable[...,
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-def test_a_jump_of_the_learning_rate_before_a_nan_is_fixed_first(
-    calm: Callable[..., Log], dtype: str
-) -> None:
+def test_a_jump_of_the_learning_rate_before_a_nan_is_fixed_first(calm, dtype):
     log = calm()
     log["lr"][598:] = 1.0
     log["loss"][601:] = np.nan
@@ -372,9 +336,7 @@ def test_a_jump_of_the_learning_rate_before_a_nan_is_fixed_first(
     assert (first.kind, first.step, first.checkpoint) == (K.FIX_SCHEDULE, 598, 0)
 
 
-def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(calm):
     log = shifted(calm(), 500)
     log["lr"][503:] = 0.1
     found = diagnosed(log, checkpoint_every=100)
@@ -385,9 +347,7 @@ def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(
 @pytest.mark.parametrize(
     ("begins", "every", "checkpoint"), [(0, None, 0), (0, 500, 0), (5000, 1000, 4000)]
 )
-def test_a_run_that_was_never_finite_is_begun_again(
-    calm: Callable[..., Log], begins: int, every: int | None, checkpoint: int | None
-) -> None:
+def test_a_run_that_was_never_finite_is_begun_again(calm, begins, every, checkpoint):
     log = calm()
     log["loss"][:] = np.nan
     log["step"] += begins
@@ -396,9 +356,7 @@ def test_a_run_that_was_never_finite_is_begun_again(
     assert ("before this log" in found.first_action) == (begins == 0)
 
 
-def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(
-    calm: Callable[..., Log],
-) -> None:
+def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
     log = shifted(calm(), 500) | {"loss_scale": np.full(800, 1024.0)}
     log["loss_scale"][220:] = 2.0 ** -np.minimum(np.arange(580), 30)
     log["grad_norm"][690:] = np.inf
@@ -412,7 +370,7 @@ def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(
     assert (see.kind, see.step) == (K.SEE_FINDING, 220)
 
 
-def test_what_went_wrong_before_a_nan_is_fixed_first(calm: Callable[..., Log]) -> None:
+def test_what_went_wrong_before_a_nan_is_fixed_first(calm):
     log = shifted(calm(), 502)
     log["lr"][500:] = 0.03
     log["loss"][700:] = np.nan
@@ -423,7 +381,7 @@ def test_what_went_wrong_before_a_nan_is_fixed_first(calm: Callable[..., Log]) -
     assert found.evidence["checkpoint"] == 400
 
 
-def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[..., Log]) -> None:
+def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm):
     log = calm()
     for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
         log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
@@ -440,9 +398,7 @@ def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm: Callable[.
 @pytest.mark.parametrize(
     ("every", "kept"), [(100, False), (1000, True), (None, False)], ids=["near", "none", "unknown"]
 )
-def test_a_loss_that_was_back_late_is_weighed(
-    calm: Callable[..., Log], every: int | None, kept: bool
-) -> None:
+def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     log = calm()
     log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)  # as low before as at the end
     log["loss"][400:520] += 3.0
@@ -460,9 +416,7 @@ def test_a_loss_that_was_back_late_is_weighed(
     assert K.RERUN not in kinds(found)
 
 
-def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(calm):
     log = calm()
     log["loss"][300:420] += 3.0
     found = diagnosed(log, checkpoint_every=100)
@@ -470,9 +424,7 @@ def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(
     assert found.actions[0].kinds == (K.KEEP_GOING,)
 
 
-def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(calm):
     log = calm()
     log["loss"][400:] += 3.0
     assert K.FIX_SCHEDULE not in kinds(diagnosed(log))
@@ -480,9 +432,7 @@ def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(
     assert K.FIX_SCHEDULE in kinds(diagnosed(log))
 
 
-def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm):
     log = calm(1600)
     log["lr"] = 1e-3 * (1.01 - np.arange(1600) % 200 / 200)
     log["loss"][800:900] += 3.0
@@ -500,21 +450,21 @@ def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(
         pytest.param(np.r_[400:800], id="it stayed up"),
     ],
 )
-def test_a_loss_that_was_not_back_for_good_is_not(calm: Callable[..., Log], up: Ints) -> None:
+def test_a_loss_that_was_not_back_for_good_is_not(calm, up):
     log = calm()
     log["loss"][up] += 3.0
     found = diagnosed(log, checkpoint_every=100)
     assert (found.slug, found.back) == ("spike-persistent", None)
 
 
-def resumed(log: Log, at: int, back: int, rise: Any) -> Log:
+def resumed(log, at, back, rise):
     """Return a run that broke off at one step and resumed at another with a loss that is higher."""
     again = {role: values.copy() for role, values in log.items()}
     again["loss"][back:] += rise
     return {role: np.concatenate([log[role][:at], again[role][back:]]) for role in log}
 
 
-def test_a_jump_at_a_resume_has_the_resume_fixed(calm: Callable[..., Log]) -> None:
+def test_a_jump_at_a_resume_has_the_resume_fixed(calm):
     stayed = diagnosed(resumed(calm(), 550, 500, 3.0), checkpoint_every=100)
     assert stayed.slug == "spike-persistent"
     assert kinds(stayed)[:2] == [K.RESTORE_STATE, K.CLIP_GRADIENTS]
@@ -529,16 +479,14 @@ def test_a_jump_at_a_resume_has_the_resume_fixed(calm: Callable[..., Log]) -> No
     assert not {K.RELOAD_CHECKPOINT, K.SKIP_BATCHES}.intersection(kinds(late))
 
 
-def test_a_jump_long_after_a_resume_is_not_its_doing(calm: Callable[..., Log]) -> None:
+def test_a_jump_long_after_a_resume_is_not_its_doing(calm):
     log = resumed(calm(), 350, 300, np.where(np.arange(500) < 200, 0.0, 3.0))
     found = diagnosed(log)
     assert found.slug == "spike-persistent"
     assert K.RESTORE_STATE not in kinds(found)
 
 
-def test_a_recovered_spike_beside_an_error_does_not_say_to_keep_going(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_recovered_spike_beside_an_error_does_not_say_to_keep_going(calm):
     log = shifted(calm(), 600)
     log["loss"][300] += 3.0
     found = {one.slug: one for one in stabdiag.diagnose(log).findings}
@@ -546,9 +494,7 @@ def test_a_recovered_spike_beside_an_error_does_not_say_to_keep_going(
     assert K.KEEP_GOING not in kinds(found["spike-recovered"])
 
 
-def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(calm):
     log = calm()
     log["loss"][500:] *= np.exp(np.arange(300) / 20)
     found = diagnosed(log, grad_clip=1.0)
@@ -558,7 +504,7 @@ def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(
     assert found.actions[1].kind is K.INSPECT_DATA
 
 
-def test_a_learning_rate_of_0_is_not_halved(calm: Callable[..., Log]) -> None:
+def test_a_learning_rate_of_0_is_not_halved(calm):
     log = calm()
     log["loss"][500:] += np.arange(300) / 100
     log["lr"][400:] = 0.0
@@ -576,9 +522,7 @@ def test_a_learning_rate_of_0_is_not_halved(calm: Callable[..., Log]) -> None:
     [(10.0 + 0.001 * np.arange(800), K.CHECK_MODEL), (None, K.LOG_MORE)],
     ids=["logged", "not logged"],
 )
-def test_the_weights_are_looked_at_while_the_gradient_norm_rises(
-    calm: Callable[..., Log], norm: Any, kind: ActionKind
-) -> None:
+def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kind):
     log = calm()
     straining(log)
     del log["weight_norm/attn"]
@@ -589,9 +533,7 @@ def test_the_weights_are_looked_at_while_the_gradient_norm_rises(
 
 
 @pytest.mark.parametrize("strained", [True, False])
-def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(
-    calm: Callable[..., Log], strained: bool
-) -> None:
+def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
     log = calm()
     log["loss"][500:] += np.arange(300) / 100
     if strained:
@@ -606,9 +548,7 @@ def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(
     ("decay", "kinds_"),
     [(0.1, (K.LOWER_LR, K.RAISE_WEIGHT_DECAY)), (-0.1, (K.FIX_WEIGHT_DECAY,))],
 )
-def test_more_decay_alone_holds_no_weights_that_blow_up(
-    calm: Callable[..., Log], decay: float, kinds_: tuple[ActionKind, ...]
-) -> None:
+def test_more_decay_alone_holds_no_weights_that_blow_up(calm, decay, kinds_):
     log = calm()
     since = np.maximum(log["step"] - 400, 0)
     log["loss"] *= np.exp(since / 20)
@@ -622,9 +562,7 @@ def test_more_decay_alone_holds_no_weights_that_blow_up(
 @pytest.mark.parametrize(
     ("end", "kind"), [(2.1, K.INSPECT_DATA), (5.0, K.CHECK_EVALUATION), (None, K.CHECK_EVALUATION)]
 )
-def test_an_evaluation_loss_that_was_logged_is_looked_at(
-    calm: Callable[..., Log], end: float | None, kind: ActionKind
-) -> None:
+def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
     log = calm()
     log["loss"][500:] += np.arange(300) / 100
     if end is not None:
@@ -636,9 +574,7 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(
     assert kind in kinds(found)[1:]
 
 
-def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
     log = shifted(calm(), 500)
     log["lr"] = 1e-3 * 1.005 ** np.arange(800)
     found = diagnosed(log)
@@ -652,9 +588,7 @@ def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(
 @pytest.mark.parametrize(
     ("climb", "runs_on"), [(np.zeros(30), True), (np.arange(30) / 2, False)], ids=["flat", "climbs"]
 )
-def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(
-    calm: Callable[..., Log], climb: Any, runs_on: bool
-) -> None:
+def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, runs_on):
     log = shifted(calm(), 770)
     log["loss"][770:] += climb
     found = diagnosed(log)
@@ -665,9 +599,7 @@ def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(
 @pytest.mark.parametrize(
     ("last", "onset", "slug"), [(45, 40, "spike-unresolved"), (60, 40, "spike-persistent")]
 )
-def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(
-    calm: Callable[..., Log], last: int, onset: int, slug: str
-) -> None:
+def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(calm, last, onset, slug):
     log = calm(last)
     found = diagnosed({"epoch": log["step"] + 1, "loss": shifted(log, onset)["loss"]})
     assert found.slug == slug
@@ -677,9 +609,7 @@ def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(
 
 
 @pytest.mark.parametrize("every", [50, None])
-def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
-    calm: Callable[..., Log], every: int | None
-) -> None:
+def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(calm, every):
     log = calm(6000)
     log["loss"] += np.clip((np.arange(6000) - 4000) / 2000, 0, 1)
     found = diagnosed(log, **({"checkpoint_every": every} if every else {}))
@@ -695,9 +625,7 @@ def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(
 
 
 @pytest.mark.parametrize(("at", "early"), [(150, True), (1500, False)])
-def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(
-    calm: Callable[..., Log], at: int, early: bool
-) -> None:
+def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(calm, at, early):
     log = calm(2000)
     log["lr"] = 1e-3 * np.minimum(1, (np.arange(2000) + 1) / 40)
     log["grad_norm"][at - 3 : at] = 80.0
@@ -708,9 +636,7 @@ def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(
 
 
 @pytest.mark.parametrize(("kept", "is_gone"), [(2, True), (3, True), (4, False), (None, False)])
-def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(
-    calm: Callable[..., Log], kept: int | None, is_gone: bool
-) -> None:
+def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(calm, kept, is_gone):
     ends = calm()
     ends["loss"][450:] = np.nan
     for log in (shifted(calm(), 450), ends):

@@ -1,42 +1,30 @@
 """What made a loss jump: learning rates and gradient norms that were 0 before it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 
 @pytest.fixture
-def spiking(calm: Callable[..., Log]) -> Log:
+def spiking(calm):
     log = calm()
     log["loss"][500:505] += 4.0
     return log
 
 
-def answer(report: Report, question: str) -> Answer:
+def answer(report, question):
     return next(one for one in report.tree.answers if one.question == question)
 
 
-def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking: Log) -> None:
+def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking):
     spiking["grad_norm"] = np.where(spiking["step"] < 500, 0.0, 500.0)
     found = answer(stabdiag.diagnose(spiking), "Q2.3")
     assert "the gradient norm was 0 before it" in found.because
     assert "grad_ratio" not in found.measured
 
 
-def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm: Callable[..., Log]) -> None:
+def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm):
     log = calm()
     log["loss"][400:] += np.linspace(0.0, 3.0, 400)
     log["grad_norm"] = np.concatenate([np.zeros(460), np.linspace(0.1, 2.0, 340)])
@@ -46,7 +34,7 @@ def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm: Callable[..., L
     assert found.measured["ratio"] is None
 
 
-def test_a_learning_rate_of_0_is_not_one_that_was_not_logged(spiking: Log) -> None:
+def test_a_learning_rate_of_0_is_not_one_that_was_not_logged(spiking):
     spiking["lr"] = np.where(spiking["step"] < 700, 0.0, 1e-3)
     assert "the learning rate was 0 around it" in answer(stabdiag.diagnose(spiking), "Q2.3").because
     spiking["lr"] = [1e-3 if step < 100 else None for step in spiking["step"]]
@@ -54,7 +42,7 @@ def test_a_learning_rate_of_0_is_not_one_that_was_not_logged(spiking: Log) -> No
     assert "no learning rate was logged around it" in because
 
 
-def test_a_learning_rate_that_is_turned_on_jumps(spiking: Log) -> None:
+def test_a_learning_rate_that_is_turned_on_jumps(spiking):
     spiking["lr"] = np.where(spiking["step"] < 500, 0.0, 1e-2)
     report = stabdiag.diagnose(spiking)
     assert report.diagnosis.slug == "spike-lr-jump"
@@ -71,9 +59,7 @@ def test_a_learning_rate_that_is_turned_on_jumps(spiking: Log) -> None:
         pytest.param(lambda at: 1e-3 * np.minimum(at // 20 / 5, 1), id="stairs"),
     ],
 )
-def test_a_warm_up_that_begins_at_0_is_no_jump(
-    spiking: Log, warming: Callable[[np.ndarray], np.ndarray]
-) -> None:
+def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
     first = 480  # the log begins 20 steps before the spike
     log = {name: values[first:] for name, values in spiking.items()}
     log["lr"] = warming(log["step"] - first)
@@ -84,13 +70,13 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(
 @pytest.mark.parametrize(
     ("first", "told"), [(123_456_789, "batch 123457259"), (0.5, "batch 470.5")]
 )
-def test_the_id_of_a_batch_is_told_in_full(spiking: Log, first: float, told: str) -> None:
+def test_the_id_of_a_batch_is_told_in_full(spiking, first, told):
     spiking["batch_id"] = spiking["step"] + first
     spiking["batch_id"][500] = spiking["batch_id"][470]
     assert f"{told} of step 500" in answer(stabdiag.diagnose(spiking), "Q2.3").because
 
 
-def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking: Log) -> None:
+def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking):
     warm_up = np.minimum(1, (np.arange(800) + 1) / 400)
     spiking["lr"] = np.round(2e-5 * warm_up, 6)  # as llm.c writes it: 0.000001, 0.000002, …
     spiking["lr"][498:520] = 2e-4
@@ -99,9 +85,7 @@ def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking: Log) -> None:
     assert "from 2e-05 to 0.0002 at step 498" in answer(found, "Q2.3").because
 
 
-def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
     log = calm(3000)
     up = np.clip((np.arange(3000) - 2100) / 40, 0, 1)
     log["loss"] = log["loss"] + 0.2 * np.random.default_rng(3).standard_normal(3000) + 0.4 * up
@@ -111,14 +95,14 @@ def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(
     assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because
 
 
-def test_a_loader_that_is_stuck_is_told_from_its_first_repeat(spiking: Log) -> None:
+def test_a_loader_that_is_stuck_is_told_from_its_first_repeat(spiking):
     spiking["batch_id"][440:500] = 440
     found = stabdiag.diagnose(spiking).diagnosis
     assert (found.slug, found.step) == ("spike-duplicate-batch", 500)
     assert "around step 441, where a batch repeats" in found.first_action
 
 
-def test_a_gradient_norm_of_other_steps_does_not_acquit(calm: Callable[..., Log]) -> None:
+def test_a_gradient_norm_of_other_steps_does_not_acquit(calm):
     log = calm(stride=10)
     log["loss"][500] += 4.0
     sparse = stabdiag.diagnose(log)
@@ -131,9 +115,7 @@ def test_a_gradient_norm_of_other_steps_does_not_acquit(calm: Callable[..., Log]
     assert not any(action.startswith("Log the") for action in dense.diagnosis.next_actions)
 
 
-def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(calm):
     log = calm(1200)
     since = np.maximum(log["step"] - 400, 0)
     log["loss"] += since / 100
@@ -144,9 +126,7 @@ def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(
-    calm: Callable[..., Log], value: float
-) -> None:
+def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(calm, value):
     log = calm()
     log["loss"][500] += 4.0
     log["grad_norm"][500] = value
@@ -160,7 +140,7 @@ def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(
     assert "None of the logged series" not in report.diagnosis.summary
 
 
-def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking: Log) -> None:
+def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking):
     spiking["loss"][500] += 1.0
     spiking["batch_id"][500:504] = 500
     report = stabdiag.diagnose(spiking)
@@ -168,7 +148,7 @@ def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking: 
     assert "batch 500 of step 501 had been seen 1 step before" in answer(report, "Q2.3").because
 
 
-def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking: Log) -> None:
+def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking):
     spiking["loss"][500] += 1.0
     spiking["batch_id"][540] = 539
     assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"

@@ -1,9 +1,6 @@
 """Settings that changed where something began: told of, if it is no chance, and what follows."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -16,30 +13,22 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import changes_near
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 AT = 400
 
 
-def switched(log: Log, at: int, before: Any, after: Any) -> Any:
+def switched(log, at, before, after):
     """Return a setting that changes at a step."""
     return np.where(log["step"] < at, before, after)
 
 
-def jumping(calm: Callable[..., Log], height: float = 1.0) -> Log:
+def jumping(calm, height=1.0):
     """Return a log whose loss goes up for good."""
     log = calm()
     log["loss"] = log["loss"] + np.where(log["step"] >= AT, height, 0.0)
     return log
 
 
-def q(report: Report, question: str) -> Any:
+def q(report, question):
     return next(one for one in report.tree.answers if one.question == question)
 
 
@@ -51,7 +40,7 @@ def q(report: Report, question: str) -> Any:
         (393, "batch_size went from 64 to 8 at step 393, 7 steps before the onset."),
     ],
 )
-def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told: str) -> None:
+def test_a_jump_where_a_setting_changed(calm, at, told):
     log = jumping(calm)
     found = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
     assert found.slug == "spike-persistent"
@@ -75,16 +64,14 @@ def test_a_jump_where_a_setting_changed(calm: Callable[..., Log], at: int, told:
         pytest.param(lambda n: np.full(len(n), np.nan), id="never a number"),
     ],
 )
-def test_what_is_not_told(calm: Callable[..., Log], setting: Callable[[Any], Any]) -> None:
+def test_what_is_not_told(calm, setting):
     log = jumping(calm)
     plain = stabdiag.diagnose(log)
     report = stabdiag.diagnose({**log, "batch_size": setting(log["step"]) * 1.0})
     assert report.findings == plain.findings
 
 
-def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(calm):
     log = calm()
     up = (log["step"] >= AT) & (log["step"] < AT + 8)
     log["loss"] = log["loss"] + np.where(up, 2.0, 0.0)
@@ -97,9 +84,7 @@ def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(
 
 
 @pytest.mark.parametrize("name", ["seq_len", "curriculum/stage", "dataset", "img_size"])
-def test_a_jump_where_the_loss_is_measured_on_something_else(
-    calm: Callable[..., Log], name: str
-) -> None:
+def test_a_jump_where_the_loss_is_measured_on_something_else(calm, name):
     log = jumping(calm)
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
@@ -112,9 +97,7 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(
     )
 
 
-def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(calm):
     log = jumping(calm, 50.0)
     log["stage"] = switched(log, AT, 1, 2)
     found = stabdiag.diagnose(log).diagnosis
@@ -122,7 +105,7 @@ def test_a_loss_that_has_lost_what_was_learned_is_excused_by_nothing(
     assert "stage went from 1 to 2 at step 400" in found.summary
 
 
-def after(fall: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def after(fall):
     """Return what a loss is given from the change on, by the steps since."""
     return lambda n: np.where(n >= AT, fall(np.maximum(n - AT, 0)), 0.0)
 
@@ -135,9 +118,7 @@ def after(fall: Callable[[Any], Any]) -> Callable[[Any], Any]:
         pytest.param(800, after(lambda k: 2 - 2 * np.exp(-2 - k / 200)), id="back at chance"),
     ],
 )
-def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(
-    calm: Callable[..., Log], n: int, more: Callable[[Any], Any]
-) -> None:
+def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(calm, n, more):
     log = calm(n)
     log["loss"] = log["loss"] + more(log["step"])
     log["stage"] = switched(log, AT, 1, 2)
@@ -145,9 +126,7 @@ def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_not
     assert found.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
 
 
-def test_a_new_task_that_is_learned_from_worse_than_the_beginning(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_new_task_that_is_learned_from_worse_than_the_beginning(calm):
     log = calm()
     log["loss"] = log["loss"] + after(lambda k: 0.5 + 6 * np.exp(-k / 15))(log["step"])
     report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
@@ -164,9 +143,7 @@ def test_a_new_task_that_is_learned_from_worse_than_the_beginning(
         ("grad_norm", 1.0, 0.0),
     ],
 )
-def test_what_other_data_do_not_explain_is_excused_by_nothing(
-    calm: Callable[..., Log], column: str, before: float, later: float
-) -> None:
+def test_what_other_data_do_not_explain_is_excused_by_nothing(calm, column, before, later):
     log = jumping(calm)
     log["stage"] = switched(log, AT, 1, 2)
     wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
@@ -177,9 +154,7 @@ def test_what_other_data_do_not_explain_is_excused_by_nothing(
     assert "stage went from 1 to 2 at step 400" in found.summary
 
 
-def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(
-    calm: Callable[..., Log],
-) -> None:
+def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(calm):
     log = calm()
     wave = 1 + 0.1 * np.sin(log["step"])
     log["loss"] = 0.2 * np.exp(-log["step"] / 60) + 0.002 * wave
@@ -189,7 +164,7 @@ def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(
 
 
 @pytest.mark.parametrize("at", [390, 410])
-def test_a_change_beside_the_jump_excuses_nothing(calm: Callable[..., Log], at: int) -> None:
+def test_a_change_beside_the_jump_excuses_nothing(calm, at):
     log = jumping(calm)
     report = stabdiag.diagnose({**log, "stage": switched(log, at, 1, 2)})
     assert report.diagnosis.slug == "spike-persistent"
@@ -202,9 +177,7 @@ def test_a_change_beside_the_jump_excuses_nothing(calm: Callable[..., Log], at: 
         (lambda n: np.clip((n - 800) * 0.005, 0, None), "divergence-unexplained"),
     ],
 )
-def test_what_goes_wrong_after_a_new_stage_is_found(
-    calm: Callable[..., Log], more: Callable[[Any], Any], slug: str
-) -> None:
+def test_what_goes_wrong_after_a_new_stage_is_found(calm, more, slug):
     log = calm(1200)
     n = log["step"]
     log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + more(n)
@@ -214,7 +187,7 @@ def test_what_goes_wrong_after_a_new_stage_is_found(
     assert 795 <= found.step <= 850
 
 
-def test_a_climb_between_two_new_stages_is_found(calm: Callable[..., Log]) -> None:
+def test_a_climb_between_two_new_stages_is_found(calm):
     log = calm(1150)
     n = log["step"]
     climb = np.clip((n - 600) * 0.004, 0, 1.6)
@@ -229,16 +202,14 @@ def test_a_climb_between_two_new_stages_is_found(calm: Callable[..., Log]) -> No
     assert "before the jump at step 1060" in q(report, "Q4.1").because
 
 
-def test_a_noise_that_lifts_the_loss_too_soon(calm: Callable[..., Log]) -> None:
+def test_a_noise_that_lifts_the_loss_too_soon(calm):
     log = jumping(calm)
     log["loss"][396:400] += 0.25
     report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
 
 
-def test_a_setting_that_is_logged_only_where_it_changes(
-    calm: Callable[..., Log], tmp_path: Path
-) -> None:
+def test_a_setting_that_is_logged_only_where_it_changes(calm, tmp_path):
     log = jumping(calm)
     rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
     rows[0] += ', "batch_size": 64'
@@ -248,9 +219,7 @@ def test_a_setting_that_is_logged_only_where_it_changes(
     assert "from 64 to 8 at step 400" in stabdiag.diagnose(path).diagnosis.summary
 
 
-def test_a_setting_that_is_logged_beside_some_losses_only(
-    calm: Callable[..., Log], tmp_path: Path
-) -> None:
+def test_a_setting_that_is_logged_beside_some_losses_only(calm, tmp_path):
     log, path = jumping(calm), tmp_path / "log.jsonl"
     rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
     for n in range(7, 800, 16):
@@ -260,7 +229,7 @@ def test_a_setting_that_is_logged_beside_some_losses_only(
     assert told in stabdiag.diagnose(path).diagnosis.summary
 
 
-def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
+def test_a_symptom_where_a_setting_changed(calm):
     log = calm()
     noise = np.random.default_rng(5).normal(0, 1e3, 800)
     log["tokens_per_second"] = 1e5 * np.where(log["step"] < AT, 1, 0.4) + noise
@@ -273,7 +242,7 @@ def test_a_symptom_where_a_setting_changed(calm: Callable[..., Log]) -> None:
     assert found.first_action.startswith("Check first whether the change of seq_len at step 400")
 
 
-def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
+def test_a_column_that_the_user_names(calm):
     log = jumping(calm)
     log["knob"] = switched(log, AT, 1, 2)
     assert "knob" not in stabdiag.diagnose(log).diagnosis.summary
@@ -284,7 +253,7 @@ def test_a_column_that_the_user_names(calm: Callable[..., Log]) -> None:
     assert report.diagnosis.slug == "healthy"
 
 
-def test_many_settings_that_change_together_take_no_longer_each() -> None:
+def test_many_settings_that_change_together_take_no_longer_each():
     steps = np.arange(800)
     series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
     for n in range(4000):
@@ -298,7 +267,7 @@ def test_many_settings_that_change_together_take_no_longer_each() -> None:
     assert time.process_time() - begun < 10
 
 
-def test_by_chance_alone_settings_are_seldom_told() -> None:
+def test_by_chance_alone_settings_are_seldom_told():
     rng, told, steps = np.random.default_rng(0), 0, np.arange(800)
     for _ in range(400):
         series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
@@ -314,19 +283,19 @@ def test_by_chance_alone_settings_are_seldom_told() -> None:
     assert told < 0.05 * 400 + 2 * (0.05 * 400) ** 0.5
 
 
-def with_part(log: Log, at: int, height: float = 1.0) -> Log:
+def with_part(log, at, height=1.0):
     """Return a log of a loss to which a part is added from a step on, as YOLOX adds an L1 loss."""
     part = np.where(log["step"] < at, 0.0, height + 0.1 * np.sin(log["step"]))
     return {**log, "total_loss": log["loss"] + part, "iou_loss": log["loss"], "l1_loss": part}
 
 
-def of_parts(calm: Callable[..., Log], at: int = AT) -> Log:
+def of_parts(calm, at=AT):
     log = with_part(calm(), at)
     del log["loss"]
     return log
 
 
-def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> None:
+def test_a_part_of_the_loss_that_is_switched_on(calm):
     log = of_parts(calm)
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "healthy"
@@ -341,7 +310,7 @@ def test_a_part_of_the_loss_that_is_switched_on(calm: Callable[..., Log]) -> Non
 
 
 @pytest.mark.parametrize("name", ["val/l1_loss", "l1", "aux_loss_weight", "eval_loss_l1"])
-def test_what_is_no_part_of_the_loss_is_none(calm: Callable[..., Log], name: str) -> None:
+def test_what_is_no_part_of_the_loss_is_none(calm, name):
     log = of_parts(calm)
     log[name] = log.pop("l1_loss")
     history = stabdiag.read(log)
@@ -349,9 +318,7 @@ def test_what_is_no_part_of_the_loss_is_none(calm: Callable[..., Log], name: str
 
 
 @pytest.mark.parametrize("gap", [50, 120])
-def test_a_jump_soon_after_new_data_is_not_excused_with_them(
-    calm: Callable[..., Log], gap: int
-) -> None:
+def test_a_jump_soon_after_new_data_is_not_excused_with_them(calm, gap):
     log = jumping(calm)
     data = {**log, "stage": switched(log, AT, 1, 2)}
     assert stabdiag.diagnose(data).diagnosis.slug == "healthy"

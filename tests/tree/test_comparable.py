@@ -1,39 +1,26 @@
 """Runs whose loss rises by design: what it is measured on gets harder by and by."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-    Calm = Callable[..., Log]
-
 HEIGHT = 1.2
 
 
-def course(log: Log, first: int = 150, last: int = 799) -> Floats:
+def course(log, first=150, last=799):
     """Return how far a change has come by each step, from 0 to 1."""
     return np.interp(log["step"], [first, last], [0.0, 1.0])
 
 
-def rising(calm: Calm, *, height: float = HEIGHT, power: float = 1.0, **span: int) -> Log:
+def rising(calm, *, height=HEIGHT, power=1.0, **span):
     """Return a log whose loss rises with a change."""
     log = calm()
     return {**log, "loss": log["loss"] + height * course(log, **span) ** power}
 
 
-def q41(report: Report) -> Any:
+def q41(report):
     return next(one for one in report.tree.answers if one.question == "Q4.1")
 
 
@@ -51,7 +38,7 @@ def q41(report: Report) -> Any:
         ("details/current_l1_coefficient", 0.0, 5.0),
     ],
 )
-def test_a_rise_that_goes_with_a_setting(calm: Calm, name: str, begin: float, end: float) -> None:
+def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
     log = rising(calm)
     assert stabdiag.diagnose(log).diagnosis.section == "§4"
     setting = begin + (end - begin) * course(log)
@@ -78,28 +65,26 @@ def test_a_rise_that_goes_with_a_setting(calm: Calm, name: str, begin: float, en
         ("consumed", 0.0, 0.5),
     ],
 )
-def test_what_makes_no_loss_harder_excuses_none(
-    calm: Calm, name: str, begin: float, end: float
-) -> None:
+def test_what_makes_no_loss_harder_excuses_none(calm, name, begin, end):
     log = rising(calm)
     setting = begin + (end - begin) * course(log)
     assert stabdiag.diagnose({**log, name: setting}).diagnosis.section == "§4"
 
 
 @pytest.mark.parametrize("power", [4.0, 0.2])
-def test_a_rise_that_is_made_in_a_part_of_the_change_is_a_climb(calm: Calm, power: float) -> None:
+def test_a_rise_that_is_made_in_a_part_of_the_change_is_a_climb(calm, power):
     log = rising(calm, power=power)
     found = stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis
     assert found.section == "§4"
 
 
-def test_a_climb_that_begins_late_in_the_change_is_one(calm: Calm) -> None:
+def test_a_climb_that_begins_late_in_the_change_is_one(calm):
     log = rising(calm, first=600)
     found = stabdiag.diagnose({**log, "noise_std": course(log)})
     assert found.diagnosis.section == "§4"
 
 
-def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm: Calm) -> None:
+def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm):
     log = rising(calm, height=4.0)
     assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
     # A part of the loss that weighs more may lift it by any height.
@@ -111,7 +96,7 @@ def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm: Calm
     ("power", "slug"),
     [(0.4, "insufficient-data"), (1.0, "insufficient-data"), (4.0, "divergence-unexplained")],
 )
-def test_what_weighs_more_runs_ahead_and_never_lags(calm: Calm, power: float, slug: str) -> None:
+def test_what_weighs_more_runs_ahead_and_never_lags(calm, power, slug):
     log = rising(calm, height=4.0, power=power)
     assert stabdiag.diagnose({**log, "kl_weight": course(log)}).diagnosis.slug == slug
 
@@ -125,14 +110,14 @@ def test_what_weighs_more_runs_ahead_and_never_lags(calm: Calm, power: float, sl
         ("val_loss", 1.5, "insufficient-data"),
     ],
 )
-def test_another_cause_goes_first(calm: Calm, column: str, end: float, slug: str) -> None:
+def test_another_cause_goes_first(calm, column, end, slug):
     log = rising(calm)
     begin = log[column][0] if column in log else 2.0
     log |= {"noise_std": course(log), column: begin + (end - begin) * course(log)}
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
-def test_a_climb_after_the_change_is_found(calm: Calm) -> None:
+def test_a_climb_after_the_change_is_found(calm):
     log = rising(calm, last=400)
     log["noise_std"] = course(log, last=400)
     found = stabdiag.diagnose(log)
@@ -147,7 +132,7 @@ def test_a_climb_after_the_change_is_found(calm: Calm) -> None:
     assert 540 <= found.diagnosis.step <= 640
 
 
-def test_a_log_that_breaks_off_soon_after_the_change(calm: Calm) -> None:
+def test_a_log_that_breaks_off_soon_after_the_change(calm):
     """So few losses after it are held against the course of the rise, and hide nothing."""
     log = rising(calm, last=700)
     log["noise_std"] = course(log, last=700)
@@ -156,7 +141,7 @@ def test_a_log_that_breaks_off_soon_after_the_change(calm: Calm) -> None:
     assert stabdiag.diagnose(log).diagnosis.severity.name == "ERROR"
 
 
-def test_a_jump_within_the_rise_is_a_part_of_it(calm: Calm) -> None:
+def test_a_jump_within_the_rise_is_a_part_of_it(calm):
     log = rising(calm)
     log["loss"] = log["loss"] + np.where(log["step"] >= 400, 0.35, 0.0)
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"

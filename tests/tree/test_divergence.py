@@ -1,30 +1,20 @@
 """§4: what convicts a climb."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import stabdiag
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from stabdiag.model.findings import Answer
-
-    Log = dict[str, Any]
-
-
-def asked(log: Log) -> Answer:
+def asked(log):
     trail = stabdiag.diagnose(log).tree.answers
     return next(answer for answer in trail if answer.question == "Q4.1")
 
 
-def test_where_the_height_convicts_no_chance_is_told() -> None:
+def test_where_the_height_convicts_no_chance_is_told():
     """Four losses at the end of twenty are no trend, but far above all that this run does."""
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
     loss = 2.0 + 2.0 * np.exp(-at / 3.3) + noise
@@ -45,9 +35,7 @@ def test_where_the_height_convicts_no_chance_is_told() -> None:
     ],
     ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
 )
-def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
-    rise: float, over: int, noise: float, lr: float, branch: str | None
-) -> None:
+def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(rise, over, noise, lr, branch):
     at = np.arange(4000)
     up = np.clip((at - 2000) / over, 0, 1)
     loss = 2 + np.exp(-at / 100) + rise * up
@@ -66,7 +54,7 @@ def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(
     ],
     ids=["jump", "step up"],
 )
-def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log: str, slug: str) -> None:
+def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log, slug):
     script = f"""
 import sys, numpy as np, stabdiag
 before = "numpy.ma" in sys.modules  # older NumPys import it themselves
@@ -89,9 +77,7 @@ print(report.diagnosis.slug, "numpy.ma" in sys.modules and not before)
     [(1000, "lr-rising"), (880, "unexplained")],
     ids=["endless", "over by then"],
 )
-def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(
-    calm: Callable[..., Log], warm_up: int, slug: str
-) -> None:
+def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(calm, warm_up, slug):
     log = calm(1000)
     log["loss"][900:] += np.linspace(0.0, 3.0, 100)
     log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
@@ -103,7 +89,7 @@ def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(
 
 
 @pytest.mark.parametrize("seed", [3, 5, 7, 14, 19])
-def test_what_a_broken_run_does_is_not_what_it_usually_does(seed: int) -> None:
+def test_what_a_broken_run_does_is_not_what_it_usually_does(seed):
     # The bursts come back, and what lies between them is no lower than a rise must be to count.
     draw, at = np.random.default_rng(seed), np.arange(4000)
     loss = -2 + 2 * np.exp(-at / 200) + 0.5 * draw.standard_normal(4000)
@@ -115,7 +101,7 @@ def test_what_a_broken_run_does_is_not_what_it_usually_does(seed: int) -> None:
     assert 450 <= found.step <= 600
 
 
-def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
+def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump():
     at = np.arange(40)
     noise = 0.01 * np.random.default_rng(0).normal(size=40)
     loss = 0.2 + 1.2 * np.exp(-at / 5) + noise + 1.5 * np.clip((at - 22) / 12, 0, 1)
@@ -129,16 +115,14 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump() -> None:
 @pytest.mark.parametrize(
     ("later", "slug"), [(0.4, "spike-persistent"), (2.0, "divergence-unexplained")]
 )
-def test_a_jump_after_which_the_loss_goes_on_to_twice_as_high_begins_a_climb(
-    calm: Callable[..., Log], later: float, slug: str
-) -> None:
+def test_a_jump_after_which_the_loss_goes_on_to_twice_as_high_begins_a_climb(calm, later, slug):
     log = calm(1000)
     log["loss"][400:] += 1.0
     log["loss"][500:] += np.minimum(np.arange(500) / 60, 1) * later
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
-def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such() -> None:
+def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such():
     at = np.arange(100)
     loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
     loss[60:] += 0.4

@@ -1,7 +1,5 @@
 """The graph of the tree."""
 
-from __future__ import annotations
-
 from graphlib import TopologicalSorter
 
 import pytest
@@ -22,27 +20,27 @@ EVERY_EDGE = [
 NO_LEAVES = {"healthy", "insufficient-data"}
 
 
-def resolved(target: str) -> str:
+def resolved(target):
     return SECTIONS.get(target, target)
 
 
-def test_every_question_has_edges_and_no_edge_is_of_something_else() -> None:
+def test_every_question_has_edges_and_no_edge_is_of_something_else():
     assert list(EDGES) == [*sorted(IDS)]
     assert len(set(IDS)) == len(IDS)
 
 
 @pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
-def test_every_edge_leads_somewhere(question: str, said: str, target: str) -> None:
+def test_every_edge_leads_somewhere(question, said, target):
     assert said.partition(":")[0] in list(Verdict)
     assert resolved(target) in {*IDS, *BY_SLUG, END}
 
 
-def test_the_graph_has_no_circle() -> None:
+def test_the_graph_has_no_circle():
     follows = {q: {resolved(t) for t in edges.values()} for q, edges in EDGES.items()}
     assert list(TopologicalSorter(follows).static_order())
 
 
-def test_every_question_is_reached_from_the_first() -> None:
+def test_every_question_is_reached_from_the_first():
     reached, waiting = set(), ["Q1.1"]
     while waiting:
         place = waiting.pop()
@@ -52,22 +50,20 @@ def test_every_question_is_reached_from_the_first() -> None:
     assert reached == set(IDS)
 
 
-def test_every_leaf_is_reached_and_has_advice() -> None:
+def test_every_leaf_is_reached_and_has_advice():
     leaves = {target for _, _, target in EVERY_EDGE if target in BY_SLUG}
     assert leaves == set(BY_SLUG) - NO_LEAVES
     assert set(ADVICE) == leaves
 
 
 @pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
-def test_a_leaf_belongs_to_the_section_that_leads_to_it(
-    question: str, said: str, target: str
-) -> None:
+def test_a_leaf_belongs_to_the_section_that_leads_to_it(question, said, target):
     if target in BY_SLUG and question != "Q3.3":  # the fp16 fingerprint is asked for §1
         assert BY_SLUG[target].section == f"§{question[1]}"
 
 
 @pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
-def test_follow_takes_the_edge(question: str, said: str, target: str) -> None:
+def test_follow_takes_the_edge(question, said, target):
     verdict, _, branch = said.partition(":")
     reply = Reply(verdict=Verdict(verdict), because="", branch=branch or None)
     assert follow(question, reply) == target
@@ -81,13 +77,11 @@ def test_follow_takes_the_edge(question: str, said: str, target: str) -> None:
         ("Q1.4", "fp8", "nan-dtype-unknown"),
     ],
 )
-def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(
-    question: str, branch: str, target: str
-) -> None:
+def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(question, branch, target):
     assert follow(question, Reply(verdict=Verdict.YES, because="", branch=branch)) == target
 
 
-def test_severities_are_as_designed() -> None:
+def test_severities_are_as_designed():
     warnings = {s for s in BY_SLUG if s.startswith("spike-")} - {
         "spike-persistent",
         "spike-unresolved",
@@ -102,7 +96,7 @@ def test_severities_are_as_designed() -> None:
         assert outcome.severity is (listed[0] if listed else Severity.ERROR)
 
 
-def test_questions_say_what_they_ask_and_name_limits_that_exist() -> None:
+def test_questions_say_what_they_ask_and_name_limits_that_exist():
     from stabdiag.model.limits import Limits
 
     known = {info.name for info in Limits().items()}

@@ -1,57 +1,44 @@
 """Q3.3: which signals speak for an fp16 overflow, and which for a scaler at work."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Answer
-
-    Log = dict[str, Any]
-
 
 @pytest.fixture
-def failed(calm: Callable[..., Log]) -> Log:
+def failed(calm):
     """An fp16 run whose loss goes NaN with its very last record."""
     log = calm()
     log["loss"][-1] = np.nan
     return log
 
 
-def asked(log: Log, **manifest: Any) -> Answer:
+def asked(log, **manifest):
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
     assert report.diagnosis.slug == "nan-fp16-overflow"
     return next(answer for answer in report.tree.answers if answer.question == "Q3.3")
 
 
-def test_a_scale_that_had_no_cause_to_move_may_be_dynamic(failed: Log) -> None:
+def test_a_scale_that_had_no_cause_to_move_may_be_dynamic(failed):
     failed["loss_scale"] = np.full(800, 65536.0)
     assert asked(failed).measured["scaling_off"] == "unknown"
 
 
-def test_a_scale_that_ought_to_have_grown_is_static(failed: Log) -> None:
+def test_a_scale_that_ought_to_have_grown_is_static(failed):
     failed["loss_scale"] = np.full(800, 65536.0)
     assert asked(failed, loss_scale_window=500).measured["scaling_off"] == "yes"
 
 
 @pytest.mark.parametrize(("overflows", "told"), [(1, "unknown"), (3, "yes")])
-def test_a_scale_that_overflows_leave_where_it_was_is_static(
-    failed: Log, overflows: int, told: str
-) -> None:
+def test_a_scale_that_overflows_leave_where_it_was_is_static(failed, overflows, told):
     failed["loss_scale"] = np.full(800, 65536.0)
     failed["grad_norm"][600 : 600 + 10 * overflows : 10] = np.inf
     assert asked(failed).measured["scaling_off"] == told
 
 
-def test_a_probe_of_the_scaler_is_no_fingerprint(failed: Log) -> None:
+def test_a_probe_of_the_scaler_is_no_fingerprint(failed):
     failed["grad_norm"][750] = np.inf
     failed["loss_scale"] = np.where(failed["step"] < 751, 65536.0, 32768.0)
     answer = asked(failed)
@@ -61,7 +48,7 @@ def test_a_probe_of_the_scaler_is_no_fingerprint(failed: Log) -> None:
 @pytest.mark.parametrize(
     "overflown", [slice(750, 752), slice(798, 799), slice(700, 790, 30)], ids=str
 )
-def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed: Log, overflown: slice) -> None:
+def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed, overflown):
     failed["grad_norm"][overflown] = np.inf
     answer = asked(failed)
     assert answer.verdict is Verdict.YES
@@ -71,17 +58,13 @@ def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed: Log, overflo
 @pytest.mark.parametrize(
     "scales", [(65536.0, 16384.0), (65536.0, 32768.0, 16384.0)], ids=["fourfold", "twice"]
 )
-def test_a_scale_that_falls_more_than_once_is_halving(
-    failed: Log, scales: tuple[float, ...]
-) -> None:
+def test_a_scale_that_falls_more_than_once_is_halving(failed, scales):
     at = np.minimum(np.maximum(failed["step"] - 739, 0) // 10, len(scales) - 1)
     failed["loss_scale"] = np.array(scales)[at]
     assert asked(failed).measured["scale_halving"] == "yes"
 
 
-def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be_finite(
-    failed: Log,
-) -> None:
+def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be_finite(failed):
     failed["loss"][1:799:2] = np.nan
     records = [
         {name: values[at] for name, values in failed.items() if name != "loss" or at % 2 == 0}

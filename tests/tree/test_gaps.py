@@ -3,49 +3,37 @@
 Each of these logs asks for a number that is not there; a diagnosis is given all the same.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 
 @pytest.fixture
-def spiking(calm: Callable[..., Log]) -> Log:
+def spiking(calm):
     log = calm()
     log["loss"][500:505] += 4.0
     return log
 
 
 @pytest.fixture
-def climbing(calm: Callable[..., Log]) -> Log:
+def climbing(calm):
     log = calm()
     log["loss"][700:] += np.linspace(0.0, 3.0, 100)
     return log
 
 
-def answer(report: Report, question: str) -> Answer:
+def answer(report, question):
     return next(one for one in report.tree.answers if one.question == question)
 
 
-def between(values: Any, first: int, end: int) -> list[float | None]:
+def between(values, first, end):
     """The values of some records; in the others there is none."""
     return [float(x) if first <= at < end else None for at, x in enumerate(values)]
 
 
-def without(log: Log, name: str, first: int, end: int) -> list[Log]:
+def without(log, name, first, end):
     """The records of a log, some of which lack a field."""
     return [
         {key: float(x[at]) for key, x in log.items() if key != name or not first <= at < end}
@@ -53,39 +41,37 @@ def without(log: Log, name: str, first: int, end: int) -> list[Log]:
     ]
 
 
-def test_batch_ids_that_were_logged_around_a_spike_alone_tell_of_it(spiking: Log) -> None:
+def test_batch_ids_that_were_logged_around_a_spike_alone_tell_of_it(spiking):
     spiking["batch_id"][500] = 499
     spiking["batch_id"] = between(spiking["batch_id"], 496, 504)
     assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-duplicate-batch"
 
 
-def test_a_gradient_norm_that_was_logged_from_a_spike_on_has_no_mean_before(spiking: Log) -> None:
+def test_a_gradient_norm_that_was_logged_from_a_spike_on_has_no_mean_before(spiking):
     told = answer(stabdiag.diagnose(without(spiking, "grad_norm", 0, 500)), "Q2.3").because
     assert "no gradient norm was logged around it" in told
 
 
-def test_a_learning_rate_that_ends_before_a_climb_does_not_tell_of_it(climbing: Log) -> None:
+def test_a_learning_rate_that_ends_before_a_climb_does_not_tell_of_it(climbing):
     climbing["lr"] = between(np.linspace(1e-4, 1e-3, 800), 0, 650)
     found = answer(stabdiag.diagnose(climbing), "Q4.2")
     assert found.verdict is Verdict.UNKNOWN
     assert "too few learning rates were logged over the climb" in found.because
 
 
-def test_a_learning_rate_that_hardly_rises_does_not_explain_a_climb(climbing: Log) -> None:
+def test_a_learning_rate_that_hardly_rises_does_not_explain_a_climb(climbing):
     climbing["lr"] = np.linspace(1e-3, 1.01e-3, 800)
     assert stabdiag.diagnose(climbing).diagnosis.slug == "divergence-unexplained"
 
 
-def test_weights_that_are_all_zero_were_not_shrinking(calm: Callable[..., Log]) -> None:
+def test_weights_that_are_all_zero_were_not_shrinking(calm):
     log = calm()
     log["loss"][500:] += 4.0
     log["weight_norm/attn"][:] = 0.0
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
 
 
-def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(calm):
     log = calm()
     log["loss"][500:] = np.nan
     log["grad_norm"][100] = np.inf
@@ -94,9 +80,7 @@ def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(
     assert (found.slug, found.evidence["first_series"]) == ("nan-bf16", "loss")
 
 
-def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(
-    calm: Callable[..., Log],
-) -> None:
+def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(calm):
     log = calm()
     log["loss"][500:] = np.nan
     log["grad_norm"][:] = np.inf
@@ -104,9 +88,7 @@ def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(
     assert "too few finite gradient norms were logged" in answer(report, "Q1.3").because
 
 
-def test_overflows_that_keep_to_a_third_of_the_interval_are_too_many(
-    calm: Callable[..., Log],
-) -> None:
+def test_overflows_that_keep_to_a_third_of_the_interval_are_too_many(calm):
     log = calm(1961)
     log["loss_scale"] = np.where(log["step"] < 60, 2048.0, 1024.0)
     log["grad_norm"][60::100] = np.inf

@@ -1,37 +1,26 @@
 """The tree to the letter."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.tree import causes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
-
-def literal(log: Log, **manifest: Any) -> Report:
+def literal(log, **manifest):
     return stabdiag.diagnose(log, manifest=manifest, literal=True)
 
 
-def sections(report: Report) -> set[str]:
+def sections(report):
     return {answer.question[:2] for answer in report.tree.answers}
 
 
-def quiet(n: int = 800) -> Log:
+def quiet(n=800):
     """A loss that falls in zigzag: no point of it is three deviations up."""
     return {"step": np.arange(n), "loss": 4.0 - np.arange(n) / n + 0.1 * (np.arange(n) % 2)}
 
 
-def test_every_exceedance_is_a_spike(calm: Callable[..., Log]) -> None:
+def test_every_exceedance_is_a_spike(calm):
     log = calm(3000, seed=1)
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
     report = literal(log)
@@ -39,7 +28,7 @@ def test_every_exceedance_is_a_spike(calm: Callable[..., Log]) -> None:
     assert report.literal
 
 
-def test_the_first_section_that_finds_something_ends_the_walk() -> None:
+def test_the_first_section_that_finds_something_ends_the_walk():
     log = quiet(1200)
     log["loss"][300] += 3.0
     log["loss"][900:] = np.linspace(4.0, 9.0, 300)
@@ -49,7 +38,7 @@ def test_the_first_section_that_finds_something_ends_the_walk() -> None:
     assert {finding.section for finding in report.findings} == {"§2"}
 
 
-def test_an_overflow_ends_the_walk_too() -> None:
+def test_an_overflow_ends_the_walk_too():
     log = quiet()
     log["grad_norm"] = np.ones(800)
     log["grad_norm"][::50] = np.inf
@@ -59,7 +48,7 @@ def test_an_overflow_ends_the_walk_too() -> None:
 
 
 @pytest.mark.parametrize("slope", [1e-4, 1e-9])
-def test_a_rise_at_every_step_is_a_divergence_however_small(slope: float) -> None:
+def test_a_rise_at_every_step_is_a_divergence_however_small(slope):
     log = {"step": np.arange(400), "loss": 2.0 + slope * np.arange(400)}
     report = literal(log | {"grad_norm": np.linspace(1, 9, 400)})
     assert report.diagnosis.slug == "divergence-grad-norm-rising"
@@ -67,12 +56,12 @@ def test_a_rise_at_every_step_is_a_divergence_however_small(slope: float) -> Non
 
 
 @pytest.mark.parametrize("more", [{}, {"grad_norm": np.ones(400)}], ids=["not logged", "flat"])
-def test_a_rise_without_a_gradient_norm_that_rises_is_a_plateau(more: Log) -> None:
+def test_a_rise_without_a_gradient_norm_that_rises_is_a_plateau(more):
     log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
     assert literal(log).diagnosis.slug == "plateau"
 
 
-def test_one_step_down_in_the_window_is_no_divergence() -> None:
+def test_one_step_down_in_the_window_is_no_divergence():
     loss = 2.0 + 1e-3 * np.arange(400)
     loss[[300, 301]] = loss[[301, 300]]
     report = literal({"step": np.arange(400), "loss": loss})
@@ -91,12 +80,12 @@ def test_one_step_down_in_the_window_is_no_divergence() -> None:
     ],
     ids=["lr", "lr higher at the end", "weights grow", "weights shrink", "grad norm"],
 )
-def test_the_causes_are_looked_for_in_the_last_window(more: Log, slug: str) -> None:
+def test_the_causes_are_looked_for_in_the_last_window(more, slug):
     log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
     assert literal(log).diagnosis.slug == slug
 
 
-def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too() -> None:
+def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too():
     log = quiet()
     log["loss"][300] += 3.0
     log["loss"][600:] = np.nan
@@ -106,20 +95,20 @@ def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too() -> No
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(3, "unknown"), (19, "unknown"), (20, "yes")])
-def test_to_the_letter_few_losses_show_no_climb_however_plain(count: int, verdict: str) -> None:
+def test_to_the_letter_few_losses_show_no_climb_however_plain(count, verdict):
     log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
     answer = next(a for a in literal(log).tree.answers if a.question == "Q4.1")
     assert answer.verdict == verdict
 
 
-def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero() -> None:
+def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero():
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
     answer = next(one for one in report.tree.answers if one.question == "Q2.1")
     assert answer.measured["largest_score"] == 0
     assert "none lies above the steps just before it" in answer.because
 
 
-def rising(after_dip: int, stride: int = 100) -> Log:
+def rising(after_dip, stride=100):
     """Sixty losses, far apart, of which so many in a row rise at the end."""
     n = 60
     loss = 3.0 - 0.01 * np.arange(n)
@@ -128,22 +117,20 @@ def rising(after_dip: int, stride: int = 100) -> Log:
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
-def test_on_a_sparse_log_the_last_window_holds_enough_losses(count: int, verdict: str) -> None:
+def test_on_a_sparse_log_the_last_window_holds_enough_losses(count, verdict):
     report = literal(rising(count))
     answer = next(a for a in report.tree.answers if a.question == "Q4.1")
     assert answer.verdict == verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
 
-def test_weight_norms_that_are_logged_too_seldom_for_the_window_get_a_longer_one() -> None:
+def test_weight_norms_that_are_logged_too_seldom_for_the_window_get_a_longer_one():
     log = {"step": 300 * np.arange(60), "loss": 2.0 + 1e-3 * np.arange(60)}
     log["weight_norm/a"] = np.geomspace(1, 1e9, 60)
     assert literal(log).diagnosis.slug == "divergence-weight-norm-climbing"
 
 
-def test_what_a_thousand_spikes_are_held_against_is_measured_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_thousand_spikes_are_held_against_is_measured_once(monkeypatch):
     n, measured = 20_000, []
     step, random = np.arange(n), np.random.default_rng(0)
     loss = 2.0 + 0.05 * random.standard_normal(n)
@@ -152,7 +139,7 @@ def test_what_a_thousand_spikes_are_held_against_is_measured_once(
     for name in ("unit_of", "steps_since_seen", "stride_of"):
         function = getattr(causes, name)
 
-        def counted(*given: Any, of: Any = function) -> Any:
+        def counted(*given, of=function):
             measured.append(of.__name__)
             return of(*given)
 
@@ -162,7 +149,7 @@ def test_what_a_thousand_spikes_are_held_against_is_measured_once(
     assert sorted(measured) == ["steps_since_seen", "stride_of", "unit_of"]
 
 
-def test_to_the_letter_a_restart_of_the_schedule_is_a_jump() -> None:
+def test_to_the_letter_a_restart_of_the_schedule_is_a_jump():
     n = 1000
     log = quiet(n) | {"lr": 1e-3 * (1.02 - (np.arange(n) % 100) / 100)}
     log["loss"][501] += 3.0

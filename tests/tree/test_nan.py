@@ -1,25 +1,14 @@
 """§1: what led up to a NaN, and which checkpoint is from before all of it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import ActionKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 
 @pytest.fixture
-def surging(calm: Callable[..., Log]) -> Log:
+def surging(calm):
     """A gradient norm that surges at step 599 and comes down again before the NaN at 603."""
     log = calm()
     log["grad_norm"][599] = 300.0
@@ -28,11 +17,11 @@ def surging(calm: Callable[..., Log]) -> Log:
     return log
 
 
-def because(report: Report, question: str) -> str:
+def because(report, question):
     return next(answer.because for answer in report.tree.answers if answer.question == question)
 
 
-def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging: Log) -> None:
+def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):
     found = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
     assert "checkpoint of step 550, the last before the trouble that began at step 599" in (
         found.first_action
@@ -41,7 +30,7 @@ def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging: Log)
     assert "Inspect the batches of steps 599 to 603." in found.next_actions
 
 
-def test_calm_gradients_leave_the_checkpoint_where_it_was(surging: Log) -> None:
+def test_calm_gradients_leave_the_checkpoint_where_it_was(surging):
     surging["grad_norm"][590:603] = 1.0
     found = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
     assert "checkpoint of step 600, the last before the first non-finite value" in (
@@ -49,7 +38,7 @@ def test_calm_gradients_leave_the_checkpoint_where_it_was(surging: Log) -> None:
     )
 
 
-def test_a_surge_shows_however_large_the_steps_are(surging: Log) -> None:
+def test_a_surge_shows_however_large_the_steps_are(surging):
     surging["step"] = surging["step"] * 400_000_000  # counted in tokens
     report = stabdiag.diagnose(surging)
     assert "surged" in report.diagnosis.summary
@@ -64,9 +53,7 @@ def test_a_surge_shows_however_large_the_steps_are(surging: Log) -> None:
         ([*[0.0] * 700, *[1.0] * 100], "the gradient norm was 0"),
     ],
 )
-def test_why_the_lead_up_is_not_known(
-    calm: Callable[..., Log], norms: list[float | None] | None, told: str
-) -> None:
+def test_why_the_lead_up_is_not_known(calm, norms, told):
     log = calm()
     log["loss"][600:] = np.nan
     del log["grad_norm"]
@@ -76,7 +63,7 @@ def test_why_the_lead_up_is_not_known(
     assert told[1:] in report.diagnosis.summary
 
 
-def test_gradient_norms_by_layer_are_not_called_missing(calm: Callable[..., Log]) -> None:
+def test_gradient_norms_by_layer_are_not_called_missing(calm):
     log = calm()
     log["loss"][600:] = np.nan
     log["grad_norm/first"] = log.pop("grad_norm")
@@ -85,7 +72,7 @@ def test_gradient_norms_by_layer_are_not_called_missing(calm: Callable[..., Log]
     )
 
 
-def test_a_surge_of_one_layer_shows_without_the_norm_of_all(surging: Log) -> None:
+def test_a_surge_of_one_layer_shows_without_the_norm_of_all(surging):
     surging["grad_norm/first"] = surging.pop("grad_norm")
     surging["grad_norm/last"] = np.where(np.arange(800) < 603, 1.0, np.nan)
     report = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50})
@@ -94,7 +81,7 @@ def test_a_surge_of_one_layer_shows_without_the_norm_of_all(surging: Log) -> Non
     assert "checkpoint of step 550" in report.diagnosis.first_action
 
 
-def test_a_norm_that_was_cut_off_by_clipping_was_not_calm(surging: Log) -> None:
+def test_a_norm_that_was_cut_off_by_clipping_was_not_calm(surging):
     surging["grad_norm"] = np.minimum(surging["grad_norm"], 2.0)
     report = stabdiag.diagnose(surging, manifest={"grad_clip": 2.0})
     assert because(report, "Q1.3") == (
@@ -103,7 +90,7 @@ def test_a_norm_that_was_cut_off_by_clipping_was_not_calm(surging: Log) -> None:
     assert "calm" in stabdiag.diagnose(surging, manifest={"grad_clip": 3.0}).diagnosis.summary
 
 
-def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm: Callable[..., Log]) -> None:
+def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
     log = calm(1000)
     log["loss"][500:] += 0.02 * np.arange(500)
     log["grad_norm"][500:] *= 1 + 0.1 * np.arange(500)
@@ -120,7 +107,7 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm: Callable[.
     assert f"The run had gone wrong before, from step {earlier.step} on." in found.summary
 
 
-def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm: Callable[..., Log]) -> None:
+def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm):
     log = calm(1000)
     log["loss"][400:] += 1e-5 * np.arange(600) ** 2
     log["grad_norm"][895:900] = 300.0
@@ -136,7 +123,7 @@ def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm: Callable[..
 
 
 @pytest.fixture
-def resumed(calm: Callable[..., Log]) -> Log:
+def resumed(calm):
     """A run that resumes at step 500, having come to 549, and goes NaN two steps later."""
     log = calm()
     rows = np.concatenate([np.arange(550), np.arange(500, 520)])
@@ -146,9 +133,7 @@ def resumed(calm: Callable[..., Log]) -> Log:
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_a_nan_right_after_a_resume_is_first_a_matter_of_the_resume(
-    resumed: Log, dtype: str
-) -> None:
+def test_a_nan_right_after_a_resume_is_first_a_matter_of_the_resume(resumed, dtype):
     report = stabdiag.diagnose(resumed, manifest={"checkpoint_every": 100, "dtype": dtype})
     found = report.diagnosis
     assert found.step == 502
@@ -157,21 +142,21 @@ def test_a_nan_right_after_a_resume_is_first_a_matter_of_the_resume(
     assert found.next_actions[0].startswith("Reload")
 
 
-def test_a_nan_that_the_attempt_before_had_as_well_is_none_of_the_resume(resumed: Log) -> None:
+def test_a_nan_that_the_attempt_before_had_as_well_is_none_of_the_resume(resumed):
     resumed["loss"][502:550] = np.nan
     found = stabdiag.diagnose(resumed).diagnosis
     assert "resumed" not in found.summary
     assert found.first_action.startswith("Reload")
 
 
-def test_a_nan_at_steps_that_no_attempt_had_come_to_is_none_of_the_resume(resumed: Log) -> None:
+def test_a_nan_at_steps_that_no_attempt_had_come_to_is_none_of_the_resume(resumed):
     rows = np.concatenate([np.arange(502), np.arange(550, 570)])
     later = {name: values[rows] for name, values in resumed.items()}
     assert stabdiag.diagnose(later).history.resumes == [500]
     assert "resumed" not in stabdiag.diagnose(later).diagnosis.summary
 
 
-def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> None:
+def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging):
     surging = {name: values[590:] for name, values in surging.items()}
     surging["step"] = surging["step"] - 590
     surging["grad_norm"][:] = 1.0
@@ -183,9 +168,7 @@ def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging: Log) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", None])
-def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(
-    calm: Callable[..., Log], dtype: str | None
-) -> None:
+def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype):
     log = calm(1000)
     log["lr"][500:] = 1e-3 * 1.02 ** np.arange(500)
     log["loss"][600:] += 0.01 * np.arange(400)
@@ -200,7 +183,7 @@ def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(
     assert not any("half the learning rate" in action for action in found.next_actions)
 
 
-def test_a_planned_warmup_is_no_broken_schedule(calm: Callable[..., Log]) -> None:
+def test_a_planned_warmup_is_no_broken_schedule(calm):
     log = calm(1000)
     log["lr"] = 1e-5 * np.arange(1, 1001)
     log["loss"][600:] += 0.01 * np.arange(400)
@@ -214,10 +197,8 @@ def test_a_planned_warmup_is_no_broken_schedule(calm: Callable[..., Log]) -> Non
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_a_run_that_came_through_a_nan_need_not_be_set_back(
-    calm: Callable[..., Log], dtype: str
-) -> None:
-    def told(log: Log) -> list[str]:
+def test_a_run_that_came_through_a_nan_need_not_be_set_back(calm, dtype):
+    def told(log):
         found = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
         return [one.text for one in found.actions if one.kind is ActionKind.KEEP_GOING]
 

@@ -1,14 +1,12 @@
 """Runs in which nothing is found, or nearly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import stabdiag
 
 
-def hump(height: float, over: int, back: int = 200, sigma: float = 0.05) -> dict[str, np.ndarray]:
+def hump(height, over, back=200, sigma=0.05):
     """A calm run that climbs from step 1500 on, and comes back."""
     at = np.arange(4000)
     since = at - 1500
@@ -17,25 +15,25 @@ def hump(height: float, over: int, back: int = 200, sigma: float = 0.05) -> dict
     return {"step": at, "loss": 2 + 2 * np.exp(-at / 300) + height * up + noise}
 
 
-def test_of_one_that_is_not_made_good_only_the_climb_is_told() -> None:
+def test_of_one_that_is_not_made_good_only_the_climb_is_told():
     found = stabdiag.diagnose(hump(3.0, over=400, back=100_000)).diagnosis
     assert found.slug == "divergence-unexplained"
 
 
-def test_a_faster_one_is_a_spike_although_it_climbs() -> None:
+def test_a_faster_one_is_a_spike_although_it_climbs():
     """No climb is left for section 4 to find: it may not be lost between the two sections."""
     found = stabdiag.diagnose(hump(3.0, over=100)).diagnosis
     assert found.slug == "spike-persistent"
     assert found.step == pytest.approx(1500, abs=20)
 
 
-def calm(losses: int = 1000) -> dict[str, np.ndarray]:
+def calm(losses=1000):
     at = np.arange(losses)
     noise = 0.05 * np.random.default_rng(1).standard_normal(losses)
     return {"step": at, "loss": 2 + 2 * np.exp(-at / 80) + noise, "lr": np.full(losses, 1e-3)}
 
 
-def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
+def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be():
     decayed, learned, lower = calm(), calm(), calm()
     decayed["loss"][600:] /= 8
     decayed["lr"][600:] /= 10
@@ -47,14 +45,14 @@ def test_one_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be() -> None:
         assert found.actions[0].kind == "log-more"
 
 
-def test_nor_is_anything_else_asked_of_one_of_two_opponents() -> None:
+def test_nor_is_anything_else_asked_of_one_of_two_opponents():
     log = calm()
     flat = 2 + 0.05 * np.random.default_rng(3).standard_normal(1000)
     found = stabdiag.diagnose({"step": log["step"], "loss_G": flat, "loss_D": flat[::-1]})
     assert "not-learning" not in [one.slug for one in found.findings]
 
 
-def test_a_loss_that_ends_high_has_not_come_back() -> None:
+def test_a_loss_that_ends_high_has_not_come_back():
     log = calm(3000)
     log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
     found = stabdiag.diagnose(log).diagnosis

@@ -1,38 +1,25 @@
 """The numbers of a sentence: each can be worked out from the log."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 import stabdiag
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from stabdiag.model.findings import Answer
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
-
-def answer_of(report: Report, question: str) -> Answer:
+def answer_of(report, question):
     return next(one for one in report.tree.answers if one.question == question)
 
 
-def blown_up(log: Log) -> Log:
+def blown_up(log):
     """A calm run that goes up to 1e30 at once, and then to NaN."""
     log["loss"][500:504] = [1e3, 1e9, 1e20, 1e30]
     log["loss"][504:] = np.nan
     return log
 
 
-def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(
-    calm: Callable[..., Log],
-) -> None:
+def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(calm):
     log = blown_up(calm(700))
     answer = answer_of(stabdiag.diagnose(log), "Q2.2")
     before = log["loss"][400:500]
@@ -44,9 +31,7 @@ def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(
 @pytest.mark.parametrize(
     ("last", "told"), [(1e-3, "(now 0.001)"), (0.95e-3, "(0.001 at step 147)")]
 )
-def test_a_rate_is_that_of_now_if_it_is_the_last_one(
-    calm: Callable[..., Log], last: float, told: str
-) -> None:
+def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
     log = calm(800)
     norms = np.ones(800)
     norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
@@ -57,7 +42,7 @@ def test_a_rate_is_that_of_now_if_it_is_the_last_one(
     assert f"halve the learning rate {told}" in report.diagnosis.first_action
 
 
-def test_a_turn_between_two_records_is_near_a_step_and_not_at_one() -> None:
+def test_a_turn_between_two_records_is_near_a_step_and_not_at_one():
     steps = 9 + 10 * np.arange(150)
     rng = np.random.default_rng(3)
     since = np.maximum(steps - 900, 0)
@@ -72,9 +57,7 @@ def test_a_turn_between_two_records_is_near_a_step_and_not_at_one() -> None:
     assert answer.because.endswith(f"the change began near step {turned}")
 
 
-def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
     log = calm(1200)
     log["loss"][600:1160] += np.linspace(0, 3, 560)
     log["loss"][1160:] = 4e4

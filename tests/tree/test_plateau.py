@@ -1,9 +1,6 @@
 """What to do about a loss that has stopped falling, told with what the run logged."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,18 +10,13 @@ from stabdiag.model.history import Series
 from stabdiag.tree.case import Case
 from stabdiag.tree.walk import walk
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stabdiag.model.findings import Finding
-
 STEPS = np.arange(0, 1000, 100)
 FLAT = [4.0, 3.0, 2.5, 2.2, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
 FALLING = [4.0, 3.0, 2.5, 2.2, 2.0, 1.9, 1.8, 1.7, 1.6, 1.5]
 RISING = [4.0, 3.0, 2.5, 2.2, 2.0, 2.1, 2.2, 2.4, 2.6, 2.8]
 
 
-def advised(runs: Path, **series: list[float]) -> Finding:
+def advised(runs, **series):
     """Return the plateau of the fixture with other evaluation losses and learning rates."""
     report = stabdiag.diagnose(next((runs / "plateau").glob("log.*")))
     kept = {r: s for r, s in report.history.series.items() if r not in ("eval_loss", "lr")}
@@ -45,16 +37,16 @@ def advised(runs: Path, **series: list[float]) -> Finding:
     ],
     ids=["flat", "falling", "rising"],
 )
-def test_what_the_evaluation_loss_did_is_told(runs: Path, held: list[float], first: str) -> None:
+def test_what_the_evaluation_loss_did_is_told(runs, held, first):
     assert advised(runs, eval_loss=held).first_action.startswith(first)
 
 
-def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs: Path) -> None:
+def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs):
     (then,) = advised(runs, eval_loss=RISING).next_actions
     assert then == "Keep the checkpoint nearest to step 400, where it was lowest."
 
 
-def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs: Path) -> None:
+def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
     found = advised(runs)
     assert found.first_action.startswith("Check the evaluation loss")
     assert "consider decaying the learning rate." in found.next_actions[0]
@@ -68,19 +60,19 @@ def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs: Path) -
     ],
     ids=["constant", "decayed"],
 )
-def test_a_rate_that_has_decayed_is_not_to_decay(runs: Path, rates: list[float], then: str) -> None:
+def test_a_rate_that_has_decayed_is_not_to_decay(runs, rates, then):
     (told,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
     assert told.startswith(then)
 
 
-def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs: Path) -> None:
+def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs):
     found = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
     assert found.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
     never = advised(runs, lr=[0.0] * 10)
     assert "0 from step 0 on" in never.first_action
 
 
-def test_a_warning_beside_a_plateau_goes_before_it(runs: Path) -> None:
+def test_a_warning_beside_a_plateau_goes_before_it(runs):
     report = stabdiag.diagnose(next((runs / "plateau").glob("log.*")))
     assert [one.slug for one in report.findings] == ["lr-decays-early", "plateau"]
     assert report.tree.outcome.slug == "plateau"

@@ -1,9 +1,6 @@
 """Every question of the tree: a run for each of the answers that it can give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,76 +11,67 @@ from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Answer, AskedOf, Verdict
 from stabdiag.tree.causes import jumps
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-    Change = Callable[[Log], None]
-
 FP16, BF16, FP32 = {"dtype": "fp16"}, {"dtype": "bf16"}, {"dtype": "fp32"}
 
 
-def drop(*names: str) -> Change:
-    def change(log: Log) -> None:
+def drop(*names):
+    def change(log):
         for name in names:
             del log[name]
 
     return change
 
 
-def cut(n: int) -> Change:
-    def change(log: Log) -> None:
+def cut(n):
+    def change(log):
         log.update({name: values[:n] for name, values in log.items()})
 
     return change
 
 
-def put(name: str, where: slice | int | list[int], value: object) -> Change:
-    def change(log: Log) -> None:
+def put(name, where, value):
+    def change(log):
         log[name] = np.array(log[name], dtype=np.float64)
         log[name][where] = value
 
     return change
 
 
-def add(name: str, where: slice | int, value: object) -> Change:
-    def change(log: Log) -> None:
+def add(name, where, value):
+    def change(log):
         log[name][where] += value
 
     return change
 
 
-def scale(values: Callable[[np.ndarray], np.ndarray]) -> Change:
-    def change(log: Log) -> None:
+def scale(values):
+    def change(log):
         log["loss_scale"] = values(np.arange(len(log["step"])))
 
     return change
 
 
-def climb(first: int = 400, height: float = 3.0) -> Change:
-    def change(log: Log) -> None:
+def climb(first=400, height=3.0):
+    def change(log):
         log["loss"][first:] += np.linspace(0, height, len(log["loss"]) - first)
 
     return change
 
 
-def ramp(name: str, first: float, last: float, begin: int = 300) -> Change:
-    def change(log: Log) -> None:
+def ramp(name, first, last, begin=300):
+    def change(log):
         log[name] = np.full(len(log["step"]), first)
         log[name][begin:] = np.geomspace(first, last, len(log["step"]) - begin)
 
     return change
 
 
-def probing(at: np.ndarray) -> np.ndarray:
+def probing(at):
     """65536, but for one probe at step 500 that overflows at once."""
     return np.where(at == 500, 131072.0, 65536.0)
 
 
-def halving(at: np.ndarray) -> np.ndarray:
+def halving(at):
     return 65536.0 * 0.5 ** np.clip((at - 480) // 5, 0, 8)
 
 
@@ -92,7 +80,7 @@ SPIKE = add("loss", 500, 3.0)
 SHIFT = add("loss", slice(500, None), 3.0)
 OVERFLOWS = put("grad_norm", list(range(100, 800, 40)), np.inf)
 
-CASES: list[tuple[str, str, str | None, dict[str, Any], list[Change]]] = [
+CASES = [
     # question, verdict, branch, manifest, what is done to a calm run
     ("Q1.1", "no", None, {}, []),
     ("Q1.1", "yes", None, {}, [NAN]),
@@ -178,7 +166,7 @@ CASES: list[tuple[str, str, str | None, dict[str, Any], list[Change]]] = [
 ]
 
 
-def asked(report: Report, question: str) -> Answer:
+def asked(report, question):
     """Return the answer about the whole run, or about the part before its NaN."""
     found = [answer for answer in report.tree.answers if answer.question == question]
     assert found, f"{question} was not asked: {[answer.question for answer in report.tree.answers]}"
@@ -190,14 +178,7 @@ def asked(report: Report, question: str) -> Answer:
     CASES,
     ids=[f"{number}-{case[0]}-{case[1]}" for number, case in enumerate(CASES)],
 )
-def test_answers(
-    calm: Callable[..., Log],
-    question: str,
-    verdict: str,
-    branch: str | None,
-    manifest: dict[str, Any],
-    changes: list[Change],
-) -> None:
+def test_answers(calm, question, verdict, branch, manifest, changes):
     log = calm()
     for change in changes:
         change(log)
@@ -218,7 +199,7 @@ IMPOSSIBLE = {
 }
 
 
-def test_every_possible_answer_has_a_case() -> None:
+def test_every_possible_answer_has_a_case():
     every = {(question.id, str(verdict)) for question in QUESTIONS for verdict in Verdict}
     assert {(question, verdict) for question, verdict, *_ in CASES} == every - IMPOSSIBLE
 
@@ -226,7 +207,7 @@ def test_every_possible_answer_has_a_case() -> None:
 # What the answers say.
 
 
-def test_which_and_where_are_not_answered_with_yes() -> None:
+def test_which_and_where_are_not_answered_with_yes():
     asked_which = [q.asks for q in QUESTIONS if not q.asks.startswith(("Is", "Has", "D"))]
     assert len(asked_which) == 6
     for question in QUESTIONS:
@@ -239,14 +220,14 @@ def test_which_and_where_are_not_answered_with_yes() -> None:
     assert replace(which, verdict=Verdict.UNKNOWN).word == "unknown"
 
 
-def test_a_warm_up_is_no_jump(calm: Callable[..., Log]) -> None:
+def test_a_warm_up_is_no_jump(calm):
     log = calm()
     log["lr"] = np.minimum(np.arange(1, 801) / 50, 1.0) * 1e-3
     add("loss", 45, 30.0)(log)
     assert asked(stabdiag.diagnose(log), "Q2.3").verdict is Verdict.NO
 
 
-def test_batches_that_are_numbered_per_epoch_convict_nobody(calm: Callable[..., Log]) -> None:
+def test_batches_that_are_numbered_per_epoch_convict_nobody(calm):
     log = calm()
     log["batch_id"] = np.arange(800) % 20
     SPIKE(log)
@@ -255,7 +236,7 @@ def test_batches_that_are_numbered_per_epoch_convict_nobody(calm: Callable[..., 
     assert "batch ids come back all along" in answer.because
 
 
-def test_a_series_that_went_first_is_named(calm: Callable[..., Log]) -> None:
+def test_a_series_that_went_first_is_named(calm):
     log = calm()
     NAN(log)
     log["grad_norm/head"] = log["grad_norm"].copy()
@@ -267,14 +248,14 @@ def test_a_series_that_went_first_is_named(calm: Callable[..., Log]) -> None:
     assert "went non-finite 5 steps before the loss" in answer.because
 
 
-def test_one_overflow_long_before_is_not_where_it_began(calm: Callable[..., Log]) -> None:
+def test_one_overflow_long_before_is_not_where_it_began(calm):
     log = calm()
     NAN(log)
     put("grad_norm", 100, np.inf)(log)
     assert asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").measured["first_series"] == "loss"
 
 
-def test_gradient_norms_of_zero_have_no_surge(calm: Callable[..., Log]) -> None:
+def test_gradient_norms_of_zero_have_no_surge(calm):
     log = calm()
     NAN(log)
     put("grad_norm", slice(None), 0.0)(log)
@@ -299,9 +280,7 @@ def test_gradient_norms_of_zero_have_no_surge(calm: Callable[..., Log]) -> None:
         ),
     ],
 )
-def test_a_climb_begins_where_its_cause_does(
-    calm: Callable[..., Log], change: Change, slug: str, told: str
-) -> None:
+def test_a_climb_begins_where_its_cause_does(calm, change, slug, told):
     log = calm()
     for one in (climb(), change):
         one(log)
@@ -314,7 +293,7 @@ def test_a_climb_begins_where_its_cause_does(
     assert f"checkpoint of step {(begins - 1) // 50 * 50}" in report.diagnosis.first_action
 
 
-def test_the_weight_norm_that_changed_most_is_named(calm: Callable[..., Log]) -> None:
+def test_the_weight_norm_that_changed_most_is_named(calm):
     log = calm()
     climb()(log)
     ramp("weight_norm/mlp", 10.0, 400.0)(log)
@@ -324,9 +303,7 @@ def test_the_weight_norm_that_changed_most_is_named(calm: Callable[..., Log]) ->
     assert answer.measured["ratio"] > 2
 
 
-def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(
-    calm: Callable[..., Log],
-) -> None:
+def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(calm):
     log = calm(4000)
     climb_of = np.maximum(log["step"] - 2500, 0) / 300
     log["loss"] += climb_of
@@ -341,7 +318,7 @@ def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(
     assert "within 500 steps (not 200: it was logged too seldom)" in answer.because
 
 
-def test_a_weight_norm_that_ends_before_the_climb_cannot_tell(calm: Callable[..., Log]) -> None:
+def test_a_weight_norm_that_ends_before_the_climb_cannot_tell(calm):
     log = calm()
     climb()(log)
     norms = np.where(log["step"] < 50, 10.0, np.nan)
@@ -353,7 +330,7 @@ def test_a_weight_norm_that_ends_before_the_climb_cannot_tell(calm: Callable[...
     assert asked(stabdiag.diagnose(ends), "Q4.3").verdict is Verdict.UNKNOWN
 
 
-def test_batches_may_be_logged_more_often_than_losses(calm: Callable[..., Log]) -> None:
+def test_batches_may_be_logged_more_often_than_losses(calm):
     log = calm(2000)
     log["batch_id"][1050:1070] = log["batch_id"][1000:1020]
     loss = np.where(log["step"] % 10 == 0, log["loss"], np.nan)
@@ -364,7 +341,7 @@ def test_batches_may_be_logged_more_often_than_losses(calm: Callable[..., Log]) 
     assert "batch-repeats" in found
 
 
-def test_answers_about_the_part_before_a_nan_are_marked(calm: Callable[..., Log]) -> None:
+def test_answers_about_the_part_before_a_nan_are_marked(calm):
     log = calm()
     NAN(log)
     report = stabdiag.diagnose(log, manifest=FP32)
@@ -373,7 +350,7 @@ def test_answers_about_the_part_before_a_nan_are_marked(calm: Callable[..., Log]
     assert about["Q2.1"] is AskedOf.LEAD_UP
 
 
-def test_every_answer_is_held_against_limits_in_force(calm: Callable[..., Log]) -> None:
+def test_every_answer_is_held_against_limits_in_force(calm):
     log = calm()
     SHIFT(log)
     report = stabdiag.diagnose(log, limits={"spike.recovery_steps": 40})
@@ -385,14 +362,14 @@ def test_every_answer_is_held_against_limits_in_force(calm: Callable[..., Log]) 
     assert asked(report, "Q2.2").asks == "Did the loss recover within 40 steps?"
 
 
-def test_a_jump_at_the_end_of_a_climb_belongs_to_the_climb(calm: Callable[..., Log]) -> None:
+def test_a_jump_at_the_end_of_a_climb_belongs_to_the_climb(calm):
     log = calm(1200)
     log["loss"][400:1000] += np.linspace(0, 4.0, 600)
     log["loss"][1000:] += 9.0
     assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
 
 
-def test_a_loss_that_wandered_before_it_jumped_was_not_climbing() -> None:
+def test_a_loss_that_wandered_before_it_jumped_was_not_climbing():
     draw, at = np.random.default_rng(141), np.arange(400)
     wander = draw.standard_normal(400)
     for i in range(1, 400):
@@ -409,10 +386,8 @@ def test_a_loss_that_wandered_before_it_jumped_was_not_climbing() -> None:
         ("grad_norm", "no gradient norm was logged around it"),
     ],
 )
-def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(
-    calm: Callable[..., Log], name: str, told: str
-) -> None:
-    records: list[dict[str, float]] = []
+def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(calm, name, told):
+    records = []
     log = calm()
     SPIKE(log)
     for at in range(800):
@@ -425,9 +400,7 @@ def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(
     assert told in answer.because
 
 
-def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(calm):
     log = calm()
     log["lr"] = 1e-3 * (1.02 - (log["step"] % 100) / 100)
     higher = {**log, "lr": np.where(log["step"] // 10 == 45, 0.05, log["lr"])}
@@ -436,7 +409,7 @@ def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(
     assert [steps.tolist() for steps in found] == [[], [450], []]
 
 
-def test_a_spike_at_one_restart_of_many_is_not_the_learning_rates(calm: Callable[..., Log]) -> None:
+def test_a_spike_at_one_restart_of_many_is_not_the_learning_rates(calm):
     log = calm()
     log["lr"] = 1e-3 * (1.02 - (log["step"] % 100) / 100)
     log["loss"][500:504] += [3.0, 2.0, 1.0, 0.5]
@@ -449,9 +422,7 @@ def test_a_spike_at_one_restart_of_many_is_not_the_learning_rates(calm: Callable
 @pytest.mark.parametrize(
     ("ceiling", "slug"), [(2e-3, "divergence-unexplained"), (2e-2, "divergence-lr-rising")]
 )
-def test_a_rate_that_rises_no_higher_than_before_does_not_explain_a_climb(
-    calm: Callable[..., Log], ceiling: float, slug: str
-) -> None:
+def test_a_rate_that_rises_no_higher_than_before_does_not_explain_a_climb(calm, ceiling, slug):
     log = calm()
     log["loss"][500:] += np.linspace(0.0, 3.0, 300)
     log["lr"] = np.interp(log["step"], [0, 499, 799], [2e-3, 1e-4, ceiling])
@@ -461,9 +432,7 @@ def test_a_rate_that_rises_no_higher_than_before_does_not_explain_a_climb(
 @pytest.mark.parametrize(
     ("lr", "slug"), [(5e-2, "spike-persistent"), (1e-3, "divergence-unexplained")]
 )
-def test_a_slow_rise_that_stays_is_a_spike_after_a_logged_cause(
-    calm: Callable[..., Log], lr: float, slug: str
-) -> None:
+def test_a_slow_rise_that_stays_is_a_spike_after_a_logged_cause(calm, lr, slug):
     log = calm()
     log["loss"][500:] += np.minimum(np.arange(300) / 100, 1.0) * 3.0
     log["lr"][500:503] = lr
@@ -471,7 +440,7 @@ def test_a_slow_rise_that_stays_is_a_spike_after_a_logged_cause(
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss", "critic_loss", "policy_loss"])
-def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> None:
+def test_a_contested_loss_may_rise(calm, column):
     log = calm()
     log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
     report = stabdiag.diagnose(log, columns={"loss": column})
@@ -482,7 +451,7 @@ def test_a_contested_loss_may_rise(calm: Callable[..., Log], column: str) -> Non
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss"])
-def test_the_loss_of_an_opponent_may_shift(calm: Callable[..., Log], column: str) -> None:
+def test_the_loss_of_an_opponent_may_shift(calm, column):
     log = calm()
     log[column] = log.pop("loss")
     log[column][500:] += 2.0
@@ -504,16 +473,14 @@ def test_the_loss_of_an_opponent_may_shift(calm: Callable[..., Log], column: str
         pytest.param("loss", 2.0, "spike-persistent", id="of no opponent"),
     ],
 )
-def test_what_else_an_opponent_may_not_do(
-    calm: Callable[..., Log], column: str, up: Any, slug: str
-) -> None:
+def test_what_else_an_opponent_may_not_do(calm, column, up, slug):
     log = calm()
     log[column] = log.pop("loss")
     log[column][500:] += up
     assert stabdiag.diagnose(log, columns={"loss": column}).diagnosis.slug == slug
 
 
-def test_a_total_beside_the_loss_of_a_policy_may_rise(calm: Callable[..., Log]) -> None:
+def test_a_total_beside_the_loss_of_a_policy_may_rise(calm):
     log = calm()
     log["loss"] += np.linspace(0, 4.0, 800)
     log |= {"policy_loss": log["loss"] / 2, "value_loss": log["loss"] / 2}
@@ -525,9 +492,7 @@ def test_a_total_beside_the_loss_of_a_policy_may_rise(calm: Callable[..., Log]) 
 
 
 @pytest.mark.parametrize("column", ["gen_loss", "dis_loss", "loss_d_model"])
-def test_a_loss_that_may_be_something_else_is_asked_about(
-    calm: Callable[..., Log], column: str
-) -> None:
+def test_a_loss_that_may_be_something_else_is_asked_about(calm, column):
     log = calm()
     log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
     report = stabdiag.diagnose(log, columns={"loss": column})
@@ -556,14 +521,12 @@ def test_a_loss_that_may_be_something_else_is_asked_about(
         ([2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74, 0.8, 0.74, 0.7], "insufficient-data"),
     ],
 )
-def test_few_losses_are_enough_for_what_is_plain(losses: list[float], slug: str) -> None:
+def test_few_losses_are_enough_for_what_is_plain(losses, slug):
     assert stabdiag.diagnose({"loss": losses}).diagnosis.slug == slug
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(9, Verdict.UNKNOWN), (10, Verdict.NO)])
-def test_ten_losses_are_enough_to_ask_for_a_trend(
-    calm: Callable[..., Log], count: int, verdict: Verdict
-) -> None:
+def test_ten_losses_are_enough_to_ask_for_a_trend(calm, count, verdict):
     few = {name: values[:count] for name, values in calm().items()}
     report = stabdiag.diagnose(few)
     assert report.diagnosis.slug == "insufficient-data"

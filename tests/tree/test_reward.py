@@ -1,28 +1,19 @@
 """Runs that are trained for a reward."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Log = dict[str, Any]
-
 EARNED = np.linspace(10.0, 200.0, 800)
 
 
-def climbs(log: Log) -> None:
+def climbs(log):
     log["loss"] += np.linspace(0.0, 8.0, 800)
 
 
-def jumps(log: Log) -> None:
+def jumps(log):
     log["loss"][400:] += 5.0
 
 
@@ -30,9 +21,7 @@ def jumps(log: Log) -> None:
     ("harm", "question", "slug"),
     [(climbs, "Q4.1", "divergence-unexplained"), (jumps, "Q2.1", "spike-persistent")],
 )
-def test_the_loss_does_no_harm_while_the_reward_holds(
-    calm: Callable[..., Log], harm: Callable[[Log], None], question: str, slug: str
-) -> None:
+def test_the_loss_does_no_harm_while_the_reward_holds(calm, harm, question, slug):
     log = calm()
     harm(log)
     assert stabdiag.diagnose(log).diagnosis.slug == slug
@@ -49,9 +38,7 @@ def test_the_loss_does_no_harm_while_the_reward_holds(
     ("harm", "slug"), [(climbs, "divergence-unexplained"), (jumps, "spike-persistent")]
 )
 @pytest.mark.parametrize("column", ["reward", "rollout/ep_rew_mean", "charts/episodic_return"])
-def test_a_reward_that_falls_convicts_the_loss(
-    calm: Callable[..., Log], harm: Callable[[Log], None], slug: str, column: str
-) -> None:
+def test_a_reward_that_falls_convicts_the_loss(calm, harm, slug, column):
     log = calm()
     harm(log)
     log[column] = np.concatenate([EARNED[::2], EARNED[::-2]])
@@ -59,25 +46,21 @@ def test_a_reward_that_falls_convicts_the_loss(
 
 
 @pytest.mark.parametrize(("lost", "slug"), [(0.1, "healthy"), (0.5, "divergence-unexplained")])
-def test_a_reward_that_sags_a_little_has_not_fallen(
-    calm: Callable[..., Log], lost: float, slug: str
-) -> None:
+def test_a_reward_that_sags_a_little_has_not_fallen(calm, lost, slug):
     log = calm()
     climbs(log)
     log["reward"] = np.interp(log["step"], [0, 400, 799], [10.0, 200.0, 200.0 * (1 - lost)])
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
-def test_a_reward_may_be_logged_for_the_last_time_a_little_before_the_loss(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_reward_may_be_logged_for_the_last_time_a_little_before_the_loss(calm):
     log = calm()
     climbs(log)
     log["reward"] = [*EARNED[:760].tolist(), *[None] * 40]
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
-def test_a_reward_that_never_rose_excuses_no_explosion(calm: Callable[..., Log]) -> None:
+def test_a_reward_that_never_rose_excuses_no_explosion(calm):
     log = calm()
     log["reward"] = 50 + np.random.default_rng(1).normal(0, 5, 800)
     log["loss"] *= np.exp(np.linspace(0, 12, 800))
@@ -89,16 +72,14 @@ def test_a_reward_that_never_rose_excuses_no_explosion(calm: Callable[..., Log])
 
 
 @pytest.mark.parametrize("reward", [np.full(800, 0.5), np.append(EARNED[:400], [None] * 400)])
-def test_a_reward_that_tells_nothing_of_the_end_excuses_nothing(
-    calm: Callable[..., Log], reward: Any
-) -> None:
+def test_a_reward_that_tells_nothing_of_the_end_excuses_nothing(calm, reward):
     log = calm()
     climbs(log)
     log["reward"] = reward.tolist()
     assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
 
 
-def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm: Callable[..., Log]) -> None:
+def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm):
     log = calm()
     log["loss"] += np.arange(800) / 100  # from the first step on, as while a policy learns
     log["reward"] = np.interp(log["step"], [0, 500, 799], [10.0, 200.0, 50.0])
@@ -109,7 +90,7 @@ def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm: Callable[..., 
     assert "halve the learning rate (now 0.001)" in found.first_action
 
 
-def test_a_reward_without_a_loss_excuses_nothing(calm: Callable[..., Log]) -> None:
+def test_a_reward_without_a_loss_excuses_nothing(calm):
     log = calm() | {"reward": EARNED}
     del log["loss"]
     report = stabdiag.diagnose(log)

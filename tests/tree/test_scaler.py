@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,22 +10,15 @@ import pytest
 import stabdiag
 from stabdiag.model.findings import ActionKind
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 
 class Scaler:
     """A dynamic loss scaler, as the frameworks have it."""
 
-    def __init__(self, start: float, window: int, floor: float = 0.0, hysteresis: int = 1) -> None:
+    def __init__(self, start, window, floor=0.0, hysteresis=1):
         self.scale, self.window, self.floor = start, window, floor
         self.hysteresis, self.patience, self.good = hysteresis, hysteresis, 0
 
-    def step(self, overflow: bool) -> float:
+    def step(self, overflow):
         """Return the scale after a step."""
         if overflow:
             self.good = 0
@@ -40,9 +32,7 @@ class Scaler:
         return self.scale
 
 
-def train(
-    log: Log, scaler: Scaler, fits: Callable[[int], float], norm_is_logged: bool = True
-) -> Log:
+def train(log, scaler, fits, norm_is_logged=True):
     """Let a scaler live through a run whose gradients overflow above the scale ``fits(step)``."""
     n = len(log["step"])
     scales, norms = np.empty(n), log["grad_norm"].copy()
@@ -53,7 +43,7 @@ def train(
     return log | {"loss_scale": scales} | ({"grad_norm": norms} if norm_is_logged else {})
 
 
-def diagnose(log: Log, **manifest: Any) -> Report:
+def diagnose(log, **manifest):
     return stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
 
 
@@ -70,14 +60,12 @@ FAIRSEQ = {"start": 128.0, "window": 250, "floor": 1e-4}
 )
 @pytest.mark.parametrize("norm", [True, False], ids=["norm logged", "norm not logged"])
 @pytest.mark.parametrize("fits", [2.0**20, 2.0**10, 64.0])
-def test_a_scaler_that_calibrates_and_probes_is_working(
-    calm: Callable[..., Log], scaler: dict[str, Any], norm: bool, fits: float
-) -> None:
+def test_a_scaler_that_calibrates_and_probes_is_working(calm, scaler, norm, fits):
     report = diagnose(train(calm(5000), Scaler(**scaler), lambda at: fits, norm))
     assert report.diagnosis.slug == "healthy"
 
 
-def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
+def test_a_scale_below_one_has_collapsed(calm):
     falling = Scaler(**TORCH)
     log = train(calm(), falling, lambda at: 2.0**17 if at < 400 else 0.0)
     report = diagnose(log, checkpoint_every=100)
@@ -92,9 +80,7 @@ def test_a_scale_below_one_has_collapsed(calm: Callable[..., Log]) -> None:
 @pytest.mark.parametrize(
     ("scaler", "floor"), [(MEGATRON, "1"), (FAIRSEQ, "0.0001")], ids=["Megatron", "fairseq"]
 )
-def test_a_scale_pinned_at_its_floor_has_collapsed(
-    calm: Callable[..., Log], scaler: dict[str, Any], floor: str
-) -> None:
+def test_a_scale_pinned_at_its_floor_has_collapsed(calm, scaler, floor):
     log = train(calm(), Scaler(**scaler), lambda at: 2.0**40 if at < 200 else 0.0)
     report = diagnose(log)
     assert report.diagnosis.slug == "loss-scale-collapsed"
@@ -103,7 +89,7 @@ def test_a_scale_pinned_at_its_floor_has_collapsed(
     )
 
 
-def test_a_scale_that_left_its_floor_again_has_not_collapsed(calm: Callable[..., Log]) -> None:
+def test_a_scale_that_left_its_floor_again_has_not_collapsed(calm):
     log = calm()
     at = log["step"]
     log["loss_scale"] = 2.0 ** np.select(
@@ -116,7 +102,7 @@ def test_a_scale_that_left_its_floor_again_has_not_collapsed(calm: Callable[...,
     assert diagnose(log).diagnosis.slug != slug
 
 
-def test_the_manifest_names_another_floor(calm: Callable[..., Log]) -> None:
+def test_the_manifest_names_another_floor(calm):
     pinned = Scaler(start=65536.0, window=1000, floor=64.0)
     log = train(calm(), pinned, lambda at: 2.0**17 if at < 300 else 0.0)
     assert diagnose(log).diagnosis.slug == "gradient-overflow"
@@ -128,9 +114,7 @@ FLOOR = {"loss_scale_min": 128, "loss_scale_window": 500}
 
 @pytest.mark.parametrize("logged", [("step", "loss", "loss_scale", "grad_norm"), ("loss_scale",)])
 @pytest.mark.parametrize("start", [0, 300])
-def test_a_scaler_that_rests_at_its_floor_is_at_work(
-    calm: Callable[..., Log], logged: tuple[str, ...], start: int
-) -> None:
+def test_a_scaler_that_rests_at_its_floor_is_at_work(calm, logged, start):
     resting = Scaler(start=65536.0, window=500, floor=128.0)
     log = train(calm(), resting, lambda at: 2.0**20 if at < start else 2.0**7)
     assert log["loss_scale"][-1] == 128.0
@@ -144,9 +128,7 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(
     ("overflows", "slug"),
     [([100, 300, 500], "loss-scale-static"), ([100, 300], "healthy"), ([], "healthy")],
 )
-def test_three_overflows_under_a_constant_scale_are_a_static_scale(
-    calm: Callable[..., Log], overflows: list[int], slug: str
-) -> None:
+def test_three_overflows_under_a_constant_scale_are_a_static_scale(calm, overflows, slug):
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
     log["grad_norm"][overflows] = np.inf
     found = diagnose(log).diagnosis
@@ -154,9 +136,7 @@ def test_three_overflows_under_a_constant_scale_are_a_static_scale(
     assert found.step == (100 if slug == "loss-scale-static" else None)
 
 
-def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
-    calm: Callable[..., Log],
-) -> None:
+def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(calm):
     log = calm() | {"loss_scale": np.ones(800)}
     log["grad_norm"][::40] = np.inf
     report = stabdiag.diagnose(log, manifest={"dtype": "bf16"})
@@ -166,7 +146,7 @@ def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(
     assert stabdiag.diagnose(calm_log, manifest={"dtype": "bf16"}).tree.outcome.slug == "healthy"
 
 
-def test_an_averaged_scale_cannot_tell(calm: Callable[..., Log]) -> None:
+def test_an_averaged_scale_cannot_tell(calm):
     log = train(calm(4000), Scaler(start=65536.0, window=33), lambda at: 65536.0 / (1 + at % 7))
     mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
     few = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
@@ -181,9 +161,7 @@ def test_an_averaged_scale_cannot_tell(calm: Callable[..., Log]) -> None:
     [({"loss_scale_window": 40}, "from the manifest"), ({}, "from the log")],
     ids=["manifest", "log"],
 )
-def test_a_short_growth_interval_explains_many_probes(
-    calm: Callable[..., Log], manifest: dict[str, Any], told: str
-) -> None:
+def test_a_short_growth_interval_explains_many_probes(calm, manifest, told):
     report = diagnose(train(calm(3000), Scaler(65536.0, 40), lambda at: 65536.0), **manifest)
     answer = next(a for a in report.tree.answers if a.question == "Q3.2")
     assert answer.verdict == "no"
@@ -191,7 +169,7 @@ def test_a_short_growth_interval_explains_many_probes(
     assert report.diagnosis.slug == "healthy"
 
 
-def test_overflows_far_above_the_probe_rate(calm: Callable[..., Log]) -> None:
+def test_overflows_far_above_the_probe_rate(calm):
     log = calm(3000)
     log["grad_norm"][100::60] = np.inf
     report = diagnose(log)
@@ -207,9 +185,7 @@ def test_overflows_far_above_the_probe_rate(calm: Callable[..., Log]) -> None:
     [([2500, 2800, 3000, 3150, 3250], "gradient-overflow"), ([300, 1300, 2300, 3300], "healthy")],
     ids=["crowded", "one a probe"],
 )
-def test_overflows_that_crowd_between_two_probes_are_too_many(
-    calm: Callable[..., Log], places: list[int], slug: str
-) -> None:
+def test_overflows_that_crowd_between_two_probes_are_too_many(calm, places, slug):
     log = calm(3400)
     log["grad_norm"][places] = np.inf
     # By their number alone, the interval would explain them.
@@ -218,7 +194,7 @@ def test_overflows_that_crowd_between_two_probes_are_too_many(
     assert report.diagnosis.slug == slug
 
 
-def test_the_calibration_of_a_short_run_is_short(calm: Callable[..., Log]) -> None:
+def test_the_calibration_of_a_short_run_is_short(calm):
     log = calm(150)
     log["grad_norm"][[0, 3, 28, 53, 81, 110, 146]] = np.inf
     report = diagnose(log)
@@ -227,7 +203,7 @@ def test_the_calibration_of_a_short_run_is_short(calm: Callable[..., Log]) -> No
     assert answer.measured["while_calibrating"] == 2
 
 
-def test_a_scale_that_moves_stands_in_for_the_dtype(calm: Callable[..., Log]) -> None:
+def test_a_scale_that_moves_stands_in_for_the_dtype(calm):
     log = train(calm(), Scaler(**TORCH), lambda at: 2.0**17 if at < 400 else 0.0)
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "loss-scale-collapsed"
@@ -236,7 +212,7 @@ def test_a_scale_that_moves_stands_in_for_the_dtype(calm: Callable[..., Log]) ->
 
 
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
-def test_scales_that_are_no_scales(calm: Callable[..., Log], scale: float) -> None:
+def test_scales_that_are_no_scales(calm, scale):
     log = calm()
     log["grad_norm"][200] = np.inf
     log["loss_scale"] = np.full(800, scale)
@@ -244,9 +220,9 @@ def test_scales_that_are_no_scales(calm: Callable[..., Log], scale: float) -> No
     assert diagnose(log).diagnosis.slug in ("healthy", "loss-scale-static")
 
 
-def test_skipped_steps_are_overflows_in_fp16() -> None:
+def test_skipped_steps_are_overflows_in_fp16():
     rng = np.random.default_rng(0)
-    log: Log = {
+    log = {
         "step": np.arange(400),
         "loss": 2.0 + 0.05 * rng.standard_normal(400),
         "loss_scale": np.full(400, 16384.0),
@@ -265,7 +241,7 @@ def test_skipped_steps_are_overflows_in_fp16() -> None:
 
 
 @pytest.mark.parametrize("told_at", [99, 100, 105, 109])
-def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int) -> None:
+def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
     scale = np.full(400, 1024.0)
     scale[100:] = 512.0
     skipped = np.full(400, np.nan)
@@ -278,9 +254,9 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at: int)
     assert answers["Q3.1"].because.startswith("1 overflow, at step 100")
 
 
-def test_a_count_that_begins_anew_with_each_record_is_no_running_total() -> None:
+def test_a_count_that_begins_anew_with_each_record_is_no_running_total():
     rng = np.random.default_rng(0)
-    log: Log = {
+    log = {
         "step": np.arange(0, 4000, 10),
         "loss": 2.0 + 0.05 * rng.standard_normal(400),
         "loss_scale": np.full(400, 16384.0),
@@ -293,9 +269,9 @@ def test_a_count_that_begins_anew_with_each_record_is_no_running_total() -> None
     assert stabdiag.diagnose(total, manifest={"dtype": "fp16"}).tree.outcome.slug == "healthy"
 
 
-def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scale() -> None:
+def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scale():
     rng = np.random.default_rng(0)
-    log: Log = {
+    log = {
         "step": np.arange(10, 4010, 10),
         "loss": 2.0 + 0.05 * rng.standard_normal(400),
         "loss_scale": np.full(400, 1024.0),
@@ -315,13 +291,13 @@ def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scal
         (10.0, "19 overflows, the first at step 10"),
     ],
 )
-def test_every_skipped_step_counts_once(early: float, told: str) -> None:
+def test_every_skipped_step_counts_once(early, told):
     scale = np.full(400, 2.0**14)
     scale[:2] = 2.0**23, 2.0**15
     skipped = np.zeros(400)
     skipped[:3] = early, 8.0, 1.0
     rng = np.random.default_rng(0)
-    log: Log = {
+    log = {
         "step": np.arange(10, 4010, 10),
         "loss": 2.0 + 0.05 * rng.standard_normal(400),
         "loss_scale": scale,
@@ -334,9 +310,7 @@ def test_every_skipped_step_counts_once(early: float, told: str) -> None:
 
 # Of 2, hysteresis makes a search; with pauses of 10 or 40 no scale comes down.
 @pytest.mark.parametrize(("every", "searching"), [(2, 64), (10, 1), (40, 1)])
-def test_a_search_for_the_scale_has_an_end(
-    calm: Callable[..., Log], every: int, searching: int
-) -> None:
+def test_a_search_for_the_scale_has_an_end(calm, every, searching):
     log = calm(6000)
     log["grad_norm"][::every] = np.inf
     report = diagnose(log)
@@ -345,7 +319,7 @@ def test_a_search_for_the_scale_has_an_end(
     assert answer.measured["while_calibrating"] == searching
 
 
-def test_a_search_of_which_no_scale_tells_may_pause_near_its_end(calm: Callable[..., Log]) -> None:
+def test_a_search_of_which_no_scale_tells_may_pause_near_its_end(calm):
     log = calm(3000)
     log["grad_norm"][[*range(12), 14, 19, 21, 33, 61, 92]] = np.inf
     answer = next(a for a in diagnose(log).tree.answers if a.question == "Q3.2")
@@ -353,7 +327,7 @@ def test_a_search_of_which_no_scale_tells_may_pause_near_its_end(calm: Callable[
     assert answer.measured["while_calibrating"] == 18
 
 
-def test_the_search_is_over_when_the_scale_grows(calm: Callable[..., Log]) -> None:
+def test_the_search_is_over_when_the_scale_grows(calm):
     log = calm(3000)
     at = log["step"]
     # Three overflows, then a probe every twenty steps.
@@ -363,7 +337,7 @@ def test_the_search_is_over_when_the_scale_grows(calm: Callable[..., Log]) -> No
     assert answer.measured["while_calibrating"] <= 3
 
 
-def scales(*stretches: tuple[int, float]) -> Log:
+def scales(*stretches):
     """Return a log whose scale stays at each value for so many steps."""
     values = np.concatenate([np.full(count, value) for count, value in stretches])
     rng = np.random.default_rng(1)
@@ -374,17 +348,17 @@ def scales(*stretches: tuple[int, float]) -> Log:
     }
 
 
-def halving(start: float, end: float) -> list[tuple[int, float]]:
+def halving(start, end):
     steps = int(np.log2(start / end))
     return [(30, start / 2**i) for i in range(1, steps + 1)]
 
 
-def test_a_scale_that_began_low_and_grew_has_not_fallen() -> None:
+def test_a_scale_that_began_low_and_grew_has_not_fallen():
     log = scales((500, 0.5), (500, 1.0), (500, 2.0), (500, 1024.0), (1, 512.0), (500, 1024.0))
     assert diagnose(log).tree.outcome.slug == "healthy"
 
 
-def test_the_fall_counts_and_not_a_low_beginning() -> None:
+def test_the_fall_counts_and_not_a_low_beginning():
     fall = halving(65536.0, 1.0)
     log = scales((1, 1.0), (2000, 65536.0), *fall, *[(50, 1.0), (50, 2.0)] * 5, (50, 1.0))
     report = diagnose(log, checkpoint_every=1000)
@@ -394,7 +368,7 @@ def test_the_fall_counts_and_not_a_low_beginning() -> None:
 
 
 @pytest.mark.parametrize("last", [1.0, 2.0])
-def test_a_scale_that_probes_above_its_floor_is_still_pinned(last: float) -> None:
+def test_a_scale_that_probes_above_its_floor_is_still_pinned(last):
     fall = halving(65536.0, 1.0)
     log = scales((1000, 65536.0), *fall, *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0), (10, last))
     report = diagnose(log, loss_scale_window=80)
@@ -402,7 +376,7 @@ def test_a_scale_that_probes_above_its_floor_is_still_pinned(last: float) -> Non
     assert "to the scaler's floor, 1" in report.diagnosis.summary
 
 
-def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
+def test_a_scale_that_came_back_did_not_collapse_for_good():
     fall = halving(65536.0, 0.125)
     climb = [(100, 0.125 * 2**i) for i in range(1, 20)]
     report = diagnose(scales((500, 65536.0), *fall, *climb, (3000, 65536.0)))
@@ -413,13 +387,13 @@ def test_a_scale_that_came_back_did_not_collapse_for_good() -> None:
     assert "all the time" not in report.diagnosis.summary
 
 
-def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed() -> None:
+def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed():
     report = diagnose(scales((500, 0.5), *halving(0.5, 0.03125)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
     assert "from 0.5 to 0.03125, below 1 from step 500 on" in report.diagnosis.summary
 
 
-def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None:
+def test_a_scale_that_falls_in_bf16_is_told_of(calm):
     log = calm()
     log["loss_scale"] = np.where(log["step"] < 400, 65536.0, 1024.0)
     moves = "the loss scale moves, which points to fp16: check the dtype"
@@ -436,24 +410,24 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm: Callable[..., Log]) -> None
     assert kinds == [ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_LAYERS]
 
 
-def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed() -> None:
+def test_a_scale_that_was_near_its_floor_all_along_has_not_collapsed():
     fall = halving(4.0, 1.0)
     log = scales((1000, 4.0), *fall, *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0))
     assert diagnose(log, loss_scale_window=80).diagnosis.slug != "loss-scale-collapsed"
 
 
-def test_a_scale_that_touches_its_floor_again_at_the_end_is_not_pinned() -> None:
+def test_a_scale_that_touches_its_floor_again_at_the_end_is_not_pinned():
     fall = halving(65536.0, 1.0)
     log = scales((1000, 65536.0), *fall, (3000, 64.0), (10, 1.0))
     assert diagnose(log).diagnosis.slug != "loss-scale-collapsed"
 
 
-def every(log: Log, stride: int) -> Log:
+def every(log, stride):
     """Return what a log keeps that is written every so many steps."""
     return {name: values[stride - 1 :: stride] for name, values in log.items()}
 
 
-def test_a_sparse_log_shows_the_last_of_many_halvings(calm: Callable[..., Log]) -> None:
+def test_a_sparse_log_shows_the_last_of_many_halvings(calm):
     log = train(calm(4000), Scaler(**TORCH), lambda at: 2.0**17 if not 1500 <= at < 1512 else 0.0)
     del log["grad_norm"]
     answers = {answer.question: answer for answer in diagnose(every(log, 10)).tree.answers}
@@ -461,9 +435,7 @@ def test_a_sparse_log_shows_the_last_of_many_halvings(calm: Callable[..., Log]) 
     assert diagnose(every(log, 10)).diagnosis.slug == "gradient-overflow"
 
 
-def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(calm):
     log = train(
         calm(4000), Scaler(**TORCH), lambda at: 0.0 if at > 900 and at % 100 == 0 else 2.0**20
     )
@@ -472,9 +444,7 @@ def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(
     assert found.first_action.startswith("Reload the checkpoint of step 1050,")
 
 
-def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
-    calm: Callable[..., Log],
-) -> None:
+def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(calm):
     log = train(calm(1500), Scaler(start=256.0, window=200), lambda at: 3000.0 if at < 900 else 1.0)
     overflows = int(np.isinf(log["grad_norm"]).sum())
     rare = [scale if at % 10 == 0 else None for at, scale in enumerate(log["loss_scale"].tolist())]
@@ -483,9 +453,7 @@ def test_an_overflow_is_counted_once_where_the_scale_is_logged_less_often(
         assert evidence["overflows"] == overflows
 
 
-def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(calm):
     log = calm(200) | {"skipped": np.append(np.zeros(199), 3e8)}
     log["step"][-1] = 300_000_000
     tracemalloc.start()

@@ -1,35 +1,23 @@
 """§2: how long a spike has to come back, and which checkpoint is from before its cause."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 WIDENED = "1000 steps (widened: the log is sparse)"
 
 
-def answer(report: Report, question: str) -> Answer:
+def answer(report, question):
     return next(one for one in report.tree.answers if one.question == question)
 
 
 @pytest.fixture
-def sparse(calm: Callable[..., Log]) -> Callable[[int, int], Log]:
+def sparse(calm):
     """A record every 100 steps, and a loss that jumps and stays up."""
 
-    def sparse_(n: int, jump: int) -> Log:
+    def sparse_(n, jump):
         log = calm(n, stride=100)
         log["loss"][jump:] += 4.0
         return {name: log[name] for name in ("step", "loss")}
@@ -37,9 +25,7 @@ def sparse(calm: Callable[..., Log]) -> Callable[[int, int], Log]:
     return sparse_
 
 
-def test_on_a_sparse_log_the_time_that_was_watched_is_told(
-    sparse: Callable[[int, int], Log],
-) -> None:
+def test_on_a_sparse_log_the_time_that_was_watched_is_told(sparse):
     report = stabdiag.diagnose(sparse(100, 60))
     assert report.diagnosis.slug == "spike-persistent"
     assert f"It did not recover within {WIDENED}." in report.diagnosis.summary
@@ -49,9 +35,7 @@ def test_on_a_sparse_log_the_time_that_was_watched_is_told(
     assert report.diagnosis.next_actions[0].startswith("Skip the batches of steps 5901 to 7000")
 
 
-def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(
-    sparse: Callable[[int, int], Log],
-) -> None:
+def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(sparse):
     report = stabdiag.diagnose(sparse(60, 55))
     assert report.diagnosis.slug == "spike-unresolved"
     assert report.diagnosis.first_action.startswith("Run on to step 6500 ")
@@ -66,9 +50,7 @@ def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(
         (498, None, "Restart from the beginning (no checkpoint precedes the jump"),
     ],
 )
-def test_question_and_advice_name_the_same_checkpoint(
-    calm: Callable[..., Log], every: int, checkpoint: int | None, action: str
-) -> None:
+def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, action):
     log = calm()
     log["loss"][503:] += 3.0
     log["lr"] = np.where(log["step"] < 495, 1e-3, 5e-3)
@@ -81,7 +63,7 @@ def test_question_and_advice_name_the_same_checkpoint(
     assert "before the jump of the learning rate at 495" in asked.because
 
 
-def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log]) -> None:
+def test_how_many_losses_are_high_is_told_unless_none_is(calm):
     log = calm()
     log["loss"][500] += 3.0
     assert answer(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
@@ -103,13 +85,13 @@ def test_how_many_losses_are_high_is_told_unless_none_is(calm: Callable[..., Log
         ([2.78, 2.77, 7.34, 8.72, 7.65, 7.19, 6.85], "divergence-unexplained"),
     ],
 )
-def test_a_jump_shows_in_a_few_lines(loss: list[float], slug: str) -> None:
+def test_a_jump_shows_in_a_few_lines(loss, slug):
     report = stabdiag.diagnose({"step": 29020 + 10 * np.arange(len(loss)), "loss": loss})
     assert report.diagnosis.slug == slug
     assert slug != "spike-unresolved" or report.diagnosis.step == 29050
 
 
-def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:
+def of_epochs(factor, stays, *, n=30, at=15):
     """A run whose loss falls epoch by epoch, and is up by a factor for some of them."""
     loss = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
     loss *= np.exp(0.04 * np.random.default_rng(0).standard_normal(n))
@@ -131,7 +113,7 @@ def of_epochs(factor: float, stays: int, *, n: int = 30, at: int = 15) -> Log:
         (of_epochs(1.0, 1, n=12), "insufficient-data"),
     ],
 )
-def test_of_epochs_ten_are_enough_to_recover(log: Log, slug: str) -> None:
+def test_of_epochs_ten_are_enough_to_recover(log, slug):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == slug
     if slug.startswith("spike"):
@@ -146,14 +128,14 @@ def test_of_epochs_ten_are_enough_to_recover(log: Log, slug: str) -> None:
         assert answer(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
 
 
-def test_where_there_are_many_epochs_the_windows_fit() -> None:
+def test_where_there_are_many_epochs_the_windows_fit():
     report = stabdiag.diagnose(of_epochs(4.0, 40, n=250))
     assert report.diagnosis.slug == "spike-recovered"
     assert answer(report, "Q2.1").measured["window_points"] == 5
     assert stabdiag.diagnose(of_epochs(4.0, 60, n=250)).diagnosis.slug == "spike-persistent"
 
 
-def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch() -> None:
+def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch():
     log = of_epochs(4.0, 2)
     for at, slug in ((14, "spike-lr-jump"), (5, "spike-recovered")):
         log["lr"] = np.where(np.arange(30) < at, 1e-3, 1e-2)
@@ -161,9 +143,7 @@ def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch() -> None:
 
 
 @pytest.mark.parametrize(("end", "slug"), [(-0.5, "spike-persistent"), (5.5, "divergence-")])
-def test_a_jump_that_goes_on_to_climb_is_a_climb_unless_it_comes_down(
-    calm: Callable[..., Log], end: float, slug: str
-) -> None:
+def test_a_jump_that_goes_on_to_climb_is_a_climb_unless_it_comes_down(calm, end, slug):
     log = calm(1200)
     log["loss"] = 2.0 + 0.05 * np.random.default_rng(0).standard_normal(1200)
     levels = [1.2, 1.2, 1.9, 1.9, 5.0, 5.0, end, end]

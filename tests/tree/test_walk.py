@@ -1,9 +1,6 @@
 """The walk: which section ends it, what leads, what is also found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -18,27 +15,18 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.measure import measure
 from stabdiag.tree.walk import walk
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
-    Log = dict[str, Any]
-
 FP32 = {"dtype": "fp32"}
 
 
-def slugs(report: Report) -> list[str]:
+def slugs(report):
     return [finding.slug for finding in report.findings]
 
 
-def questions(report: Report) -> list[str]:
+def questions(report):
     return [answer.question for answer in report.tree.answers]
 
 
-def test_a_healthy_run_is_asked_the_first_question_of_every_section(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_healthy_run_is_asked_the_first_question_of_every_section(calm):
     report = stabdiag.diagnose(calm(), manifest={"dtype": "bf16"})
     assert slugs(report) == ["healthy"]
     assert questions(report) == ["Q1.1", "Q2.1", "Q3.1", "Q4.1"]
@@ -49,7 +37,7 @@ def test_a_healthy_run_is_asked_the_first_question_of_every_section(
     assert report.also_found == ()
 
 
-def test_a_spike_that_recovered_does_not_hide_a_divergence(calm: Callable[..., Log]) -> None:
+def test_a_spike_that_recovered_does_not_hide_a_divergence(calm):
     log = calm(1200)
     log["loss"][300] += 3.0
     log["loss"][700:] += np.linspace(0, 3.0, 500)
@@ -59,7 +47,7 @@ def test_a_spike_that_recovered_does_not_hide_a_divergence(calm: Callable[..., L
     assert questions(report) == sorted(questions(report))
 
 
-def test_of_two_errors_the_earlier_section_leads(calm: Callable[..., Log]) -> None:
+def test_of_two_errors_the_earlier_section_leads(calm):
     log = calm(1500)
     log["loss"][500:] += 3.0
     log["loss"][900:] += np.linspace(0, 4.0, 600)
@@ -67,9 +55,7 @@ def test_of_two_errors_the_earlier_section_leads(calm: Callable[..., Log]) -> No
     assert slugs(report)[0] == "spike-persistent"
 
 
-def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(
-    calm: Callable[..., Log],
-) -> None:
+def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm):
     log = calm(1000)
     log["loss"][400:] += 3.0
     log["loss"][800:] = np.nan
@@ -80,7 +66,7 @@ def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(
     assert {answer.asked_of for answer in report.tree.answers[4:]} == {AskedOf.LEAD_UP}
 
 
-def test_what_comes_after_a_nan_is_not_asked(calm: Callable[..., Log]) -> None:
+def test_what_comes_after_a_nan_is_not_asked(calm):
     log = calm(1200)
     log["loss"][300] = np.nan
     log["loss"][600:] += 5.0
@@ -89,7 +75,7 @@ def test_what_comes_after_a_nan_is_not_asked(calm: Callable[..., Log]) -> None:
     assert report.diagnosis.evidence["not_finite"] == 1
 
 
-def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm: Callable[..., Log]) -> None:
+def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm):
     log = calm()
     log["loss"][:] = np.nan
     report = stabdiag.diagnose(log, manifest=FP32)
@@ -109,9 +95,7 @@ def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm: Callable[..
     ],
     ids=str,
 )
-def test_a_nan_is_named_by_its_dtype(
-    calm: Callable[..., Log], manifest: dict[str, str], slug: str
-) -> None:
+def test_a_nan_is_named_by_its_dtype(calm, manifest, slug):
     log = calm()
     log["loss"][600:] = np.nan
     found = stabdiag.diagnose(log, manifest=manifest).diagnosis
@@ -121,9 +105,7 @@ def test_a_nan_is_named_by_its_dtype(
         assert "fp32" not in words
 
 
-def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(
-    calm: Callable[..., Log],
-) -> None:
+def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(calm):
     log = calm(1500)
     log["loss"][[300, 500]] += [2.0, 3.0]
     log["grad_norm"][500] = 80.0
@@ -136,7 +118,7 @@ def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 19])
-def test_too_few_losses_are_never_called_healthy(n: int) -> None:
+def test_too_few_losses_are_never_called_healthy(n):
     report = stabdiag.diagnose({"step": range(n), "loss": [2.0] * n})
     assert slugs(report) == ["insufficient-data"]
     where = f"from step 0 to {n - 1}" if n > 1 else "at step 0"
@@ -146,7 +128,7 @@ def test_too_few_losses_are_never_called_healthy(n: int) -> None:
     assert "spikes 22" in report.diagnosis.first_action
 
 
-def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
+def test_what_could_not_be_tested_is_told(calm):
     log = calm()
     del log["grad_norm"]
     report = stabdiag.diagnose(log)
@@ -156,7 +138,7 @@ def test_what_could_not_be_tested_is_told(calm: Callable[..., Log]) -> None:
     assert roles == ["grad_norm", "checkpoint cadence (manifest)"]
 
 
-def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
+def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     noise = np.random.default_rng(0).standard_normal(21)
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
     assert report.diagnosis.slug == "insufficient-data"
@@ -166,7 +148,7 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy() -> None:
     )
 
 
-def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
+def test_what_is_missing_is_listed_in_the_order_of_its_cost():
     report = stabdiag.diagnose({"step": range(50), "loss": [2.0] * 50}, manifest={"dtype": "fp16"})
     assert [missing.role for missing in report.not_logged] == [
         *("grad_norm", "lr", "batch_id", "weight_norm", "loss_scale"),
@@ -175,7 +157,7 @@ def test_what_is_missing_is_listed_in_the_order_of_its_cost() -> None:
     assert all(missing.cost for missing in report.not_logged)
 
 
-def of_rise(calm_log: Log, rise: Rise, **more: Any) -> Case:
+def of_rise(calm_log, rise, **more):
     history = stabdiag.read(calm_log)
     case = Case(history=history, manifest=Manifest(**more), limits=Limits())
     case.__dict__["measures"] = replace(measure(case), rise=rise)
@@ -198,7 +180,7 @@ SLIGHT = Rise(
 
 
 @pytest.mark.parametrize("norm", ["flat", "rising", "missing"])
-def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm: str) -> None:
+def test_a_rise_too_small_to_matter_is_a_plateau(calm, norm):
     log = calm()
     if norm == "rising":
         log["grad_norm"][400:] *= np.geomspace(1, 9, 400)
@@ -223,9 +205,7 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm: Callable[..., Log], norm:
         ("restarting", "spike-persistent"),
     ],
 )
-def test_a_jump_ends_the_climb_that_a_rising_learning_rate_began(
-    calm: Callable[..., Log], rate: str, slug: str
-) -> None:
+def test_a_jump_ends_the_climb_that_a_rising_learning_rate_began(calm, rate, slug):
     log = calm()
     log["loss"][300:600] += np.linspace(0, 0.8, 300)
     log["loss"][600:] += 20.0
@@ -237,21 +217,21 @@ def test_a_jump_ends_the_climb_that_a_rising_learning_rate_began(
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
-def test_a_history_without_finite_losses_is_answered(calm: Callable[..., Log]) -> None:
+def test_a_history_without_finite_losses_is_answered(calm):
     log = calm()
     log["loss"][:] = np.nan
     history = stabdiag.read(log)
     assert stabdiag.diagnose(history).diagnosis.slug == "nan-dtype-unknown"
 
 
-def test_a_history_without_a_loss_is_refused() -> None:
+def test_a_history_without_a_loss_is_refused():
     empty = History(series={}, source=Source(name="run", format="memory", records=0))
     with pytest.raises(stabdiag.StabdiagError, match="no loss"):
         stabdiag.diagnose(empty)
 
 
 @pytest.mark.parametrize("seed", [7, 10, 15, 18, 28, 29])
-def test_a_climb_that_begins_in_bursts_is_no_spike(calm: Callable[..., Log], seed: int) -> None:
+def test_a_climb_that_begins_in_bursts_is_no_spike(calm, seed):
     # As of labels that rot: ever more of a batch is wrong, now more of it, now less.
     log = calm(1500, seed)
     bursts = np.random.default_rng(seed).exponential(1.0, 600)
@@ -259,9 +239,7 @@ def test_a_climb_that_begins_in_bursts_is_no_spike(calm: Callable[..., Log], see
     assert slugs(stabdiag.diagnose(log))[0].startswith("divergence-")
 
 
-def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(
-    calm: Callable[..., Log],
-) -> None:
+def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(calm):
     log = calm(1500)
     log["loss"][700:] += 3.0 * np.exp(-np.arange(800) / 120) + np.linspace(0, 12.0, 800)
     assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
@@ -270,7 +248,7 @@ def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(
 @pytest.mark.parametrize(
     ("height", "lasts"), [(0.05, 20), (0.08, 20), (0.08, 1), (0.08, 3), (0.15, 1), (0.15, 3)]
 )
-def test_a_steep_descent_hides_no_spike(height: float, lasts: int) -> None:
+def test_a_steep_descent_hides_no_spike(height, lasts):
     rng, at = np.random.default_rng(0), np.arange(800)
     steep = 0.6 * np.exp(-((at / 20) ** 2))
     loss = 0.02 + steep + 0.02 * np.exp(-at / 100) + 0.001 * rng.standard_normal(800)
@@ -281,7 +259,7 @@ def test_a_steep_descent_hides_no_spike(height: float, lasts: int) -> None:
 
 
 @pytest.mark.parametrize("lasts", [1, 3])
-def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts: int) -> None:
+def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts):
     rng, at = np.random.default_rng(0), np.arange(800)
     loss = 0.3 + 2.0 * np.exp(-at / 150) + 0.004 * np.exp(0.5 * rng.standard_normal(800))
     loss[300 : 300 + lasts] += 0.3
@@ -289,9 +267,7 @@ def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts: int) -> None:
     assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], 300)
 
 
-def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(
-    calm: Callable[..., Log],
-) -> None:
+def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
     log = calm()
     log["loss"][300] += 5.0
     log["loss"][500] += 3.0
@@ -300,7 +276,7 @@ def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(
     assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
 
 
-def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm: Callable[..., Log]) -> None:
+def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm):
     log = calm()
     log["loss"][300] += 5.0
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith("Keep the run going:")
