@@ -53,7 +53,7 @@ def test_a_climb_that_was_made_good_is_none():
     assert rise.amount <= rise.bar
 
 
-def test_a_climb_is_made_good_by_the_last_few_losses() -> None:
+def test_a_climb_is_made_good_by_the_last_few_losses():
     x = 3.7 + np.exp(-np.arange(80) / 10)
     x[57:75] += np.linspace(4.0, 20.0, 18)
     rise = net_rise(x, 20, 0.001)
