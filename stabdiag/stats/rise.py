@@ -36,6 +36,11 @@ FEWEST = 10
 RANGES = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 
+# Nor does it if so many in a row each lie above the last, and the last so many times as high as the
+# first of them. Of the same pieces, one in two thousand is called a rise by that.
+_IN_ORDER = 6
+_FAR_ABOVE = 1.5
+
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before.
 _LEVEL_SIGMAS = 3.0
@@ -99,9 +104,9 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     undid before the best of them they may do again.
     """
     if len(x) < 2 * FEWEST:
-        left = _left_behind(x)
-        if left is not None:
-            return left
+        plain = _left_behind(x) or _steady(x)
+        if plain is not None:
+            return plain
     if len(x) < max(window, FEWEST):
         return None
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
@@ -144,15 +149,37 @@ def _left_behind(x: Floats) -> Rise | None:
     # What comes down again may as well have begun low by chance.
     if x[-1] < x[first] / 2:
         return None
-    best = int(np.argmin(x[:first]))
     chance = 1 / math.comb(n, first)
+    return _of_few(x, first, max(float(span[first - 1]), _LEAST), chance)
+
+
+def _steady(x: Floats) -> Rise | None:
+    """Return the rise of a few points of which each lies above the last, if they end far above.
+
+    Args:
+        x: shape (n,), finite.
+
+    Its ``p_value`` is the chance that so many points in any order lie in this one.
+    """
+    best = int(np.argmin(x)) if len(x) else 0
+    count = len(x) - best
+    if count < _IN_ORDER or not (np.diff(x[best:]) > 0).all():
+        return None
+    if not x[-1] > _FAR_ABOVE * x[best] > 0:
+        return None
+    return _of_few(x, best + 1, _LEAST, 1 / math.factorial(count))
+
+
+def _of_few(x: Floats, first: int, bar: float, chance: float) -> Rise:
+    """Return the rise of a few points from the one before ``first`` on."""
+    best = int(np.argmin(x[:first]))
     return Rise(
         best=best,
         onset=first - 1,
         crest=first + int(np.argmax(x[first:])),
         best_level=float(x[best]),
         last_level=float(x[-1]),
-        bar=max(float(span[first - 1]), _LEAST),
+        bar=bar,
         progress=float(x[0] - x[best]),
         points=1,
         deviation=diff_sigma(x),

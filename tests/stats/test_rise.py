@@ -17,6 +17,20 @@ def test_ten_points_are_the_least(window):
     assert net_rise(np.arange(10, dtype=np.float64), window, 0.001) is not None
 
 
+@pytest.mark.parametrize(
+    ("losses", "climbs"),
+    [
+        ([2.77, 3.5, 4.4, 5.6, 7.0, 8.7, 10.9], True),
+        ([9.0, 5.0, 2.0, 1.5, 1.7, 1.9, 2.2, 2.5, 2.9], True),
+        ([2.77, 3.5, 4.4, 5.6, 7.0], False),
+        ([2.77, 3.5, 4.4, 5.6, 5.5, 8.7, 10.9], False),
+        ([2.77, 2.8, 2.9, 3.0, 3.1, 3.2, 3.3], False),
+    ],
+)
+def test_a_steady_climb_shows_in_a_few_losses(losses: list[float], climbs: bool) -> None:
+    assert (net_rise(np.array(losses), 200, 0.001) is not None) is climbs
+
+
 def test_a_climb_to_the_end():
     x = falling(0)
     x[700:] += np.linspace(0, 3.0, 300)
