@@ -352,6 +352,7 @@ def test_color_can_be_asked_for(stabdiag, runs):
         (["nope://me:password@host?token=1"], "Reading nope://host?... …"),
         (["runs/log.jsonl"], None),
         (["large.jsonl"], "Reading large.jsonl, 100 MB …"),
+        (["large.jsonl"], "%"),
         (["runs/log.jsonl", "none.jsonl"], None),
         (["x" * 5000], None),
     ],

@@ -6,7 +6,7 @@ import os
 import shlex
 import signal
 import sys
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
@@ -17,7 +17,6 @@ from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from types import FrameType
 
     from typing_extensions import Buffer
@@ -197,22 +196,31 @@ def stopping() -> Iterator[Sequence[int]]:
             signal.signal(number, handler)
 
 
-def progress(logs: Sequence[str]) -> AbstractContextManager[object]:
-    """Show on a terminal that reading may take long; nothing otherwise."""
-    if not sys.stderr.isatty():
-        return nullcontext()
+@contextmanager
+def progress(logs: Sequence[str]) -> Iterator[None]:
+    """Show on a terminal how far reading is, if it may take long; nothing otherwise."""
     paths = [Path(log) for log in logs if log != "-" and "://" not in log]
     try:
         size = sum(path.stat().st_size for path in paths if path.is_file())
         waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
     except OSError:  # reading will say what is wrong
-        return nullcontext()
-    if size < _LARGE and not waits:
-        return nullcontext()
+        size, waits = 0, False
+    if not sys.stderr.isatty() or (size < _LARGE and not waits):
+        yield
+        return
     from rich.console import Console
-    from rich.text import Text
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+
+    from stabdiag.readers.source import watched
 
     first = public(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
     told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
-    return Console(stderr=True).status(Text(f"Reading {ascii(first)[1:-1]}{more}{told} …"))
+    what = f"Reading {ascii(first)[1:-1]}{more}{told} …"
+    text = TextColumn("{task.description}", markup=False)
+    # Of a folder or a server nobody knows yet how much will be read.
+    shown = (SpinnerColumn(), text) if waits else (text, BarColumn(), TaskProgressColumn())
+    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None if waits else size)
+        with watched(lambda count: bar.advance(task, count)):
+            yield

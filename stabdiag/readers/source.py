@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,8 @@ _LINES_OF_A_HEAD = 20
 # What comes by a pipe or a URL and is kept on disk meanwhile may take so many bytes, and half of
 # what is free.
 _LARGEST_COPY = 1 << 34
+
+_watcher: ContextVar[Callable[[int], object] | None] = ContextVar("_watcher", default=None)
 
 
 class Raw(Protocol):
@@ -141,9 +144,22 @@ class Stream:
 
     def _more(self, size: int) -> bytes:
         try:
-            return self._raw.read(size) or b""
+            found = self._raw.read(size) or b""
         except OSError as error:
             raise LogError(f"{self.name}: reading failed ({_reason(error)})") from error
+        if self.path is not None and (tell := _watcher.get()) is not None:
+            tell(len(found))
+        return found
+
+
+@contextmanager
+def watched(tell: Callable[[int], object]) -> Iterator[None]:
+    """Have ``tell`` called with the number of bytes of each piece that is read off a file."""
+    token = _watcher.set(tell)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
 
 
 def open_stream(source: str | os.PathLike[str]) -> Stream:
