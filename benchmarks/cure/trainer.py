@@ -81,8 +81,9 @@ class Trainer:
         return Result(rows=self.rows, eval_loss=whole)
 
     def restart(self, settings: Settings) -> None:
-        """Go on with other settings: the weights and the optimizer's state are kept."""
-        state = self.optimizer.state_dict()["state"]
+        """Go on with other settings: weights are kept, and so is an optimizer of the same kind."""
+        same = (settings.optimizer == "sgd") == (self.settings.optimizer == "sgd")
+        state = self.optimizer.state_dict()["state"] if same else {}
         self.settings = settings
         self.data = spoiled(make_data(settings), settings)
         self.permuted = self.order.permutation(len(self.data.x))

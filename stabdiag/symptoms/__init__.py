@@ -38,13 +38,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.INITIAL_LOSS_OFF,
     curve.PLATEAU_EARLY,
     curve.TOO_GOOD,
+    # A loader that is stuck comes before what the model memorised by it.
+    data.BATCH_REPEATS,
     generalisation.OVERFITTING,
     generalisation.EVAL_RISING,
     generalisation.EVAL_GAP_FROM_START,
     generalisation.UNDERFITTING,
     generalisation.EVAL_NONFINITE,
     data.EPOCH_BOUNDARY_JUMP,
-    data.BATCH_REPEATS,
     # What a resume changed comes before what followed from it.
     resume.RESUME_LOSS_JUMP,
     curve.FREQUENT_SPIKES,

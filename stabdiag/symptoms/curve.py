@@ -148,10 +148,11 @@ def initial_loss_off(case: Case) -> Evidence | None:
         step=int(case.loss.steps[0]),
         measured={"first_loss": first, "log_k": chance},
         first=Action(
-            Do.CHANGE_MODEL,
-            f"Scale down the output layer's initialisation until the first loss is near "
+            Do.CHECK_MODEL,
+            "Print the standard deviation of each layer's output before training, scale down the "
+            "initialisation of the first that is far above 1 until the first loss is near "
             f"{num(chance)}, and check that the loss is a mean, not a sum.",
-            also=(Do.CHECK_LOSS_FUNCTION,),
+            also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
         ),
     )
 

@@ -26,6 +26,9 @@ _ENOUGH = 10_000
 # Ids of which more than a tenth come back are how the loader numbers its batches.
 _USUAL_REPEATS = 0.1
 
+# A loss of a hundredth of its first value has memorised what it is trained on.
+_NOTHING = 0.01
+
 # Ids that rise at nine of ten records are read in order: none comes again by chance.
 _IN_ORDER = 0.9
 
@@ -113,10 +116,13 @@ def batch_repeats(case: Case) -> Evidence | None:
         return None
     soon, ids = case.causes.seen_again, batches.values
     count, which = int(soon.sum()), len(np.unique(ids[soon]))
-    # A loader that is stuck repeats one batch often.
-    if count < case.limits.data.repeated_batches or which > _USUAL_REPEATS * len(np.unique(ids)):
+    # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
+    is_one = which == len(np.unique(ids)) == 1 and _is_memorised(case)
+    usual = which > _USUAL_REPEATS * len(np.unique(ids))
+    by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
+    if count < case.limits.data.repeated_batches:
         return None
-    if count <= _by_chance(ids, case.limits.spike.batch_lookback):
+    if (usual or count <= by_chance) and not is_one:
         return None
     at = int(np.argmax(soon))
     step = int(batches.steps[at])
@@ -133,6 +139,12 @@ def batch_repeats(case: Case) -> Evidence | None:
             step=step,
         ),
     )
+
+
+def _is_memorised(case: Case) -> bool:
+    """Tell whether the loss went to nearly nothing, as that of a single batch does."""
+    x = case.loss.values
+    return len(x) > LEAST and 0 < median(x[-LEAST:]) < _NOTHING * float(x[0])
 
 
 def _by_chance(ids: Floats, lookback: int) -> float:

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 # The last level of an evaluation is the median of three.
 _LAST = 3
 
+# Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
+# beyond what evaluations differed by before.
+_AT_ONCE = 1 / 3
+_CLEAR = 5.0
+_BEFORE = 4
+
 # A turn is clear beyond four deviations of one evaluation from the next, and the training loss has
 # run away from the evaluations if it has halved since.
 _SIGMAS = 4.0
@@ -53,17 +59,43 @@ def overfitting(case: Case) -> Evidence | None:
     # Few noisy evaluations will do if the training loss runs away from them.
     if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
         return None
+    # What had not been seen before cannot have been memorised.
+    gap = _gap(case)
+    if gap is not None and gap.is_of_first_epoch:
+        return None
+    stop = Action(
+        Do.STOP_EARLY,
+        f"Keep the checkpoint nearest to {case.unit} {turn.step}, where the evaluation loss "
+        f"was {num(turn.best)}, and stop there.",
+        also=(Do.KEEP_CHECKPOINT,),
+        checkpoint=turn.step,
+    )
+    jump = _jump(case)
     return Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
-        first=Action(
-            Do.STOP_EARLY,
-            f"Keep the checkpoint nearest to {case.unit} {turn.step}, where the evaluation loss "
-            f"was {num(turn.best)}, and stop there.",
-            also=(Do.KEEP_CHECKPOINT,),
-            checkpoint=turn.step,
-        ),
+        first=stop if jump is None else jump,
+        then=OVERFITTING.then if jump is None else (stop, *OVERFITTING.then),
+    )
+
+
+def _jump(case: Case) -> Action | None:
+    """Return what to do where the evaluation loss jumped up from one evaluation to the next."""
+    held = case.history.finite("eval_loss")
+    x = held.values
+    rises = np.diff(x)
+    at = int(rises.argmax())
+    least = _AT_ONCE * (median(x[-_LAST:]) - float(x.min()))
+    if at < _BEFORE or rises[at] < max(least, _CLEAR * diff_sigma(x[at // 2 : at + 1])):
+        return None
+    since, step = int(held.steps[at]), int(held.steps[at + 1])
+    return Action(
+        Do.INSPECT_DATA,
+        f"Find out what changed between {case.unit}s {since} and {step}, where the evaluation loss "
+        f"jumped from {num(float(x[at]))} to {num(float(x[at + 1]))}: the shard, the preparation "
+        "of the data, a resume.",
+        step=step,
     )
 
 
@@ -183,8 +215,43 @@ EVAL_RISING = Symptom(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """How many times the training loss the evaluation loss is from a step on, and at least."""
+
+    step: int
+    share: float
+    trained: float
+    evaluated: float
+    least: float
+    is_of_first_epoch: bool
+
+
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
+    gap = _gap(case)
+    # What is memorised soon is overfitting.
+    if gap is None or overfitting(case) is not None:
+        return None
+    return Evidence(
+        because=f"At {case.unit} {gap.step}, {gap.share:.0%} into the run, the evaluation loss is "
+        f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
+        f"{num(gap.least)} x the training loss.",
+        step=gap.step,
+        measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to {case.unit} {gap.step} on training batches in "
+            "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
+            "else the data: look for what training batches have and evaluation batches lack.",
+            also=(Do.INSPECT_DATA,),
+            step=gap.step,
+        ),
+    )
+
+
+def _gap(case: Case) -> Gap | None:
+    """Return the gap between the losses if it was there before the model could memorise much."""
     pair = _with_evaluations(case)
     # Within an epoch a model can memorise much.
     if pair is None or not from_the_start(case) or case.history.counts_epochs:
@@ -200,24 +267,16 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
     at = np.searchsorted(train.steps, since.steps)
     beside = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
-    least = float((since.values / beside).min())
-    # What is memorised soon is overfitting.
-    if least < limits.gap or overfitting(case) is not None:
+    least, first = float((since.values / beside).min()), int(since.steps[0])
+    if least < limits.gap:
         return None
-    first = int(since.steps[0])
-    return Evidence(
-        because=f"At {case.unit} {first}, {(first - begin) / max(end - begin, 1):.0%} into the "
-        f"run, the evaluation loss is {num(float(since.values[0]))} and the training loss "
-        f"{num(float(beside[0]))}; it stays at least {num(least)} x the training loss.",
+    return Gap(
         step=first,
-        measured={"first_ratio": float(since.values[0] / beside[0]), "least_ratio": least},
-        first=Action(
-            Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.unit} {first} on training batches in "
-            "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
-            "else the data.",
-            step=first,
-        ),
+        share=(first - begin) / max(end - begin, 1),
+        trained=float(beside[0]),
+        evaluated=float(since.values[0]),
+        least=least,
+        is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
 
 

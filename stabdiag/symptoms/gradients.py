@@ -30,8 +30,9 @@ _LEFT = 0.8
 # The end of a series is a median of eight points.
 _END = 8
 
-# A gradient this many times the clip threshold has another unit, or should not be let through.
-_FAR_OFF = 1000.0
+# A gradient that is usually this many times the clip threshold has another unit, or comes from
+# weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
+_FAR_OFF = 50.0
 
 # Groups are compared from four on. An outlier lies five deviations away, and a loss that got worse
 # five times what its level usually changes by.
@@ -203,12 +204,13 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
     if share < limits.clip_share or usual <= limits.clip_depth * threshold:
         return None
-    if usual > _FAR_OFF * threshold:
+    far_off = usual > _FAR_OFF * threshold
+    if far_off:
         first = Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Find out why the gradient is so large before changing the threshold: a norm before "
-            "unscaling, a summed loss, targets out of scale.",
-            also=(Do.RAISE_CLIP,),
+            Do.CHECK_MODEL,
+            "Find out why the gradient is so large before changing the threshold: initial weights, "
+            "inputs or targets out of scale, a summed loss, a norm before unscaling.",
+            also=(Do.CHECK_LOSS_FUNCTION, Do.RAISE_CLIP),
         )
     else:
         first = Action(
@@ -224,6 +226,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
         step=int(norm.steps[len(norm) // 10]),
         measured={"share": share, "threshold": threshold, "median": usual},
+        severity=Severity.WARNING if far_off else None,
         first=first,
     )
 

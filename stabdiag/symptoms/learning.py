@@ -25,7 +25,7 @@ from stabdiag.symptoms.losses import (
     rate_is_zero,
     trained,
 )
-from stabdiag.symptoms.rates import setting_off
+from stabdiag.symptoms.rates import learning_slow, setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least, too_few
 
 if TYPE_CHECKING:
@@ -198,14 +198,20 @@ def _cause(case: Case, since: int) -> Cause | None:
     norm = _unchanged_norm(case)
     if norm is not None or _held_out_is_constant(case):
         same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
-        return Cause(
-            words=same,
-            first=Action(
-                Do.CHECK_MODEL,
-                "Check that the optimizer steps and holds the trained parameters: no weight "
-                "changes.",
-            ),
+        first = Action(
+            Do.CHECK_MODEL,
+            "Check that the optimizer steps and holds the trained parameters: no weight changes.",
         )
+        scale = case.history.finite("loss_scale").values
+        if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
+            skipped = Action(
+                Do.DYNAMIC_LOSS_SCALE,
+                "Let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: gradients "
+                f"that overflow under a scale of {num(float(scale[0]))} are skipped, every step.",
+                also=(Do.CHANGE_DTYPE,),
+            )
+            return Cause(words=f"{same} in fp16", first=skipped, then=(first,))
+        return Cause(words=same, first=first)
     if not case.history.without_gradient:
         return None
     first = Action(
@@ -266,6 +272,9 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     else:
         return None
     if best_evaluation(case) < chance * (1 - 2 * band):
+        return None
+    # A loss that falls all along, however slowly, is not stuck.
+    if learning_slow(case) is not None and not _only_memorised(case, chance, late):
         return None
     first, last = int(after.steps[0]), int(after.steps[-1])
     whose = "the manifest's" if told else "as in usual benchmarks,"

@@ -47,6 +47,8 @@ _HARDLY = 0.05
 # A rate this many times the highest usual one is no matter of taste.
 _FAR = 10.0
 
+_PARTS_OF = {10: "tenth", 100: "hundredth"}
+
 # The median of n points has 1.25 times the deviation of their mean.
 _OF_MEDIAN = 1.25
 
@@ -63,15 +65,15 @@ class Climb:
 
 def lr_too_high(case: Case) -> Evidence | None:
     """Did the loss rise while the learning rate was high, and come down again as it decayed?"""
-    climb = _above_start(case) or _climbed(case) or _evaluated_worse(case)
+    climb, off = _above_start(case) or _climbed(case) or _evaluated_worse(case), rate_off(case)
     if climb is None:
         return None
-    off = rate_off(case)
     return Evidence(
         because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
-        first=_lower(case) if off is None else off[1],
+        first=_lower(case, 10) if off is None else off[1],
+        then=(*((_lower(case, 100),) if off is None else ()), *LR_TOO_HIGH.then),
     )
 
 
@@ -139,7 +141,8 @@ def _evaluated_worse(case: Case) -> Climb | None:
         return None
     began = float(case.loss.values[0])
     worse = np.flatnonzero(held.values > case.limits.learning.above_start * began)
-    if len(worse) < len(held) / TENTHS:
+    # At a rate that nobody uses, one evaluation is enough.
+    if len(worse) < (1 if is_high(case, _FAR) else len(held) / TENTHS):
         return None
     top = float(held.values.max())
     return Climb(
@@ -165,18 +168,18 @@ def _is_whole(case: Case) -> bool:
     return enough and is_distance(case) and from_the_start(case) and not changes_meaning(case)
 
 
-def _lower(case: Case) -> Action:
-    peak = peak_rate(case)
+def _lower(case: Case, times: int) -> Action:
+    peak, again = peak_rate(case), "Start again" if times == 10 else "If it still climbs, go on"
     if peak is None:
-        text = "Start again with a tenth of the learning rate, and a longer warm-up."
+        text = f"{again} with a {_PARTS_OF[times]} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
     return Action(
         Do.LOWER_LR,
-        f"Start again with a tenth of the learning rate: a peak of {num(peak / 10)} instead of "
-        f"{num(peak)}.",
+        f"{again} with a {_PARTS_OF[times]} of the learning rate: a peak of {num(peak / times)} "
+        f"instead of {num(peak)}.",
         setting="peak_lr",
         from_=peak,
-        to=peak / 10,
+        to=peak / times,
         checkpoint=0,
     )
 
@@ -214,7 +217,8 @@ def is_low(case: Case) -> bool:
 
 def setting_off(case: Case) -> tuple[str, Action] | None:
     """Return a setting outside what is ever used, and a remedy: the peak rate, or weight decay."""
-    decay, highest = case.manifest.weight_decay, case.limits.preflight.decay_high
+    decay = case.manifest.weight_decay
+    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
     if decay is None or decay <= highest:
         return rate_off(case)
     remedy = less_decay(case)

@@ -12,6 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.rates import rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import clip
 
@@ -72,25 +73,29 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     if high < risen or (high - begun <= _NOISE * noise and not stays):
         return None
     step, steps, threshold = int(loss.steps[at]), _warmup(case), clip(case)
+    off = rate_off(case)
+    warm = Action(
+        Do.ADD_WARMUP,
+        f"Restart with a linear warm-up to {num(peak)} over at least {steps} {case.unit}s.",
+        setting="warmup_steps",
+        to=steps,
+    )
+    lower = Action(
+        Do.LOWER_LR,
+        f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
+        setting="peak_lr",
+        to=peak / 3,
+    )
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
         f"the loss went up from {num(begun)} to at least {num(high)} at {_ROW} logged points in a "
         f"row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
-        first=Action(
-            Do.ADD_WARMUP,
-            f"Restart with a linear warm-up to {num(peak)} over at least {steps} {case.unit}s.",
-            setting="warmup_steps",
-            to=steps,
-        ),
+        # A rate that nobody uses is no matter of the warm-up.
+        first=warm if off is None else off[1],
         then=(
-            Action(
-                Do.LOWER_LR,
-                f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
-                setting="peak_lr",
-                to=peak / 3,
-            ),
+            lower if off is None else warm,
             Action(
                 Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
             ),

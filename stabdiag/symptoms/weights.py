@@ -82,12 +82,13 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
 
 def _held_down(case: Case) -> Evidence | None:
     """Report a norm that a decay far above the usual holds far below its first value."""
-    decay, highest = case.manifest.weight_decay, case.limits.preflight.decay_high
+    decay = case.manifest.weight_decay
+    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
     groups = [one for one in _groups(case, "weight_norm") if one.points.values[0] > 0]
     if decay is None or decay <= highest or not groups:
         return None
-    group = min(groups, key=lambda one: float(one.levels[-1] / one.points.values[0]))
-    first, last = float(group.points.values[0]), float(group.levels[-1])
+    group = min(groups, key=lambda one: float(one.levels.min() / one.points.values[0]))
+    first, last = float(group.points.values[0]), float(group.levels.min())
     if last >= _HELD_DOWN * first:
         return None
     remedy = less_decay(case)

@@ -36,6 +36,7 @@ def falling(begin: float, end: float, over: float = 150) -> Floats:
 
 TRAIN = falling(5.0, 0.2)
 TURNED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + (AT - 300) / 1000))
+JUMPED = TRAIN + np.where(AT > 420, 1.0 + AT / 1000, 0.0)
 FLAT = falling(5.0, 1.0, 60)
 WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
 
@@ -67,6 +68,9 @@ def every(points: int) -> list[Log]:
     [
         ("overfitting", run(TRAIN, TURNED), {}, "Keep the checkpoint nearest to step"),
         ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
+        ("overfitting", run(TRAIN, JUMPED), {}, "between steps 400 and 440"),
+        # Seen once, nothing is memorised.
+        ("eval-gap-from-start", run(TRAIN, TURNED) | {"epoch": AT / 300}, {}, "batches lack"),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),

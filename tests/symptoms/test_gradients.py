@@ -43,10 +43,10 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
-    ("grad-clip-saturated", log(FALLING, 50 * NORM), {"grad_clip": 1.0}, "from 1 to"),
+    ("grad-clip-saturated", log(FALLING, 20 * NORM), {"grad_clip": 1.0}, "from 1 to"),
     (
         "grad-clip-saturated",
-        log(FALLING, 100000.0 * NORM),
+        log(FALLING, 100 * NORM),
         {"grad_clip": 1.0},
         "why the gradient is so",
     ),
@@ -138,5 +138,5 @@ def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
     tree = stabdiag.diagnose(run, manifest=manifest).diagnosis
     assert tree.slug == "spike-persistent"
     told = found.next_actions[0].removeprefix("Clip the gradient norm at ")
-    assert tree.first_action.endswith(f"with the clip threshold at {told}")
+    assert f"with the clip threshold at {told.removesuffix('.')}" in tree.first_action
     assert float(told.split()[0].rstrip(".")) > 0

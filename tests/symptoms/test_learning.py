@@ -247,11 +247,17 @@ STILL = np.full(N, 31.4159)
         (60, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
         (6, {"lr": np.zeros(N)}, "; the learning rate is 0 all that time."),
         (60, {"weight_norm": STILL}, "; the weight norm is 31.42 all that time."),
+        (
+            60,
+            {"weight_norm": STILL, "loss_scale": np.full(N, 2.0**20)},
+            "; the weight norm is 31.42 in fp16 all that time.",
+        ),
     ],
 )
 def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says) -> None:
     run = {name: x[:points] for name, x in log(NOISY, **told).items()}
-    assert symptom("not-learning", run).summary.endswith(says)
+    manifest = {"dtype": "fp16"} if "loss_scale" in told else {}
+    assert symptom("not-learning", run, manifest).summary.endswith(says)
     falls = run | {"loss": (falling(9, 4, 10) + noise(0.1))[:points]}
     assert symptom("not-learning", falls) is None
     learns = run | {"eval_loss": falling(4, 2, 10)[:points]}

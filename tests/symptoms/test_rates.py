@@ -31,6 +31,26 @@ def test_a_small_rise_at_a_usual_rate_or_a_fall_at_a_high_one_does_not(symptom, 
     assert symptom("lr-too-high", log(loss, peak), ADAM) is None
 
 
+def test_a_rate_of_unknown_optimizer_is_lowered_by_tens(symptom) -> None:
+    first, second = symptom("lr-too-high", log(blown_up(5.0), 0.3)).actions[:2]
+    assert (first.to, second.to) == (pytest.approx(0.03), pytest.approx(0.003))
+
+
+@pytest.mark.parametrize(("optimizer", "decay", "to"), [("adam", 0.1, 1e-4), ("adamw", 0.1, 0.05)])
+def test_adam_itself_bears_less_weight_decay(symptom, optimizer, decay, to) -> None:
+    shrinking = log(2 - AT / 1000, 1e-3) | {"weight_norm": 10 * np.exp(-AT / 60)}
+    manifest = {"optimizer": optimizer, "weight_decay": decay}
+    assert symptom("weight-norm-shrinking", shrinking, manifest).actions[0].to == to
+
+
+def test_a_loss_that_falls_slowly_all_along_is_not_stuck_at_chance(symptom) -> None:
+    at_chance = log(np.log(10) + 0.05 - 0.1 * np.cumsum(COSINE) / COSINE.sum(), 1e-5)
+    at_chance["loss"] -= 0.8 * NOISE
+    manifest = ADAM | {"num_classes": 10}
+    assert symptom("plateau-at-chance", at_chance, manifest) is None
+    assert symptom("learning-slow", at_chance, manifest).actions[0].kind == "raise-lr"
+
+
 @pytest.mark.parametrize("points", [30, 59])
 def test_a_few_points_are_no_course_of_a_run(symptom, points) -> None:
     few = {name: values[:points] for name, values in log(blown_up(5.0), 0.3).items()}

@@ -44,6 +44,8 @@ JUMPED = np.where(AT < 400, WELL, 20 * WELL)
     ("slug", "log", "manifest", "first"),
     [
         ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 80 steps"),
+        # A rate that nobody uses comes before the warm-up.
+        ("lr-no-warmup", run(100 * cosine(0, N), SURGING), {"optimizer": "adamw"}, "to 0.01 and"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 50}, "its warm-up of 50"),
         ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "its warm-up of 200"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 0}, "its warm-up of 0"),

@@ -15,6 +15,9 @@ _FAMILIES = (
     ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
 )
 
+# Optimizers that scale the weight decay with the gradient, as AdamW does not.
+_COUPLED = re.compile(r"(torch\.optim\.)?(r?adam|nadam|rmsprop)", re.IGNORECASE)
+
 _ADAM = "Kingma and Ba 2015: 0.001; convention"
 _SGD = "Goyal et al. 2017: 0.1 for 256 images; convention"
 _LION = "Chen et al. 2023: 3 to 10 times below Adam's"
@@ -63,11 +66,18 @@ class PreflightLimits:
     """A clip threshold above this seldom clips anything."""
     decay_high: float = limit(0.5, unit="weight decay", source="convention")
     """Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing."""
+    l2_high: float = limit(0.01, unit="weight decay", source="Loshchilov and Hutter 2019")
+    """Adam itself adds the weight decay to the gradient. Above this it outweighs the loss's own."""
     checkpoint_share: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
     """A schedule whose length differs from the run's by more than this share was built for another
     run."""
+
+    def usual_decay(self, optimizer: str | None) -> float:
+        """Return the highest usual weight decay of an optimizer."""
+        coupled = optimizer is not None and _COUPLED.fullmatch(optimizer.strip()) is not None
+        return self.l2_high if coupled else self.decay_high
 
     def usual_rates(self, optimizer: str | None) -> UsualRates | None:
         """Return the usual peak learning rates of an optimizer, None if they are not known."""

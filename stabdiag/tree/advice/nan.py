@@ -52,7 +52,9 @@ _LONGER_WARMUP = Action(
 )
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
-    "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16, suspect an overflow.",
+    "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): if it is fp16, switch to bf16 or "
+    "scale the loss dynamically, as a value above 65504 is the first suspect.",
+    also=(ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE),
     setting="dtype",
 )
 _TRY_FP32 = Action(

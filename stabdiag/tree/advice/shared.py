@@ -49,6 +49,9 @@ _CLIP = 0.5
 # The weight decay that AdamW has unless told otherwise.
 _DECAY = 0.01
 
+# A usual weight decay where Adam adds it to the gradient.
+_L2 = 1e-4
+
 # A level of the loss is the median of so many; where it changes is known to half of them.
 LEVEL = 21
 
@@ -162,7 +165,12 @@ def less_decay(case: Case) -> Decay:
         words = f"find what shrinks the weights (the weight decay is {num(decay)}){sign}"
         kind = ActionKind.FIX_WEIGHT_DECAY if decay else ActionKind.CHECK_MODEL
         return Decay(kind=kind, words=words, now=decay)
-    kind, usual = ActionKind.LOWER_WEIGHT_DECAY, case.limits.preflight.decay_high
+    optimizer, limits = case.manifest.optimizer, case.limits.preflight
+    kind, usual = ActionKind.LOWER_WEIGHT_DECAY, limits.usual_decay(optimizer)
+    if decay is not None and decay > usual and usual < limits.decay_high:
+        words = f"lower the weight decay from {num(decay)} to {num(_L2)}, or switch to AdamW: "
+        words += f"{optimizer} adds it to the gradient, and recipes use up to {num(usual)} there"
+        return Decay(kind=kind, words=words, now=decay, new=_L2)
     if decay is not None and decay > usual:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
         words += f"AdamW's default, {num(_DECAY)}"

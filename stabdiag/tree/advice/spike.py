@@ -38,6 +38,9 @@ _LOWER_PEAK = Action(
     "Check warm-up and total steps; lower the peak learning rate if its rise is intended.",
     also=(ActionKind.LOWER_LR,),
 )
+# A spike that came back so often is no single bad batch.
+_OFTEN = 3
+
 _FULL_COST = Action(
     ActionKind.RERUN, "If no checkpoint is older than the onset, train again from the start."
 )
@@ -59,7 +62,7 @@ class _Spike:
     rising: LrOver | None
     reload: Reload
     began: int
-    restart: Action
+    jumped: bool
     last: Checkpoint
 
     @property
@@ -178,7 +181,11 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         text = f"Check that the next resume restores {STATE}."
         look = Action(ActionKind.RESTORE_STATE, text)
     back = plural(case.at(focus(case).end) - spike.onset, case.unit)
-    go_on = f"Keep the run going: the loss recovered within {back}."
+    go_on = Action(ActionKind.KEEP_GOING, f"Keep the run going: the loss recovered within {back}.")
+    actions = (go_on, look, clip_next_time(case))
+    # Whoever has not clipped yet, and saw it several times, need not wait for the next.
+    if spike.resumed is None and len(case.spikes) >= _OFTEN and not case.manifest.grad_clip:
+        actions = (_clip_now(case), go_on, look)
     other = "else " if near_spike(case, focus(case)) else ""
     why = f"Nothing {other}logged explains it."
     overflowed = measured.get("grad_nonfinite")
@@ -186,13 +193,18 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         why = f"The gradients overflowed at {case.unit} {overflowed}."
     return spike.advice(
         spike.cause or why,
-        first=Action(ActionKind.KEEP_GOING, go_on),
+        first=actions[0],
         then=(
-            look,
-            clip_next_time(case),
+            *actions[1:],
             *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
     )
+
+
+def _clip_now(case: Case) -> Action:
+    cut, count = clip(case), len(case.spikes)
+    text = f"Clip the gradient norm at {cut}: the loss spiked {count} times."
+    return Action(ActionKind.CLIP_GRADIENTS, text, **cut.change)
 
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -201,7 +213,11 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
-    actions = (spike.restart, *_skipped(case, spike), *_about_the_rate(case, spike))
+    actions = (
+        _restart(case, spike),
+        *_skipped(case, spike),
+        *_about_the_rate(case, spike),
+    )
     if spike.resumed is not None:
         again = Action(
             ActionKind.RESTORE_STATE,
@@ -237,7 +253,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     batches = batches_at(case, spike.onset, and_before=True)
     look = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
     peak = (_LOWER_PEAK,) if spike.rising is not None else ()
-    actions = (*wait, spike.restart, *peak, look)
+    actions = (*wait, _restart(case, spike), *peak, look)
     return spike.advice(f"{end} {spike.cause}", first=actions[0], then=actions[1:])
 
 
@@ -269,22 +285,33 @@ def _spike(case: Case) -> _Spike:
         rising=rising,
         reload=reload,
         began=began.step,
-        restart=_restart(case, reload, rising, jumped=bool(began.cause)),
+        jumped=bool(began.cause),
         last=last,
     )
 
 
-def _restart(case: Case, reload: Reload, rising: LrOver | None, *, jumped: bool) -> Action:
-    """Return how to restart: with gradients clipped, and with what raised the rate fixed."""
-    threshold = clip(case)
+def _restart(case: Case, spike: _Spike, only_if: str = "") -> Action:
+    """Return how to restart: gradients clipped, and what raised the rate fixed or data looked at.
+
+    ``only_if`` is a clause that says under what condition.
+    """
+    threshold, reload = clip(case), spike.reload
     cut, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
-    if rising is not None:
-        how = f"with the learning rate below {num(rising.end)} and {cut}"
-        return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=rising.end)
-    if jumped:
-        how = f"without the jump, with {cut}"
+    if spike.rising is not None:
+        half = spike.rising.end / 2
+        rate = f"a peak learning rate of {num(half)}, half of what it had risen to"
+        how = f"with {rate}, and {cut}{only_if}"
+        return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=half)
+    if spike.jumped:
+        how = f"without the jump, with {cut}{only_if}"
         return reload.restart(ActionKind.FIX_SCHEDULE, how, also=also, **threshold.change)
-    return reload.restart(ActionKind.CLIP_GRADIENTS, f"with {cut}", **threshold.change)
+    if spike.resumed is not None or case.history.counts_epochs:
+        how = f"with {cut}{only_if}"
+        return reload.restart(ActionKind.CLIP_GRADIENTS, how, **threshold.change)
+    since = first_of(case, spike.onset)
+    how = f"with {cut}, after a look at the batches from {case.unit} {since} on{only_if}"
+    also = (ActionKind.INSPECT_DATA,)
+    return reload.restart(ActionKind.CLIP_GRADIENTS, how, also=also, **threshold.change)
 
 
 def _resumed(case: Case, onset: int) -> int | None:
@@ -313,15 +340,11 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
             see = f"Check that the next resume restores {STATE}."
             actions = (actions[0], Action(ActionKind.RESTORE_STATE, see), *actions[1:])
     else:
-        weigh = Action(
-            ActionKind.RELOAD_CHECKPOINT,
-            f"{spike.reload.clause}, only if it evaluates better than the run does now (the loss "
-            f"recovered by {case.unit} {back}).",
-            also=spike.restart.kinds,
-            step=back,
-            checkpoint=spike.reload.checkpoint,
+        better = (
+            ", but only if the checkpoint evaluates better than the run does now (the loss "
+            f"recovered by {case.unit} {back})"
         )
-        actions = (weigh, spike.restart, *_skipped(case, spike), *rate)
+        actions = (_restart(case, spike, better), *_skipped(case, spike), *rate)
     return spike.advice(
         f"It recovered by {case.unit} {back}, but not within {time}. {spike.cause}",
         first=actions[0],
