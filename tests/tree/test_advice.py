@@ -647,7 +647,7 @@ def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(calm, kept, is_gone):
             assert "(the last 2 are kept, from step 600 on)" in found.next_actions[0]
 
 
-def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm: Callable[..., Log]) -> None:
+def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
     log = calm()
     for at in (200, 333, 521, 640):
         log["loss"][at : at + 6] += 4.0
