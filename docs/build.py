@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from build_compare import compare_page
 from build_coverage import coverage_page
+from build_explain import PAGES, explained
 from build_formats import formats_page
 from build_lists import lists_page
 from build_man import man_page
 from build_pictures import pictures
 
 import stabdiag
-from stabdiag.explain.__main__ import PAGES, page
 from stabdiag.formats import render
 from stabdiag.formats.scans.overview_text import OverviewPage
 from stabdiag.formats.terminal import picture as drawn
@@ -121,7 +121,7 @@ def main(arguments: list[str]) -> int:
 def generated() -> Iterable[tuple[Path, str]]:
     """Yield every generated file with what should be in it."""
     for name in PAGES:
-        yield ROOT / "docs" / f"{name}.md", page(name)
+        yield ROOT / "docs" / f"{name}.md", explained(name)
     yield ROOT / "docs" / "failure-modes.md", failure_modes()
     yield ROOT / "docs" / "formats.md", formats_page()
     yield ROOT / "docs" / "preflight.md", lists_page()

@@ -8,9 +8,9 @@ are made to fit, and files that they link to come along.
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
-import sys
 from pathlib import Path
 
 from build_gallery import gallery
@@ -47,8 +47,11 @@ LINK = re.compile(r'(\]\(|src="|srcset=")([^)"\s#:]+)(?=[)"#])')
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
-def main(out: Path) -> None:
+def main() -> None:
     """Write the pages, and what they show, into a new folder."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where to write them; emptied if it exists")
+    out = parser.parse_args().folder.resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     groups = with_the_rest()
@@ -103,4 +106,4 @@ def contents(title: str, pages: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main()

@@ -155,7 +155,7 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
         filled(kept_text("symptoms", symptom.slug), limits),
         f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
     )
-    return _with_limits(told, symptom.limits, limits, before="When it must not fire")
+    return _with_limits(told, symptom.limits, limits, before="When it stays quiet")
 
 
 def _comparison(outcome: Compared, limits: Limits) -> str:
@@ -164,7 +164,7 @@ def _comparison(outcome: Compared, limits: Limits) -> str:
         filled(kept_text("comparisons", outcome.slug), limits),
         f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}.",
     )
-    return _with_limits(told, outcome.limits, limits, before="When it must not fire")
+    return _with_limits(told, outcome.limits, limits, before="When it stays quiet")
 
 
 def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:

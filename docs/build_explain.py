@@ -1,11 +1,6 @@
-"""Write a page of the documentation: ``python -m stabdiag.explain outcomes > docs/outcomes.md``.
-
-Pages are made from the texts, with the defaults filled in.
-"""
+"""The pages of what ``stabdiag explain`` tells, with the defaults filled in."""
 
 from __future__ import annotations
-
-import sys
 
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
@@ -15,19 +10,19 @@ from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 PAGES = {
-    "outcomes": "What can be found, worst first within each section of the tree.",
-    "symptoms": "What is checked beside the tree, by family, from what a log and a manifest tell.",
-    "comparisons": "What `stabdiag compare` finds of several runs, worst first; "
-    "[the page](compare.md) tells how it is used.",
-    "questions": "What is asked of a run, in the order of the tree.",
+    "outcomes": "The findings of the tree, worst first within each section.",
+    "symptoms": "The checks beside the tree, by family.",
+    "comparisons": "What `stabdiag compare` finds, worst first; [the page](compare.md) tells how "
+    "to use it.",
+    "questions": "The questions of the tree, in order.",
     "limits": "Every threshold, with its default and its reason.",
 }
 
 
-def page(kind: str) -> str:
-    """Return one page of the documentation as Markdown."""
+def explained(kind: str) -> str:
+    """Return one of the pages as Markdown."""
     limits = Limits()
-    made = f"<!-- Made by `python -m stabdiag.explain {kind}`; edit the texts, not this page. -->"
+    made = "<!-- Made by docs/build.py; edit the texts in stabdiag/explain, not this page. -->"
     head = f"# {kind.capitalize()}\n\n{PAGES[kind]}\n\n{made}\n\n"
     if kind == "limits":
         return head + render(limits, "markdown", "limits")
@@ -51,16 +46,3 @@ def _lowered(content: str) -> str:
     return "".join(
         f"#{line}" if line.startswith("#") else line for line in content.splitlines(keepends=True)
     )
-
-
-def main(arguments: list[str]) -> int:
-    """Write one page to standard output; 2 for a page that does not exist."""
-    if len(arguments) != 1 or arguments[0] not in PAGES:
-        sys.stderr.write(f"usage: python -m stabdiag.explain {{{','.join(PAGES)}}}\n")
-        return 2
-    sys.stdout.write(page(arguments[0]))
-    return 0
-
-
-if __name__ == "__main__":  # pragma: no cover
-    sys.exit(main(sys.argv[1:]))
