@@ -98,7 +98,7 @@ def clipped(words: str, most: int) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
-_LIMIT = re.compile(r"\{([a-z]+\.[a-z_]+)\}")
+_LIMIT = re.compile(r"\{([a-z]+\.[a-z0-9_]+)\}")
 
 
 def kept_text(kind: str, name: str) -> str:
