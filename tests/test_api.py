@@ -1,7 +1,5 @@
 """The Python API."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import sys
@@ -381,7 +379,7 @@ def test_a_log_without_a_loss(log, slug, answers):
 def test_a_second_thread_changes_nothing(faulty, monkeypatch):
     log = spiky() if faulty else falling()
     alone = stabdiag.diagnose(log).to_json()
-    started: list[threading.Thread] = []
+    started = []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self)))
     assert stabdiag.diagnose(log).to_json() == alone
@@ -448,7 +446,7 @@ def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeyp
             stabdiag.compare([log, {"loss": falling()["loss"]}]).to_json()
 
 
-def test_a_report_is_neither_true_nor_false() -> None:
+def test_a_report_is_neither_true_nor_false():
     report = stabdiag.diagnose(spiky())
     with pytest.raises(TypeError, match=r"ask report\.ok"):
         assert report

@@ -1,7 +1,5 @@
 """Completion, through the protocols by which shells ask for it, and in the shells that are here."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -10,19 +8,15 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag.cli import complete
 from tests.conftest import ROOT
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture
-def log(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def log(runs, tmp_path, monkeypatch):
     """A log in the working folder, the name of the program on the path, and a home of its own."""
     shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
     program = tmp_path / "bin" / "stabdiag"
@@ -36,7 +30,7 @@ def log(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "log.jsonl"
 
 
-def asked(shell: str, line: str) -> list[str]:
+def asked(shell, line):
     """Return what a shell is offered for a line whose last word is not ended."""
     words = line.split(" ")
     split = re.sub(r"(?<=[a-z.])=", "\n=\n", "\n".join(words)).rstrip("\n").split("\n")
@@ -85,13 +79,13 @@ LINES = [
     ],
 )
 @pytest.mark.usefixtures("log")
-def test_a_shell_is_offered_what_fits(shell: str, line: str, word: str) -> None:
+def test_a_shell_is_offered_what_fits(shell, line, word):
     # bash replaces only what follows the sign.
     expected = word.partition("=")[2] if shell == "bash" and "=grad" in line else word
     assert expected in asked(shell, line)
 
 
-def test_of_a_log_that_cannot_be_read_no_column_is_offered(log: Path) -> None:
+def test_of_a_log_that_cannot_be_read_no_column_is_offered(log):
     log.write_bytes(b"\x00\x01")
     assert "grad_norm" not in asked("fish", "stabdiag diagnose log.jsonl --column loss=gr")
 
@@ -106,7 +100,7 @@ def test_of_a_log_that_cannot_be_read_no_column_is_offered(log: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("log")
-def test_a_real_shell_completes(shell: str, init: str) -> None:
+def test_a_real_shell_completes(shell, init):
     words = shell.split()
     if shutil.which(words[0]) is None:
         pytest.skip(f"no {words[0]} here")
@@ -116,7 +110,7 @@ def test_a_real_shell_completes(shell: str, init: str) -> None:
         os.execvp(words[0], words)
     said = b""
 
-    def until(sign: bytes) -> None:
+    def until(sign):
         nonlocal said
         end = time.monotonic() + 60
         while sign not in said and time.monotonic() < end:
@@ -135,12 +129,12 @@ def test_a_real_shell_completes(shell: str, init: str) -> None:
 
 
 @pytest.mark.usefixtures("log")
-def test_it_installs_itself_for_the_shell_that_runs(tmp_path: Path) -> None:
+def test_it_installs_itself_for_the_shell_that_runs(tmp_path):
     line = "stabdiag --install-completion; echo $?"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0"
     assert "stabdiag" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
 
 
-def test_words_are_offered_by_their_beginning() -> None:
+def test_words_are_offered_by_their_beginning():
     assert complete.among(("json", "junit", "svg"))("j") == [("json", ""), ("junit", "")]

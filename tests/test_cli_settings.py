@@ -1,21 +1,10 @@
 """A project's settings: where they are found, what they do, and what is wrong with them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import date, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.conftest import Result
-
-    Command = Callable[..., Result]
 
 LATER = date.today() + timedelta(days=30)
 BEFORE = date.today() - timedelta(days=1)
@@ -23,21 +12,19 @@ IGNORE = '[[ignore]]\nfinding = "spike-lr-jump"\nreason = "a *warm* restart"\nun
 
 
 @pytest.fixture
-def log(runs: Path, tmp_path: Path) -> str:
+def log(runs, tmp_path):
     """A log with a spike, in the folder in which commands run."""
     shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
     return "log.jsonl"
 
 
-def told(stabdiag: Command, *words: str) -> dict[str, tuple[str, str]]:
+def told(stabdiag, *words):
     """Return each setting in force with where it is from."""
     found = json.loads(stabdiag("config", "--json", *words).out)["settings"]
     return {one["name"]: (one["value"], one["source"]) for one in found}
 
 
-def test_the_nearest_file_is_in_force_and_no_other(
-    stabdiag: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_file_is_in_force_and_no_other(stabdiag, tmp_path, monkeypatch):
     below = tmp_path / "below"
     below.mkdir()
     (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'a'\n")
@@ -52,7 +39,7 @@ def test_the_nearest_file_is_in_force_and_no_other(
     assert told(stabdiag)["format"] == ("json", "stabdiag.toml")
 
 
-def test_the_command_line_goes_before_the_file(stabdiag: Command, log: str, tmp_path: Path) -> None:
+def test_the_command_line_goes_before_the_file(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text(
         'fail-on = "warning"\nformat = "json"\n'
         '[manifest]\ndtype = "bf16"\n[limits]\nspike.sigma = 4\n'
@@ -72,9 +59,7 @@ def test_the_command_line_goes_before_the_file(stabdiag: Command, log: str, tmp_
     assert found["limits.spike.sigma"] == ("5", "--limit")
 
 
-def test_a_field_holds_where_neither_a_manifest_nor_the_log_tells_it(
-    stabdiag: Command, log: str, tmp_path: Path
-) -> None:
+def test_a_field_holds_where_neither_a_manifest_nor_the_log_tells_it(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text("[manifest]\ndtype = 'bf16'\ngrad_clip = 2\n")
     (tmp_path / "manifest.json").write_text('{"dtype": "fp16"}')
     manifest = json.loads(stabdiag(log, "--json").out)["manifest"]
@@ -82,7 +67,7 @@ def test_a_field_holds_where_neither_a_manifest_nor_the_log_tells_it(
     assert [*manifest["inferred"]] == ["grad_clip"]
 
 
-def test_columns_are_named_once_for_all_commands(stabdiag: Command, tmp_path: Path) -> None:
+def test_columns_are_named_once_for_all_commands(stabdiag, tmp_path):
     rows = "".join(f"{n},{2 + n % 3 / 100}\n" for n in range(60))
     (tmp_path / "run.csv").write_text(f"step,goal\n{rows}")
     (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'goal'\n")
@@ -92,9 +77,7 @@ def test_columns_are_named_once_for_all_commands(stabdiag: Command, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ["diagnose", "check", "scan", "watch", "checklist"])
-def test_an_ignored_finding_is_listed_and_does_not_count(
-    stabdiag: Command, log: str, tmp_path: Path, command: str
-) -> None:
+def test_an_ignored_finding_is_listed_and_does_not_count(stabdiag, log, tmp_path, command):
     words = [command, log, *(["--fail-on", "warning"] if command != "checklist" else [])]
     words += ["--until-idle", "0"] if command == "watch" else []
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
@@ -113,9 +96,7 @@ def test_an_ignored_finding_is_listed_and_does_not_count(
     )
 
 
-def test_json_and_sarif_have_a_field_for_what_is_ignored(
-    stabdiag: Command, log: str, tmp_path: Path
-) -> None:
+def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
     found = json.loads(stabdiag(log, "--json").out)["diagnosis"]
     assert found["severity"] == "note"
@@ -162,9 +143,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(
     ],
 )
 @pytest.mark.parametrize("name", ["stabdiag.toml", "pyproject.toml"])
-def test_what_is_no_setting_is_one_line_with_the_file(
-    stabdiag: Command, tmp_path: Path, text: str, words: str, name: str
-) -> None:
+def test_what_is_no_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, words, name):
     if name == "pyproject.toml":
         text = text.replace("[[", "[[tool.stabdiag.")
         text = text if text.startswith("[") else f"[tool.stabdiag]\n{text}"
@@ -178,7 +157,7 @@ def test_what_is_no_setting_is_one_line_with_the_file(
     assert words in result.err
 
 
-def test_without_a_file_there_are_the_defaults(stabdiag: Command) -> None:
+def test_without_a_file_there_are_the_defaults(stabdiag):
     out = stabdiag("config").out
     assert out.startswith("Settings file: none here, nor in a folder above\n")
     assert "fail-on  error" in out

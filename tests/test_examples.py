@@ -1,7 +1,5 @@
 """The examples in the docstrings of what is public: they run, and their types are right."""
 
-from __future__ import annotations
-
 import doctest
 import shutil
 import subprocess
@@ -17,19 +15,19 @@ import stabdiag
 HOMES = sorted({"stabdiag", *stabdiag._HOMES.values()} - {"stabdiag.errors", "stabdiag.model.scan"})
 
 
-def examples(module: str) -> list[doctest.DocTest]:
+def examples(module):
     """Return the examples of a module, each of which has all that the module has."""
     return [one for one in doctest.DocTestFinder().find(import_module(module)) if one.examples]
 
 
 @pytest.mark.parametrize("module", HOMES)
-def test_examples_run(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for example in examples(module):
         assert doctest.DocTestRunner().run(example).failed == 0, example.name
 
 
-def test_every_public_call_has_an_example() -> None:
+def test_every_public_call_has_an_example():
     have = {example.name.rpartition(".")[2] for module in HOMES for example in examples(module)}
     calls = {name for name in stabdiag.__all__ if name[0].islower()}
     assert calls <= have
@@ -39,7 +37,7 @@ def test_every_public_call_has_an_example() -> None:
 @pytest.mark.skipif(
     shutil.which("mypy", path=Path(sys.executable).parent) is None, reason="no mypy"
 )
-def test_examples_have_types(tmp_path: Path) -> None:
+def test_examples_have_types(tmp_path):
     lines = []
     for module in HOMES:
         for number, example in enumerate(examples(module)):

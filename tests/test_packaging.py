@@ -1,7 +1,5 @@
 """What is installed, what it brings along, and what the command line loads."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -61,7 +59,7 @@ def wheel(tmp_path_factory):
 
 def files(folder, under=""):
     """Return the paths of all files in a folder, but for what Python leaves there."""
-    found: set[str] = set()
+    found = set()
     for path in folder.iterdir():
         if path.is_dir() and path.name != "__pycache__":
             found |= files(path, f"{under}{path.name}/")
@@ -102,7 +100,7 @@ def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
         assert "healthy" in done.stdout.lower()
 
 
-def built(folder: Path, epoch: int) -> list[bytes]:
+def built(folder, epoch):
     """Build both distributions of a copy whose files were written at some time."""
     for name in ("stabdiag", "data", "pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
@@ -115,7 +113,7 @@ def built(folder: Path, epoch: int) -> list[bytes]:
     return [path.read_bytes() for path in sorted((folder / "dist").iterdir())]
 
 
-def test_whoever_builds_it_gets_the_same_bytes(tmp_path: Path):
+def test_whoever_builds_it_gets_the_same_bytes(tmp_path):
     both = []
     for epoch in (1_600_000_000, 1_650_000_000):
         folder = tmp_path / str(epoch)

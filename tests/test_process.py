@@ -1,7 +1,5 @@
 """The program as a process: its exit code, and what it does with streams closed or full."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -64,7 +62,7 @@ def test_a_full_disk_is_told_in_a_line(command, tmp_path):
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    read: list[str] = []
+    read = []
     reader = Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
     reader.start()
     assert shell("STABDIAG diagnose LOG -o pipe", tmp_path).returncode == 0

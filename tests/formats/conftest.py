@@ -1,12 +1,9 @@
 """Hand-made reports, small and seeded, that every format is tried on."""
 
-from __future__ import annotations
-
 from contextlib import chdir
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,13 +17,6 @@ from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import NotLogged, Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.findings import Scalar
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,16 +50,7 @@ ASKS = {question.id: question.asked(LIMITS) for question in QUESTIONS}
 LIMIT_VALUES = {info.name: info.value for info in LIMITS.items()}
 
 
-def answer(
-    question: str,
-    verdict: Verdict,
-    because: str,
-    *,
-    limits: tuple[str, ...] = (),
-    steps: tuple[int, ...] = (),
-    asked_of: AskedOf = AskedOf.RUN,
-    **measured: Scalar,
-) -> Answer:
+def answer(question, verdict, because, *, limits=(), steps=(), asked_of=AskedOf.RUN, **measured):
     """Return one answer, with its limits looked up."""
     return Answer(
         question=question,
@@ -83,7 +64,7 @@ def answer(
     )
 
 
-def finding(slug: str, question: str, summary: str, *actions: Action, **rest: object) -> Finding:
+def finding(slug, question, summary, *actions, **rest):
     """Return one finding, with what its outcome fixes looked up."""
     outcome = BY_SLUG[slug]
     known = Finding(
@@ -98,12 +79,12 @@ def finding(slug: str, question: str, summary: str, *actions: Action, **rest: ob
     return replace(known, **rest)  # type: ignore[arg-type]
 
 
-def series(role: str, column: str, steps: NDArray[np.int64], values: NDArray[np.float64]) -> Series:
+def series(role, column, steps, values):
     """Return one series."""
     return Series(role=role, column=column, steps=steps, values=values)
 
 
-def history(*logged: Series, events: tuple[Event, ...] = ()) -> History:
+def history(*logged, events=()):
     """Return a history of these series, as if read from ``run.jsonl``."""
     return History(
         series={entry.role: entry for entry in logged},
@@ -112,7 +93,7 @@ def history(*logged: Series, events: tuple[Event, ...] = ()) -> History:
     )
 
 
-def falling(points: int, *, noise: float = 0.03) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def falling(points, *, noise=0.03):
     """Return steps and a loss that falls as a healthy one does."""
     rng = np.random.default_rng(7)
     steps = np.arange(points, dtype=np.int64)
@@ -120,7 +101,7 @@ def falling(points: int, *, noise: float = 0.03) -> tuple[NDArray[np.int64], NDA
 
 
 @cache
-def diagnosed(slug: str) -> Report:
+def diagnosed(slug):
     """Return the report on a leaf's run, whose log is named from the top of the repository."""
     (log,) = (ROOT / "fixtures" / "runs" / LEAVES[slug]).glob("log.*")
     with chdir(ROOT):
@@ -128,13 +109,13 @@ def diagnosed(slug: str) -> Report:
 
 
 @pytest.fixture(params=BY_SLUG)
-def leaf(request: pytest.FixtureRequest) -> Report:
+def leaf(request):
     """The report on a real run, one for each leaf of the tree."""
     return diagnosed(request.param)
 
 
 @pytest.fixture
-def persistent() -> Report:
+def persistent():
     """A spike that did not recover, in a run of 6,200 steps."""
     rng = np.random.default_rng(1)
     steps, loss = falling(6200, noise=0.08)
@@ -237,7 +218,7 @@ def persistent() -> Report:
 
 
 @pytest.fixture
-def healthy() -> Report:
+def healthy():
     """A healthy run that logged its loss and gradient norm, and no more."""
     steps, loss = falling(1200)
     norm = 0.8 + np.random.default_rng(3).gamma(4.0, 0.05, steps.size)
@@ -273,7 +254,7 @@ def healthy() -> Report:
 
 
 @pytest.fixture
-def nan() -> Report:
+def nan():
     """A loss that went NaN at step 812, after a surge of the gradient norm."""
     rng = np.random.default_rng(2)
     steps, loss = falling(900, noise=0.05)
@@ -351,10 +332,10 @@ def nan() -> Report:
 
 
 @pytest.fixture
-def renamed() -> Callable[[Report, str], Report]:
+def renamed():
     """Return a function that puts a name wherever text of a log or a manifest can go."""
 
-    def rename(report: Report, name: str) -> Report:
+    def rename(report, name):
         events = (
             Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
             Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),

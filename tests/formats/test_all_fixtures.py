@@ -1,13 +1,10 @@
 """What holds for the report on every fixture: its length, its numbers, and one diagnosis."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
 import xml.etree.ElementTree as ET
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -20,42 +17,39 @@ from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Severity, Verdict
 from tests.formats.conftest import ROOT
 
-if TYPE_CHECKING:
-    from stabdiag.api import Report
-
 RUNS = sorted(path.name for path in (ROOT / "fixtures" / "runs").iterdir())
 SCREEN, SHORT = 40, 15
 
 
 @cache
-def diagnosed(run: str) -> Report:
+def diagnosed(run):
     (log,) = (ROOT / "fixtures" / "runs" / run).glob("log.*")
     return stabdiag.diagnose(str(log.relative_to(ROOT)))
 
 
 @pytest.fixture(params=RUNS)
-def report(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Report:
+def report(request, monkeypatch):
     """The report on one fixture, whose log is named from the top of the repository."""
     monkeypatch.chdir(ROOT)
     return diagnosed(request.param)
 
 
-def test_it_fits_on_a_screen(report: Report):
+def test_it_fits_on_a_screen(report):
     lines = render(report, "terminal").splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= (SHORT if report.diagnosis.severity is Severity.OK else SCREEN)
 
 
-def test_it_speaks_without_the_numbers_of_sections_and_questions(report: Report):
+def test_it_speaks_without_the_numbers_of_sections_and_questions(report):
     assert not re.search(r"§|\bQ\d\.\d|\bsection \d", render(report, "terminal"))
 
 
-def test_the_dtype_is_asked_for_at_most_once(report: Report):
+def test_the_dtype_is_asked_for_at_most_once(report):
     text = render(report, "terminal", verbose=True)
     assert text.count("--dtype") <= 1
 
 
-def test_every_step_is_one_of_the_log(report: Report):
+def test_every_step_is_one_of_the_log(report):
     first, last = report.history.first_step, report.history.last_step
     assert first is not None
     assert last is not None
@@ -64,7 +58,7 @@ def test_every_step_is_one_of_the_log(report: Report):
     assert all(first <= step <= last for step in steps)
 
 
-def test_the_loss_as_logged_had_recovered_where_the_report_says(report: Report):
+def test_the_loss_as_logged_had_recovered_where_the_report_says(report):
     for answer in report.tree.answers:
         if answer.question == "Q2.2" and answer.verdict is Verdict.YES:
             onset, back = answer.steps
@@ -76,7 +70,7 @@ def test_the_loss_as_logged_had_recovered_where_the_report_says(report: Report):
             )
 
 
-def test_the_steps_of_an_incident_are_in_order(report: Report):
+def test_the_steps_of_an_incident_are_in_order(report):
     one = incident_of(report)
     order = (one.last_good, one.onset, one.first_bad, one.worst, one.recovered)
     known = [step for step in order if step is not None]
@@ -86,13 +80,13 @@ def test_the_steps_of_an_incident_are_in_order(report: Report):
     assert all(one.first <= moment.step <= one.last for moment in moments)
 
 
-def test_a_title_that_speaks_of_the_end_is_at_the_end(report: Report):
+def test_a_title_that_speaks_of_the_end_is_at_the_end(report):
     for found in report.findings:
         if re.search(r"\bend\b|broke off", found.title) and found.step is not None:
             assert found.step == report.history.last_step
 
 
-def test_all_formats_lead_with_the_diagnosis(report: Report):
+def test_all_formats_lead_with_the_diagnosis(report):
     found = report.diagnosis
     slug, severity = found.slug, found.severity.value
     assert found is report.findings[0]
@@ -135,7 +129,7 @@ def test_all_formats_lead_with_the_diagnosis(report: Report):
         assert told == (slug, GITLAB[found.severity])
 
 
-def test_what_is_ok_was_tested(report: Report):
+def test_what_is_ok_was_tested(report):
     assert report.ok == (
         report.diagnosis.severity.rank >= Severity.NOTE.rank
         and report.tree.outcome.slug != "insufficient-data"
@@ -150,14 +144,14 @@ def test_what_is_ok_was_tested(report: Report):
 
 
 @pytest.fixture
-def stuck() -> Report:
+def stuck():
     """A run that never left chance, with a spike that the tree finds."""
     loss = math.log(10) + 0.003 * np.random.default_rng(0).standard_normal(800)
     loss[400:404] += 1.5
     return stabdiag.diagnose({"step": np.arange(800), "loss": loss})
 
 
-def test_an_error_beside_the_tree_goes_before_its_warning(stuck: Report):
+def test_an_error_beside_the_tree_goes_before_its_warning(stuck):
     assert [one.slug for one in stuck.findings] == ["plateau-at-chance", "spike-recovered"]
     assert stuck.tree.outcome.slug == "spike-recovered"
 

@@ -1,14 +1,11 @@
 """SARIF, JUnit and GitLab's code quality: valid by their schemas, and what stands in them."""
 
-from __future__ import annotations
-
 import json
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import jsonschema
@@ -21,40 +18,35 @@ from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Event, EventKind, Part
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
 
 @cache
-def sarif_schema() -> jsonschema.Draft4Validator:
+def sarif_schema():
     content = json.loads((SCHEMAS / "sarif-2.1.0.json").read_text(encoding="utf-8"))
     return jsonschema.Draft4Validator(content, format_checker=jsonschema.FormatChecker())
 
 
 @cache
-def gitlab_schema() -> jsonschema.Draft202012Validator:
+def gitlab_schema():
     content = json.loads((SCHEMAS / "gitlab-code-quality.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator.check_schema(content)
     return jsonschema.Draft202012Validator(content)
 
 
 @cache
-def junit_schema() -> xmlschema.XMLSchema:
+def junit_schema():
     return xmlschema.XMLSchema(SCHEMAS / "junit-10.xsd")
 
 
-def sarif(report: Report) -> dict[str, Any]:
+def sarif(report):
     log = json.loads(render(report, "sarif"))
     sarif_schema().validate(log)
     (run,) = log["runs"]
     return run
 
 
-def gitlab(report: Report) -> list[dict[str, Any]]:
+def gitlab(report):
     issues = json.loads(render(report, "gitlab"))
     levels = [GITLAB[one.severity] for one in report.findings if one.severity in GITLAB]
     assert [issue["severity"] for issue in issues] == levels
@@ -62,7 +54,7 @@ def gitlab(report: Report) -> list[dict[str, Any]]:
     return issues
 
 
-def junit(report: Report, fail_on: str = "error") -> ET.Element:
+def junit(report, fail_on="error"):
     text = render(report, "junit", fail_on=fail_on)
     junit_schema().validate(text)
     suites = ET.fromstring(text)
@@ -74,16 +66,16 @@ def junit(report: Report, fail_on: str = "error") -> ET.Element:
     return suite
 
 
-def failed(suite: ET.Element) -> list[str | None]:
+def failed(suite):
     return [failure.get("type") for failure in suite.iter("failure")]
 
 
-def placed(report: Report, name: str, format_name: str = "jsonl") -> Report:
+def placed(report, name, format_name="jsonl"):
     source = replace(report.history.source, name=name, format=format_name)
     return replace(report, history=replace(report.history, source=source))
 
 
-def test_every_leaf_is_valid_in_every_schema(leaf: Report):
+def test_every_leaf_is_valid_in_every_schema(leaf):
     run, issues, suite = sarif(leaf), gitlab(leaf), junit(leaf)
     jsonschema.Draft202012Validator(json.loads(schema())).validate(json.loads(render(leaf, "json")))
     bad = [f.slug for f in leaf.findings if f.severity is not Severity.OK]
@@ -97,16 +89,14 @@ def test_every_leaf_is_valid_in_every_schema(leaf: Report):
     "name", ["<b>&\"'", "\x00\x1b[31m\ufffe\udcff", "a\nb", "]]>", "a b%20c#?.jsonl", "[x](y)"]
 )
 @pytest.mark.parametrize("made", ["persistent", "nan"])
-def test_hostile_reports_are_valid(
-    request: pytest.FixtureRequest, renamed: Callable[[Report, str], Report], made: str, name: str
-):
+def test_hostile_reports_are_valid(request, renamed, made, name):
     report = renamed(request.getfixturevalue(made), name)
     sarif(report)
     gitlab(report)
     junit(report)
 
 
-def test_sarif_tells_what_explain_tells_and_the_numbers(persistent: Report, nan: Report):
+def test_sarif_tells_what_explain_tells_and_the_numbers(persistent, nan):
     changed = replace(persistent, limits=persistent.limits.override({"spike.recovery_steps": 77}))
     run = sarif(changed)
     first, second = run["tool"]["driver"]["rules"]
@@ -127,7 +117,7 @@ def test_sarif_tells_what_explain_tells_and_the_numbers(persistent: Report, nan:
     assert nan.diagnosis.first_action in result["message"]["text"]
 
 
-def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Report):
+def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
     run, suite = sarif(healthy), junit(healthy)
     assert run["results"] == []
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
@@ -137,7 +127,7 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy: Repo
     assert gitlab(healthy) == []
 
 
-def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent: Report):
+def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent):
     first, second = fingerprints(persistent)
     again = tuple(
         replace(f, step=f.step + 7, summary="other") for f in persistent.findings if f.step
@@ -156,7 +146,7 @@ def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent: Report):
     ]
 
 
-def test_of_several_files_each_finding_points_at_its_own(persistent: Report):
+def test_of_several_files_each_finding_points_at_its_own(persistent):
     first, second = (finding.step for finding in persistent.findings[:2])
     assert first is not None
     assert second is not None
@@ -203,7 +193,7 @@ def test_of_several_files_each_finding_points_at_its_own(persistent: Report):
         ("DataFrame", "memory", None),
     ],
 )
-def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, path: str | None):
+def test_the_path_of_the_log(persistent, name, format_name, path):
     report = placed(persistent, name, format_name)
     assert log_path(report.history.source) == path
     for result in sarif(report)["results"]:
@@ -221,9 +211,7 @@ def test_the_path_of_the_log(persistent: Report, name: str, format_name: str, pa
         ("never", []),
     ],
 )
-def test_a_test_fails_for_what_the_command_fails_for(
-    persistent: Report, fail_on: str, slugs: list[str]
-):
+def test_a_test_fails_for_what_the_command_fails_for(persistent, fail_on, slugs):
     suite = junit(persistent, fail_on)
     assert failed(suite) == slugs
     out = "\n".join(element.text or "" for element in suite.iter("system-out"))

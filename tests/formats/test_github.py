@@ -1,18 +1,12 @@
 """GitHub's annotations, and the Markdown of a comment."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stabdiag.formats import render
 from stabdiag.formats.markdown import MARK
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Event, EventKind
-
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
 
 # What a runner reads out of an order: name, properties, message.
 ORDER = re.compile(r"::(?P<name>\S+) (?P<properties>.*?)::(?P<message>.*)")
@@ -21,13 +15,13 @@ ORDER = re.compile(r"::(?P<name>\S+) (?P<properties>.*?)::(?P<message>.*)")
 COMMENT = 65_536
 
 
-def decoded(text: str) -> str:
+def decoded(text):
     for code, char in {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}.items():
         text = text.replace(code, char)
     return text
 
 
-def orders(report: Report) -> list[tuple[str, dict[str, str], str]]:
+def orders(report):
     """Return the orders for a report as GitHub's runner reads them."""
     read = []
     for line in render(report, "github").splitlines():
@@ -39,7 +33,7 @@ def orders(report: Report) -> list[tuple[str, dict[str, str], str]]:
     return read
 
 
-def said(report: Report, *messages: str) -> Report:
+def said(report, *messages):
     events = tuple(
         Event(kind=EventKind.MESSAGE, message=message, step=812, line=900 + i)
         for i, message in enumerate(messages)
@@ -47,7 +41,7 @@ def said(report: Report, *messages: str) -> Report:
     return replace(report, history=replace(report.history, events=events))
 
 
-def test_an_annotation_for_each_finding(persistent: Report, healthy: Report):
+def test_an_annotation_for_each_finding(persistent, healthy):
     first, second = orders(persistent)
     title = "Loss spike that did not recover, step 4913 [spike-persistent]"
     told = f"{persistent.diagnosis.summary}\nFirst action: {persistent.diagnosis.first_action}"
@@ -61,7 +55,7 @@ def test_an_annotation_for_each_finding(persistent: Report, healthy: Report):
     assert levels == ["error", "warning", "notice", "notice"]
 
 
-def test_what_the_log_says_points_at_its_line(nan: Report):
+def test_what_the_log_says_points_at_its_line(nan):
     first, limits, *rest = orders(said(nan, *"abcdefg"))
     assert first[1]["line"] == "900"  # the first of them is from the step of the finding
     assert limits[2] == "spike.sigma is 4 (default 3)"
@@ -69,13 +63,13 @@ def test_what_the_log_says_points_at_its_line(nan: Report):
     assert pointed == [("902", "c"), ("903", "d"), ("904", "e"), ("905", "f"), ("906", "g")]
 
 
-def test_a_log_that_is_no_file_is_not_pointed_at(persistent: Report):
+def test_a_log_that_is_no_file_is_not_pointed_at(persistent):
     source = replace(persistent.history.source, name="dict", format="memory")
     report = replace(persistent, history=replace(persistent.history, source=source))
     assert all("file" not in told for _, told, _ in orders(report))
 
 
-def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persistent: Report):
+def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persistent):
     text = render(persistent, "markdown", command="stabdiag x 'a b'")
     lines = [line for line in text.splitlines() if line]
     assert lines[:2] == [MARK, "### ❌ Loss spike that did not recover, step 4913"]
@@ -91,7 +85,7 @@ def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persiste
     assert "6 questions: 1 yes, 3 no, 1 found, 1 unknown" in text
 
 
-def test_pages_are_of_a_size_that_github_takes(persistent: Report, leaf: Report):
+def test_pages_are_of_a_size_that_github_takes(persistent, leaf):
     events = tuple(
         Event(kind=EventKind.REWIND, message=f"Step {n} follows step {n + 9}.") for n in range(5000)
     )

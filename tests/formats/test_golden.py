@@ -5,22 +5,16 @@ made by hand in every format. Set ``STABDIAG_UPDATE_GOLDEN=1`` to write those fi
 the difference.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from difflib import unified_diff
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from stabdiag.formats import names, render
 from stabdiag.model.leaves import BY_SLUG
 from tests.formats.conftest import diagnosed
-
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
 
 GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = {"terminal": "txt", "markdown": "md", "junit": "xml"}
@@ -31,12 +25,12 @@ NUMBER = re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 
 
 @pytest.fixture(autouse=True)
-def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_version(monkeypatch):
     for module in ("json", "html.shell", "junit", "sarif", "markdown"):
         monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
-def compare(text: str, path: Path) -> None:
+def compare(text, path):
     """Fail with the difference if a text is not that of a file."""
     if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,11 +41,11 @@ def compare(text: str, path: Path) -> None:
         pytest.fail("\n".join(lines), pytrace=False)
 
 
-def rounded(text: str) -> str:
+def rounded(text):
     return NUMBER.sub(lambda number: f"{float(number.group()):.6g}", text)
 
 
-def bare(page: str) -> str:
+def bare(page):
     """Return a page without what is in files of its own, and without the points of its curves."""
     page = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", page, flags=re.DOTALL)
     page = re.sub(r'(id="data">).*?(?=</script>)', r"\1", page)
@@ -59,13 +53,13 @@ def bare(page: str) -> str:
     return re.sub(r"'sha256-.*?'", "'sha256'", page)
 
 
-def test_every_leaf_at_a_terminal(leaf: Report):
+def test_every_leaf_at_a_terminal(leaf):
     text = render(leaf, "terminal")
     compare(rounded(text), GOLDEN / "leaves" / f"{leaf.tree.outcome.slug}.txt")
 
 
 @pytest.mark.parametrize("slug", ["nan-fp16-overflow", "spike-persistent"])
-def test_leaves_as_json(slug: str):
+def test_leaves_as_json(slug):
     compare(rounded(render(diagnosed(slug), "json")), GOLDEN / "leaves" / f"{slug}.json")
 
 
@@ -74,17 +68,17 @@ def test_every_leaf_has_its_file():
 
 
 @pytest.mark.parametrize("format_name", sorted({*names()} - {*SHORT, "svg"}))
-def test_a_report_in_every_format(persistent: Report, format_name: str):
+def test_a_report_in_every_format(persistent, format_name):
     text = render(persistent, format_name, command="stabdiag diagnose run.jsonl")
     path = GOLDEN / f"persistent.{SUFFIXES.get(format_name, format_name)}"
     compare(bare(text) if format_name == "html" else rounded(text), path)
 
 
-def test_a_report_in_the_short_formats(persistent: Report):
+def test_a_report_in_the_short_formats(persistent):
     texts = (f"# {name}\n\n{render(persistent, name)}" for name in SHORT)
     compare("\n\n".join(texts), GOLDEN / "persistent.short.txt")
 
 
-def test_everything_at_a_terminal_in_ascii_and_in_colour(nan: Report):
+def test_everything_at_a_terminal_in_ascii_and_in_colour(nan):
     compare(render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt")
     compare(render(nan, "terminal", color=True), GOLDEN / "nan.color.txt")

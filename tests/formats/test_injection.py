@@ -13,7 +13,6 @@ import unicodedata
 import xml.etree.ElementTree as ET
 from functools import cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -22,12 +21,6 @@ from markdown_it import MarkdownIt
 import stabdiag
 from stabdiag.formats import names, render
 from stabdiag.model.history import Event, EventKind, History, Series, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.comparison import Comparison
-    from stabdiag.model.report import Report
 
 HOSTILE = {
     "html": '<script>alert(1)</script><img src=x onerror="alert(1)">',
@@ -64,38 +57,38 @@ LOUD = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 class Tags(HTMLParser):
     """The elements of a page with the names of their attributes, in order."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.found: list[object] = []
+        self.found = []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.found.append((tag, [name for name, _ in attrs]))
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         self.found.append(tag)
 
-    def handle_comment(self, data: str) -> None:
+    def handle_comment(self, data):
         self.found.append(f"comment {data}")
 
 
-def of_html(text: str) -> object:
+def of_html(text):
     tags = Tags()
     tags.feed(text)
     tags.close()
     return tags.found
 
 
-def of_xml(text: str) -> object:
+def of_xml(text):
     return [(element.tag, sorted(element.attrib)) for element in ET.fromstring(text).iter()]
 
 
-def of_svg(text: str) -> object:
+def of_svg(text):
     """Return what a picture is made of; text may need more or fewer lines."""
     return {element.tag for element in ET.fromstring(text).iter()}
 
 
-def of_json(text: str) -> object:
-    def shape(value: Any) -> object:
+def of_json(text):
+    def shape(value):
         if isinstance(value, dict):
             return [shape(part) for part in value.values()]
         return [shape(part) for part in value] if isinstance(value, list) else type(value)
@@ -103,10 +96,10 @@ def of_json(text: str) -> object:
     return shape(json.loads(text))
 
 
-def of_markdown(text: str) -> object:
+def of_markdown(text):
     """Return the kinds of all blocks and of what stands in them, code with or without tags."""
     reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    found: list[object] = []
+    found = []
     for token in reader.parse(text):
         found.append((token.type, token.tag, token.info))
         if token.type == "html_block":
@@ -118,7 +111,7 @@ def of_markdown(text: str) -> object:
     return found
 
 
-def of_github(text: str) -> object:
+def of_github(text):
     lines = [re.fullmatch(r"::(\w+) (.*?)::(.*)", line) for line in text.splitlines()]
     assert all(lines)
     return [
@@ -128,11 +121,11 @@ def of_github(text: str) -> object:
     ]
 
 
-def of_terminal(text: str) -> object:
+def of_terminal(text):
     return {char for char in text if not char.isprintable()}
 
 
-def of_lines(text: str) -> object:
+def of_lines(text):
     return [line.startswith("    ") for line in text.split("\n")]
 
 
@@ -146,14 +139,14 @@ READERS = {
 }
 
 
-def structure(format_name: str, text: str) -> object:
+def structure(format_name, text):
     """Return what a reader of this format makes of a text, without the words."""
     if format_name in READERS:
         return READERS[format_name](text)
     return of_json(text) if text[:1] in "[{" else of_html(text)
 
 
-def orders(text: str) -> list[str]:
+def orders(text):
     """Return the lines that a server would take for orders."""
     return [
         line
@@ -162,7 +155,7 @@ def orders(text: str) -> list[str]:
     ]
 
 
-def check(format_name: str, text: str, plain: str) -> None:
+def check(format_name, text, plain):
     assert text != plain or text in ("", "[]")  # some formats tell of findings alone
     assert structure(format_name, text) == structure(format_name, plain)
     allowed = {"\n", "\t"} if format_name != "markdown" else {"\n", "\ufe0f"}
@@ -174,24 +167,14 @@ def check(format_name: str, text: str, plain: str) -> None:
 
 @pytest.mark.parametrize("format_name", names())
 @pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
-def test_what_a_log_says_is_inert(
-    persistent: Report,
-    renamed: Callable[[Report, str], Report],
-    format_name: str,
-    name: str,
-):
+def test_what_a_log_says_is_inert(persistent, renamed, format_name, name):
     plain = render(renamed(persistent, PLAIN), format_name)
     check(format_name, render(renamed(persistent, name), format_name), plain)
 
 
 @pytest.mark.parametrize("made", ["healthy", "nan"])
 @pytest.mark.parametrize("format_name", names())
-def test_in_every_kind_of_report(
-    request: pytest.FixtureRequest,
-    renamed: Callable[[Report, str], Report],
-    format_name: str,
-    made: str,
-):
+def test_in_every_kind_of_report(request, renamed, format_name, made):
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
     for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
@@ -199,16 +182,14 @@ def test_in_every_kind_of_report(
 
 
 @pytest.mark.parametrize("joined", ["\n".join(HOSTILE.values()), " ".join(BEGINS)])
-def test_a_notebook_is_inert(
-    persistent: Report, renamed: Callable[[Report, str], Report], joined: str
-):
+def test_a_notebook_is_inert(persistent, renamed, joined):
     plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))  # type: ignore[attr-defined]
     check("html", told, plain)
     assert "<script" not in told
 
 
 @cache
-def side_by_side(name: str, kind: str) -> Comparison:
+def side_by_side(name, kind):
     """Compare two runs that have a name wherever text of a log or a manifest can stand."""
     steps = np.arange(60)
     histories = []
@@ -235,7 +216,7 @@ def side_by_side(name: str, kind: str) -> Comparison:
 
 @pytest.mark.parametrize("kind", ["seeds", "reruns", "ranks", "resume"])
 @pytest.mark.parametrize("format_name", names("comparison"))
-def test_a_comparison_is_inert(format_name: str, kind: str):
+def test_a_comparison_is_inert(format_name, kind):
     plain = render(side_by_side(PLAIN, kind), format_name, "comparison", verbose=True)
     for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
         told = render(side_by_side(joined, kind), format_name, "comparison", verbose=True)

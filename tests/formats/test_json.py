@@ -1,10 +1,7 @@
 """The JSON: strict, stable, and as its schema says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import numpy as np
@@ -16,33 +13,30 @@ from stabdiag.model.findings import ActionKind
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest import Manifest
 
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
 
-
-def strict(text: str) -> Any:
+def strict(text):
     """Parse JSON as the standard has it: no NaN, no key twice."""
 
-    def refuse(name: str) -> None:
+    def refuse(name):
         raise AssertionError(name)
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def once(pairs):
         assert len(dict(pairs)) == len(pairs)
         return dict(pairs)
 
     return json.loads(text, parse_constant=refuse, object_pairs_hook=once)
 
 
-def with_evidence(report: Report, values: dict[str, Any]) -> Report:
+def with_evidence(report, values):
     return replace(report, findings=(replace(report.diagnosis, evidence=values),))
 
 
 @pytest.fixture(params=["persistent", "healthy", "nan"])
-def report(request: pytest.FixtureRequest) -> Report:
+def report(request):
     return request.getfixturevalue(request.param)
 
 
-def test_satisfies_the_schema_in_its_order(report: Report):
+def test_satisfies_the_schema_in_its_order(report):
     published, written = json.loads(schema()), strict(render(report, "json"))
     jsonschema.Draft202012Validator.check_schema(published)
     jsonschema.Draft202012Validator(published).validate(written)
@@ -59,7 +53,7 @@ def test_satisfies_the_schema_in_its_order(report: Report):
 
 
 def test_the_schema_is_closed():
-    def objects(node: Any) -> Any:
+    def objects(node):
         if isinstance(node, dict):
             if "properties" in node:
                 yield node
@@ -84,7 +78,7 @@ def test_the_schema_knows_every_kind_of_event_and_action():
     assert kinds == [kind.value for kind in ActionKind]
 
 
-def test_the_manifest_has_every_field_and_no_unknown_value(persistent: Report):
+def test_the_manifest_has_every_field_and_no_unknown_value(persistent):
     book_keeping = {"path", "inferred", "overridden", "logged", "also", "unknown"}
     assert tuple(f.name for f in fields(Manifest) if f.name not in book_keeping) == MANIFEST_FIELDS
     text = render(persistent, "json")
@@ -93,7 +87,7 @@ def test_the_manifest_has_every_field_and_no_unknown_value(persistent: Report):
     assert persistent.to_dict() == strict(text)
 
 
-def test_numbers_of_all_kinds(nan: Report):
+def test_numbers_of_all_kinds(nan):
     values = {
         "a": float("nan"),
         "b": float("inf"),

@@ -1,11 +1,8 @@
 """Lists to tick, and the list of readable log formats, in all their formats."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
@@ -17,9 +14,6 @@ from stabdiag.model.checks import Line, Sheet, State, TickList
 from stabdiag.model.findings import Severity
 from stabdiag.readers import read_columns
 from stabdiag.readers.registry import READERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(
@@ -63,7 +57,7 @@ def test_the_json_of_a_sheet_is_strict_and_has_everything():
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_the_page_of_a_sheet_fits_and_is_inert(width: int, encoding: str):
+def test_the_page_of_a_sheet_fits_and_is_inert(width, encoding):
     page = render(SHEET, "terminal", "sheet", width=width, encoding=encoding)
     assert max(map(cell_len, page.splitlines())) <= min(width, 100)
     assert "\x1b" not in page
@@ -100,7 +94,7 @@ def test_every_log_format_is_listed_in_order():
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+def bare(monkeypatch):
     """Hide all packages that come with an extra."""
     optional = {package for one in READERS for package in one.packages}
     monkeypatch.setattr(
@@ -111,7 +105,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("bare")
-def test_what_is_missing_is_named_with_its_command(tmp_path: Path):
+def test_what_is_missing_is_named_with_its_command(tmp_path):
     found = log_formats()
     command = "pip install 'stabdiag[tensorboard]'"
     row = next(one for one in found if one.name == "tensorboard")

@@ -1,7 +1,5 @@
 """Log text in Markdown: it reads as it was logged, and does nothing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -27,21 +25,21 @@ LINKS = re.compile(
 )
 
 
-def inline(markdown: str) -> list[tuple[str, str]]:
+def inline(markdown):
     """Return the kind and content of all that stands in the one paragraph that this must be."""
     tokens = READER.parse(markdown)
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
     return [(child.type, child.content) for child in tokens[1].children or ()]
 
 
-def cells(row: str) -> list[str]:
+def cells(row):
     """Return the cells, as HTML, of a row below a head of two columns."""
     rendered = READER.render(f"| a | b |\n| --- | --- |\n{row}\n")
     return re.findall(r"<td>(.*?)</td>", rendered)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_text_is_one_paragraph_that_reads_as_it_was_logged(text: str):
+def test_text_is_one_paragraph_that_reads_as_it_was_logged(text):
     parts = inline(escape(text))
     assert {kind for kind, _ in parts} == {"text"}
     assert "".join(content for _, content in parts).replace("\u200b", "") == visible(text).strip()
@@ -50,12 +48,12 @@ def test_text_is_one_paragraph_that_reads_as_it_was_logged(text: str):
 @given(st.text(min_size=1).filter(lambda text: visible(text).strip()))
 @example("a\n\n# b")
 @example("1.")
-def test_any_text_does(text: str):
+def test_any_text_does(text):
     test_text_is_one_paragraph_that_reads_as_it_was_logged(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_text_stays_in_its_cell(text: str):
+def test_text_stays_in_its_cell(text):
     for shown in (escape(text), code(text)):
         first, second = cells(f"| {shown} | end |")
         assert "end" not in first
@@ -63,7 +61,7 @@ def test_text_stays_in_its_cell(text: str):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_code_span_reads_as_it_was_logged(text: str):
+def test_a_code_span_reads_as_it_was_logged(text):
     kinds = inline(code(text))
     if kinds[0][0] == "html_inline":
         assert (kinds[0], kinds[-1]) == (("html_inline", "<code>"), ("html_inline", "</code>"))
@@ -81,7 +79,7 @@ def test_a_code_span_reads_as_it_was_logged(text: str):
         "WWW.example.org", ":boom:",
     ],
 )  # fmt: skip
-def test_nothing_is_left_to_link(text: str):
+def test_nothing_is_left_to_link(text):
     assert LINKS.search(text)
     (part,) = {"".join(content for _, content in inline(escape(text)))}
     assert not LINKS.search(part)

@@ -1,11 +1,8 @@
 """How numbers are written on a page, and what they are called."""
 
-from __future__ import annotations
-
 import pytest
 
 from stabdiag.formats.measured import in_words, number
-from stabdiag.model.findings import Scalar
 
 
 @pytest.mark.parametrize(
@@ -18,11 +15,11 @@ from stabdiag.model.findings import Scalar
         ("checkpoint", None, "unknown"),
     ],
 )
-def test_no_number_pretends_to_more_than_it_is(name: str, measured: Scalar, told: str) -> None:
+def test_no_number_pretends_to_more_than_it_is(name, measured, told):
     assert in_words(name, measured) == told
 
 
-def test_numbers_are_as_short_as_they_can_be() -> None:
+def test_numbers_are_as_short_as_they_can_be():
     told = {
         "3": 3.0,
         "65536": 65536.0,

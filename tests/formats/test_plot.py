@@ -1,9 +1,6 @@
 """The plot: what it must never lose, and that it stays within its frame."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,16 +11,13 @@ from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.history import Series
 
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
 
-
-def series(values: np.ndarray, role: str = "loss") -> Series:
+def series(values, role="loss"):
     steps = np.arange(len(values), dtype=np.int64)
     return Series(role=role, column=role, steps=steps, values=values)
 
 
-def drawn(report: Report, width: int = 80) -> list[str]:
+def drawn(report, width=80):
     plot = choose(report)
     assert plot is not None
     return [line.plain for line in draw(plot, Page(width=width))]
@@ -31,7 +25,7 @@ def drawn(report: Report, width: int = 80) -> list[str]:
 
 @pytest.mark.parametrize("ascii", [False, True])
 @pytest.mark.parametrize("at", [0, 1, 499_999, 777_777, 999_999])
-def test_a_spike_of_one_step_among_a_million_is_seen(at: int, ascii: bool):
+def test_a_spike_of_one_step_among_a_million_is_seen(at, ascii):
     values = np.ones(1_000_000)
     values[at] = 9.0
     view = View(first=0, last=999_999, columns=66)
@@ -55,7 +49,7 @@ def test_a_spike_of_one_step_among_a_million_is_seen(at: int, ascii: bool):
         (-1.7e308, 1.7e308, []),
     ],
 )
-def test_round_numbers_are_round_and_within(low: float, high: float, round_ones: list[float]):
+def test_round_numbers_are_round_and_within(low, high, round_ones):
     found = round_numbers(low, high, 5)
     assert found == pytest.approx(round_ones)
 
@@ -67,12 +61,12 @@ def test_a_logarithmic_scale_begins_beyond_two_decades_and_has_powers_of_ten():
     assert Scale(low=2.0, high=300.0, log=True).ticks(5) == pytest.approx([10.0, 100.0])
 
 
-def with_base(report: Report, base: float) -> Report:
+def with_base(report, base):
     found = replace(report.diagnosis, evidence={"base": base})
     return replace(report, findings=(found,))
 
 
-def test_a_level_is_a_line_across_the_plot_if_it_is_in_the_picture(persistent: Report):
+def test_a_level_is_a_line_across_the_plot_if_it_is_in_the_picture(persistent):
     lines = drawn(with_base(persistent, 2.5))
     (level,) = [line for line in lines if "base 2.5 ┤" in line]
     assert "┈" in level
@@ -98,7 +92,7 @@ def test_nan_breaks_the_line_and_is_marked():
     assert {"".join(part).strip() for part in between} == {""}
 
 
-def test_section_three_draws_the_loss_scale(nan: Report):
+def test_section_three_draws_the_loss_scale(nan):
     found = replace(nan.diagnosis, slug="loss-scale-collapsed", section="§3")
     plot = choose(replace(nan, findings=(found,)))
     assert plot is not None
@@ -108,7 +102,7 @@ def test_section_three_draws_the_loss_scale(nan: Report):
     assert (plot.level.name, plot.level.value) == ("floor", 1)
 
 
-def test_the_weight_norm_that_moves_most_is_drawn(persistent: Report):
+def test_the_weight_norm_that_moves_most_is_drawn(persistent):
     found = replace(
         persistent.diagnosis, slug="divergence-weight-norm-climbing", section="§4", step=5000
     )

@@ -1,25 +1,20 @@
 """The table of formats: what can be written in which, and by what."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from inspect import signature
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import pytest
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import FORMATS, Kind, by_suffix, names, render, writer
 
-if TYPE_CHECKING:
-    from stabdiag.model.report import Report
-
 EVERY = [(one.name, kind) for one in FORMATS for kind in one.writers]
 
 
 @pytest.mark.parametrize(("name", "kind"), EVERY)
-def test_a_writer_takes_what_the_table_says(name: str, kind: Kind):
+def test_a_writer_takes_what_the_table_says(name, kind):
     write, options = writer(name, kind)
     taken = list(signature(write).parameters.values())[1:]
     assert {one.name for one in taken} == {*options}
@@ -42,7 +37,7 @@ def test_only_what_a_terminal_shows_waits_for_rich():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_unknown_names_are_answered_with_the_nearest(healthy: Report):
+def test_unknown_names_are_answered_with_the_nearest(healthy):
     with pytest.raises(StabdiagError, match=r"'jsn'; did you mean json\?"):
         render(healthy, "jsn")
     with pytest.raises(StabdiagError, match=r"'colour'; did you mean color\?"):
@@ -50,5 +45,5 @@ def test_unknown_names_are_answered_with_the_nearest(healthy: Report):
     assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
 
 
-def test_a_report_writes_itself(healthy: Report):
+def test_a_report_writes_itself(healthy):
     assert healthy.to_json() == render(healthy, "json")

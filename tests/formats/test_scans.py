@@ -1,7 +1,5 @@
 """The overview of a scan in every format: as a whole, of odd scans, and of hostile ones."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
@@ -9,7 +7,6 @@ import unicodedata
 from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
@@ -19,15 +16,12 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.formats.scans import render
 from stabdiag.formats.scans.overview_data import escape, schema
-from stabdiag.model.scan import Common, Overview, Row, Split
+from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
 from tests.formats.test_golden import compare
 from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
 from tests.scan.made import sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 GOLDEN = Path(__file__).parent / "golden" / "scan"
 SUFFIXES = {
@@ -43,23 +37,23 @@ PLAIN = "plain"
 
 
 @pytest.fixture(autouse=True)
-def _one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_version(monkeypatch):
     for module in ("scans.overview_text", "scans.overview_data", "html.shell"):
         monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
-def made(rows: Iterable[Row], **told: object) -> Overview:
+def made(rows, **told):
     return overview_of(rows, places=("runs",), top=5, **told)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def overview() -> Overview:
+def overview():
     before = [replace(row, outcome="healthy", severity="ok") for row in sweep()[1:]]
     return made(sweep(), before=table_of(before), seconds=1.25, reused=3)
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_golden(overview: Overview, format_name: str):
+def test_golden(overview, format_name):
     text = render(overview, format_name, command="stabdiag scan runs")
     if format_name == "html":  # without what is in files of its own
         text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)
@@ -68,7 +62,7 @@ def test_golden(overview: Overview, format_name: str):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_golden_at_a_terminal(overview: Overview, encoding: str):
+def test_golden_at_a_terminal(overview, encoding):
     color = encoding == "utf-8"
     text = render(overview, "terminal", color=color, encoding=encoding)
     compare(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
@@ -109,13 +103,13 @@ def test_odd_scans_at_a_terminal():
 
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_odd_scans_in_every_format(format_name: str, rows: list[Row]):
+def test_odd_scans_in_every_format(format_name, rows):
     assert render(made(rows, before=table_of(rows)), format_name)
 
 
 @pytest.mark.parametrize("width", [40, 57, 80, 100, 200])
 @pytest.mark.parametrize("rows", [ROWS, ODD["long"]])
-def test_no_line_is_wider_than_the_page(rows: list[Row], width: int):
+def test_no_line_is_wider_than_the_page(rows, width):
     for encoding in ("utf-8", "ascii"):
         text = render(made(rows), "terminal", width=width, encoding=encoding)
         assert max(map(cell_len, text.splitlines())) <= width
@@ -123,7 +117,7 @@ def test_no_line_is_wider_than_the_page(rows: list[Row], width: int):
             assert text.isascii()
 
 
-def test_the_json_has_every_row_and_what_they_have_in_common(overview: Overview):
+def test_the_json_has_every_row_and_what_they_have_in_common(overview):
     told = json.loads(render(overview, "json"))
     assert [row["path"] for row in told["rows"]] == [row.path for row in overview.rows]
     assert set(told["rows"][0]) == {field.name for field in fields(Row)} - {"curve"}
@@ -133,7 +127,7 @@ def test_the_json_has_every_row_and_what_they_have_in_common(overview: Overview)
 
 
 @pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
-def test_the_json_satisfies_its_schema(rows: list[Row]):
+def test_the_json_satisfies_its_schema(rows):
     checked = jsonschema.Draft202012Validator(json.loads(schema()))
     checked.check_schema(json.loads(schema()))
     before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
@@ -141,7 +135,7 @@ def test_the_json_satisfies_its_schema(rows: list[Row]):
         checked.validate(json.loads(render(overview, "json")))
 
 
-def test_the_csv_has_a_column_for_every_setting(overview: Overview):
+def test_the_csv_has_a_column_for_every_setting(overview):
     rows = list(csv.DictReader(StringIO(render(overview, "csv"))))
     assert len(rows) == overview.runs
     assert {row["settings.schedule"] for row in rows} == {"cosine", "linear", "constant", ""}
@@ -151,17 +145,17 @@ def test_the_csv_has_a_column_for_every_setting(overview: Overview):
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-a", "@SUM(A1)", " =1", "\t=1"])
-def test_no_cell_is_a_formula(text: str):
+def test_no_cell_is_a_formula(text):
     assert escape(text).startswith(("'", "\\"))
 
 
 @pytest.mark.parametrize("text", ["-1e-3", "+5", "-inf", "plain", "a=b"])
-def test_a_number_stays_one(text: str):
+def test_a_number_stays_one(text):
     assert escape(text) == text
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 12), ("warning", 13), ("never", 0)])
-def test_what_fails_in_junit(overview: Overview, fail_on: str, failures: int):
+def test_what_fails_in_junit(overview, fail_on, failures):
     text = render(overview, "junit", fail_on=fail_on)
     assert text.count("<failure ") == failures
     assert f'failures="{failures}"' in text
@@ -182,7 +176,7 @@ def test_with_several_places_runs_are_called_by_their_paths():
     assert 'name="lr-0.03-seed0"' in render(made(file), "junit")
 
 
-def named(name: str) -> Overview:
+def named(name):
     """Return an overview in which all that a log or a manifest tells is called by one name."""
     rows = [
         replace(
@@ -207,11 +201,11 @@ def named(name: str) -> Overview:
     return replace(found, common=(told,))
 
 
-def of_csv(text: str) -> object:
+def of_csv(text):
     return [len(row) for row in csv.reader(StringIO(text))]
 
 
-def check(format_name: str, text: str, plain: str) -> None:
+def check(format_name, text, plain):
     assert text != plain
     if format_name == "csv":
         assert of_csv(text) == of_csv(plain)
@@ -227,7 +221,7 @@ def check(format_name: str, text: str, plain: str) -> None:
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_what_logs_say_is_inert(format_name: str):
+def test_what_logs_say_is_inert(format_name):
     plain = render(named(PLAIN), format_name)
     for name in (*HOSTILE.values(), *BEGINS, " ".join(HOSTILE.values())):
         check(format_name, render(named(name), format_name), plain)

@@ -1,11 +1,8 @@
 """The terminal report: what it says, and that it fits, whatever the log holds."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
@@ -17,23 +14,16 @@ from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
 
 @pytest.fixture(params=["persistent", "healthy", "nan"])
-def report(request: pytest.FixtureRequest) -> Report:
+def report(request):
     return request.getfixturevalue(request.param)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252"])
 @pytest.mark.parametrize("name", ["loss", "x" * 300, "損失" * 60, "two words\x1b[31m\n" * 9])
 @pytest.mark.parametrize("width", [40, 80, 140])
-def test_no_line_is_too_wide_or_ends_in_blanks(
-    report: Report, renamed: Callable[..., Report], width: int, name: str, encoding: str
-):
+def test_no_line_is_too_wide_or_ends_in_blanks(report, renamed, width, name, encoding):
     named = renamed(report, name)
     text = render(named, "terminal", width=width, verbose=True, encoding=encoding)
     assert text.isascii() or encoding == "utf-8"
@@ -42,14 +32,14 @@ def test_no_line_is_too_wide_or_ends_in_blanks(
         assert line == line.rstrip()
 
 
-def test_colour_changes_no_words(report: Report):
+def test_colour_changes_no_words(report):
     plain = render(report, "terminal")
     colored = re.sub(r"\x1b\[[0-9;]*m", "", render(report, "terminal", color=True))
     assert colored.splitlines() == plain.splitlines()
     assert "\x1b" not in plain
 
 
-def test_the_environment_changes_nothing(persistent: Report, monkeypatch: pytest.MonkeyPatch):
+def test_the_environment_changes_nothing(persistent, monkeypatch):
     before = render(persistent, "terminal", color=True)
     for name, value in {"COLUMNS": "33", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
@@ -63,9 +53,7 @@ def test_the_environment_changes_nothing(persistent: Report, monkeypatch: pytest
         (["stall", "eval-rising"], ["eval-rising", "plateau"]),
     ],
 )
-def test_a_warning_goes_before_a_run_that_is_well_otherwise(
-    healthy: Report, slugs: list[str], told: list[str]
-):
+def test_a_warning_goes_before_a_run_that_is_well_otherwise(healthy, slugs, told):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
     act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
@@ -91,7 +79,7 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(
         ("nan", ["At step 803"]),
     ],
 )
-def test_what_only_verbose_shows(request: pytest.FixtureRequest, made: str, told: list[str]):
+def test_what_only_verbose_shows(request, made, told):
     report = request.getfixturevalue(made)
     short, full = render(report, "terminal"), render(report, "terminal", verbose=True)
     assert [text for text in told if text in short] == []
@@ -100,7 +88,7 @@ def test_what_only_verbose_shows(request: pytest.FixtureRequest, made: str, told
     assert "--verbose" not in full
 
 
-def test_what_was_not_checked_is_counted_and_in_full_with_verbose(persistent: Report):
+def test_what_was_not_checked_is_counted_and_in_full_with_verbose(persistent):
     lacking = ("tokens_per_second or step_time", "manifest.vocab_size", "eval_loss", "epoch")
     skipped = NotChecked(symptom="mfu-low", missing=lacking)
     report = replace(persistent, not_checked=(skipped,))
@@ -111,12 +99,12 @@ def test_what_was_not_checked_is_counted_and_in_full_with_verbose(persistent: Re
     )
 
 
-def test_an_open_answer_tells_why(healthy: Report):
+def test_an_open_answer_tells_why(healthy):
     text = " ".join(render(healthy, "terminal").split())
     assert "overflow: unknown (The manifest does not tell the dtype.)" in text
 
 
-def test_what_was_read_is_in_every_page(healthy: Report):
+def test_what_was_read_is_in_every_page(healthy):
     known = replace(healthy.manifest, total_steps=4000, seed=7, logged=("total_steps", "seed"))
     source = replace(healthy.history.source, records=1, unreadable=2, attempts=3, attempt=3)
     history = replace(healthy.history, source=source)
@@ -128,14 +116,14 @@ def test_what_was_read_is_in_every_page(healthy: Report):
         assert "1 records" not in text
 
 
-def test_a_rich_console_prints_a_report(persistent: Report):
+def test_a_rich_console_prints_a_report(persistent):
     out = io.StringIO()
     Console(file=out, width=80, color_system=None).print(persistent)
     lines = [line.rstrip() for line in out.getvalue().splitlines()]
     assert lines == render(persistent, "terminal").splitlines()
 
 
-def test_of_many_messages_the_last_are_shown_with_their_lines(report: Report):
+def test_of_many_messages_the_last_are_shown_with_their_lines(report):
     assert "The log says" not in render(report, "terminal")
     events = tuple(
         Event(kind=EventKind.MESSAGE, message=f"CUDA out of memory, time {n}", line=800 + n)

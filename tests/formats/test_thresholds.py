@@ -1,7 +1,5 @@
 """The thresholds in force, in all their formats."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 
@@ -15,12 +13,12 @@ from stabdiag.model.limits import Limits
 CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})
 
 
-def thresholds(format_name: str, **options: object) -> str:
+def thresholds(format_name, **options):
     return render(CHANGED, format_name, "limits", **options)
 
 
 @pytest.mark.parametrize("limits", [Limits(), CHANGED], ids=["default", "changed"])
-def test_toml_gives_the_same_limits_back(limits: Limits):
+def test_toml_gives_the_same_limits_back(limits):
     tables = tomllib.loads(render(limits, "toml", "limits"))
     read = {f"{name}.{key}": v for name, table in tables.items() for key, v in table.items()}
     assert Limits().override(read) == limits
@@ -47,7 +45,7 @@ def test_overrides_are_shown_with_their_default():
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_the_terminal_page_fits(width: int, encoding: str):
+def test_the_terminal_page_fits(width, encoding):
     text = thresholds("terminal", width=width, encoding=encoding)
     assert all(cell_len(line) <= width and line == line.rstrip() for line in text.splitlines())
     text.encode(encoding)

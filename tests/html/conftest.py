@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -13,24 +12,16 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.model.history import Event, EventKind, History, Series, Source
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Browser, BrowserContext, Page
-
-    from stabdiag.model.report import Report
-
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 
 
 @pytest.fixture
-def report_of(runs: Path) -> Callable[..., Report]:
+def report_of(runs):
     """Return a function that diagnoses a fixture."""
 
-    def diagnosed(name: str, **options: object) -> Report:
+    def diagnosed(name, **options):
         log = next(path for path in (runs / name).iterdir() if path.name.startswith("log."))
         return stabdiag.diagnose(log, **options)  # type: ignore[arg-type]
 
@@ -38,7 +29,7 @@ def report_of(runs: Path) -> Callable[..., Report]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     """Start the system's Chromium, for one module: its event loop is not to outlive that."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here; Debian's package is called chromium")
@@ -51,10 +42,10 @@ def browser() -> Iterator[Browser]:
 class Opened:
     """A page in the browser, and what it asked for and complained of."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page):
         self.page = page
-        self.requests: list[str] = []
-        self.complaints: list[str] = []
+        self.requests = []
+        self.complaints = []
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", lambda message: self.complaints.append(message.text))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
@@ -62,11 +53,11 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def context(browser: Browser) -> Callable[..., BrowserContext]:
+def context(browser):
     """Return a function that gives a window with some options, the same one each time."""
-    windows: dict[str, BrowserContext] = {}
+    windows = {}
 
-    def window(**options: object) -> BrowserContext:
+    def window(**options):
         size = {"width": 1280, "height": 900}
         if repr(options) not in windows:
             made = browser.new_context(viewport=size, **options)  # type: ignore[arg-type]
@@ -77,13 +68,11 @@ def context(browser: Browser) -> Callable[..., BrowserContext]:
 
 
 @pytest.fixture
-def opened(
-    context: Callable[..., BrowserContext], tmp_path: Path
-) -> Iterator[Callable[..., Opened]]:
+def opened(context, tmp_path):
     """Return a function that writes a report's page to disk and opens it from there."""
     pages = []
 
-    def open_page(report: Report, **options: object) -> Opened:
+    def open_page(report, **options):
         path = tmp_path / "report.html"
         path.write_text(render(report, "html", command="stabdiag diagnose run.jsonl"), "utf-8")
         shown = Opened(context(**options).new_page())
@@ -97,10 +86,10 @@ def opened(
 
 
 @pytest.fixture
-def hostile() -> Callable[[str], Report]:
+def hostile():
     """Return a function that diagnoses a run in which everything is called by one name."""
 
-    def named(name: str) -> Report:
+    def named(name):
         steps = np.arange(400, dtype=np.int64)
         rng = np.random.default_rng(5)
         loss = 2 + 3 * np.exp(-steps / 80) + rng.normal(0, 0.05, 400)

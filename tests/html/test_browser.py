@@ -1,22 +1,10 @@
 """The page in a browser: opened from disk, with no network."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import stabdiag
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Page
-
-    from stabdiag.model.report import Report
-    from tests.html.conftest import Opened
 
 # Runs of every section, and what is odd about a log.
 RUNS = (
@@ -27,9 +15,7 @@ RUNS = (
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_it_opens_without_a_request_or_a_complaint(
-    opened: Callable[..., Opened], report_of: Callable[..., Report], run: str
-):
+def test_it_opens_without_a_request_or_a_complaint(opened, report_of, run):
     report = report_of(run)
     shown = opened(report)
     assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
@@ -39,7 +25,7 @@ def test_it_opens_without_a_request_or_a_complaint(
     assert shown.complaints == []
 
 
-def until(page: Page, condition: str, arg: object = None) -> None:
+def until(page, condition, arg=None):
     """Wait for a condition; Playwright's own way evaluates text in the page, which forbids it."""
     for _ in range(200):
         if page.evaluate(condition, arg):
@@ -48,7 +34,7 @@ def until(page: Page, condition: str, arg: object = None) -> None:
     pytest.fail(f"never came true: {condition}")
 
 
-def drawn(page: Page) -> bool:
+def drawn(page):
     """Tell whether every chart has a curve: dots of the colours of its lines."""
     return bool(
         page.evaluate(
@@ -67,21 +53,18 @@ def drawn(page: Page) -> bool:
     )
 
 
-def ranges(page: Page) -> list[list[float]]:
+def ranges(page):
     """Return which steps each chart shows."""
-    found: list[list[float]] = page.evaluate(
-        "panels.map(({plot}) => [plot.scales.x.min, plot.scales.x.max])"
-    )
-    return found
+    return page.evaluate("panels.map(({plot}) => [plot.scales.x.min, plot.scales.x.max])")
 
 
 @pytest.fixture
-def spike(opened: Callable[..., Opened], report_of: Callable[..., Report]) -> Page:
+def spike(opened, report_of):
     """The page of a spike at step 400 of 600."""
     return opened(report_of("spike-persistent-fp16")).page
 
 
-def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike: Page):
+def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike):
     assert ranges(spike) == [[0, 599]] * 5
     norm = spike.locator("#plots .plot .u-over").nth(1)
     norm.scroll_into_view_if_needed()
@@ -99,7 +82,7 @@ def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike: Page):
     assert ranges(spike) == [[0, 599]] * 5
 
 
-def test_the_buttons_move_all_charts(spike: Page):
+def test_the_buttons_move_all_charts(spike):
     spike.get_by_role("button", name="Around the event").click()
     assert ranges(spike) == [[200, 599]] * 5
     spike.get_by_role("button", name="Zoom in").click()
@@ -112,7 +95,7 @@ def test_the_buttons_move_all_charts(spike: Page):
     assert ranges(spike)[0] == ranges(spike)[4]
 
 
-def test_the_keyboard_reaches_everything(spike: Page):
+def test_the_keyboard_reaches_everything(spike):
     """Every control has the focus once, in order, and none keeps it."""
     reached = []
     for _ in range(150):
@@ -134,7 +117,7 @@ def test_the_keyboard_reaches_everything(spike: Page):
     assert "#Q2.1" in reached
 
 
-def test_the_keys_of_the_charts(spike: Page):
+def test_the_keys_of_the_charts(spike):
     spike.locator("#plots").focus()
     spike.keyboard.press("ArrowRight")
     assert spike.locator("#spoken").inner_text().startswith("Step 400: ")
@@ -148,7 +131,7 @@ def test_the_keys_of_the_charts(spike: Page):
     assert spike.locator("#spoken").inner_text().startswith("Step 599: ")
 
 
-def test_every_answer_opens_to_its_numbers_and_limits(spike: Page):
+def test_every_answer_opens_to_its_numbers_and_limits(spike):
     for link in spike.locator(".asked a").all():
         link.focus()
         spike.keyboard.press("Enter")
@@ -160,9 +143,7 @@ def test_every_answer_opens_to_its_numbers_and_limits(spike: Page):
     assert "spike.recovery_steps" in decided
 
 
-def test_the_first_action_and_the_command_are_copied(
-    opened: Callable[..., Opened], report_of: Callable[..., Report]
-):
+def test_the_first_action_and_the_command_are_copied(opened, report_of):
     report = report_of("spike-persistent-fp16")
     page = opened(report, permissions=["clipboard-read", "clipboard-write"]).page
     for name, text in (
@@ -176,9 +157,7 @@ def test_the_first_action_and_the_command_are_copied(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(
-    opened: Callable[..., Opened], report_of: Callable[..., Report], theme: str
-):
+def test_axe_finds_nothing_serious(opened, report_of, theme):
     report = report_of("nan-activations-fp16")
     page = opened(report, color_scheme=theme, bypass_csp=True).page
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -187,7 +166,7 @@ def test_axe_finds_nothing_serious(
     assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
 
 
-def test_paper_has_all_answers_and_no_buttons(spike: Page):
+def test_paper_has_all_answers_and_no_buttons(spike):
     spike.evaluate("dispatchEvent(new Event('beforeprint'))")
     spike.emulate_media(media="print")
     assert spike.locator("[id='Q2.2'] .inside").is_visible()
@@ -203,9 +182,7 @@ HOSTILE = (
 )
 
 
-def test_a_hostile_log_does_nothing(
-    opened: Callable[..., Opened], hostile: Callable[[str], Report]
-):
+def test_a_hostile_log_does_nothing(opened, hostile):
     shown = opened(hostile(HOSTILE))
     assert shown.page.locator("#plots canvas").count() == 3
     assert shown.page.locator("img, iframe, object, embed, link").count() == 0
@@ -217,9 +194,7 @@ def test_a_hostile_log_does_nothing(
     assert shown.complaints == []
 
 
-def test_without_scripts_the_loss_is_still_drawn(
-    opened: Callable[..., Opened], report_of: Callable[..., Report]
-):
+def test_without_scripts_the_loss_is_still_drawn(opened, report_of):
     page = opened(report_of("spike-lr-jump"), java_script_enabled=False).page
     assert page.locator("noscript svg.chart").is_visible()
     assert page.locator(".action").is_visible()
@@ -239,7 +214,7 @@ NAN, INF = float("nan"), float("inf")
     ],
     ids=["one point", "nothing finite", "negative", "constant", "no loss"],
 )
-def test_odd_logs(opened: Callable[..., Opened], logged: dict[str, list[float]]):
+def test_odd_logs(opened, logged):
     steps = list(range(len(next(iter(logged.values())))))
     shown = opened(stabdiag.diagnose({"step": steps, **logged}))
     assert shown.page.locator("#plots canvas").count() == len(logged)

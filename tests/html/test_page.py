@@ -7,18 +7,11 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING
 
 import pytest
 
 import stabdiag
 from stabdiag.formats import render
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from stabdiag.model.report import Report
 
 MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
 NAMES = {
@@ -35,35 +28,34 @@ NAMES = {
 class Parsed(HTMLParser):
     """The elements of a page with their attributes, and the text of its scripts and styles."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.inside: list[tuple[str, dict[str, str | None], str]] = []
+        self.elements = []
+        self.inside = []
         self.feed(page)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         tag, attributes = self.elements[-1] if self.elements else ("", {})
         if tag in ("script", "style") and data.strip():
             self.inside.append((tag, attributes, data))
 
 
-def data_of(page: str) -> dict[str, object]:
+def data_of(page):
     """Return what the script of a page is given."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
-    data: dict[str, object] = json.loads(found[1])
-    return data
+    return json.loads(found[1])
 
 
 @pytest.fixture
-def page(report_of: Callable[..., Report]) -> str:
+def page(report_of):
     return render(report_of("spike-persistent-fp16"), "html", command="stabdiag diagnose run")
 
 
-def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(page: str):
+def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(page):
     parsed = Parsed(page)
     policy = next(
         attributes["content"] or ""
@@ -81,14 +73,14 @@ def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(page: str):
     assert rules["style-src"] == inside["style"].strip()
 
 
-def test_the_page_asks_for_nothing_and_needs_no_inline_code(page: str):
+def test_the_page_asks_for_nothing_and_needs_no_inline_code(page):
     for _, attributes in Parsed(page).elements:
         assert not {"src", "srcset", "style", "action"} & attributes.keys()
         assert not [name for name in attributes if name.startswith("on")]
         assert (attributes.get("href") or "#").startswith("#")
 
 
-def test_what_was_found_stands_in_the_page(page: str, report_of: Callable[..., Report]):
+def test_what_was_found_stands_in_the_page(page, report_of):
     report = report_of("spike-persistent-fp16")
     told = ("Reload the checkpoint of step 300", "stabdiag diagnose run", "checkpoint_every")
     assert [text for text in told if text not in page] == []
@@ -98,7 +90,7 @@ def test_what_was_found_stands_in_the_page(page: str, report_of: Callable[..., R
     assert "uPlot (v1.6.32)" in page
 
 
-def test_the_log_is_shown_as_it_is(hostile: Callable[[str], Report]):
+def test_the_log_is_shown_as_it_is(hostile):
     page = render(hostile(MARKUP), "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert MARKUP not in page
@@ -130,7 +122,7 @@ def test_the_log_is_shown_as_it_is(hostile: Callable[[str], Report]):
         "beyond single precision",
     ],
 )
-def test_odd_logs_have_a_page(values: dict[str, list[float]]):
+def test_odd_logs_have_a_page(values):
     steps = list(range(len(next(iter(values.values())))))
     report = stabdiag.diagnose({"step": steps, **values})
     page = render(report, "html")
@@ -139,7 +131,7 @@ def test_odd_logs_have_a_page(values: dict[str, list[float]]):
     assert report.diagnosis.slug in report._repr_html_()
 
 
-def test_only_what_was_changed_by_hand_is_said_so(runs: Path):
+def test_only_what_was_changed_by_hand_is_said_so(runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     report = stabdiag.diagnose(log, settings={"dtype": "bf16"}, limits={"spike.sigma": 4})
     page = render(report, "html")

@@ -1,11 +1,8 @@
 """Which points of a run are drawn."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,15 +11,10 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.html.charts import MOST, kept, marks, panels, stretches
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.report import Report
-
 
 @pytest.mark.parametrize("n", [MOST + 1, 31_225, 42_772, 100_000])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_spike_of_one_step_is_kept_wherever_it_is(n: int, sign: int):
+def test_a_spike_of_one_step_is_kept_wherever_it_is(n, sign):
     noise = np.random.default_rng(n).normal(size=n)
     for at in (0, 1, n // 3, n // 2, n - 2, n - 1):
         values = noise.copy()
@@ -47,7 +39,7 @@ def test_what_is_kept_beside_the_extremes():
 
 
 @pytest.fixture(scope="module")
-def million() -> Report:
+def million():
     """A run of a million steps, with a heavy tail and one step that is far too high."""
     n = 1_000_000
     rng = np.random.default_rng(3)
@@ -61,7 +53,7 @@ def million() -> Report:
     )
 
 
-def test_of_a_million_points_no_exceedance_is_lost(million: Report):
+def test_of_a_million_points_no_exceedance_is_lost(million):
     loss = next(iter(panels(million)))
     assert million.baseline is not None
     above = million.baseline.steps[million.baseline.above]
@@ -73,7 +65,7 @@ def test_of_a_million_points_no_exceedance_is_lost(million: Report):
     assert len(render(million, "html").encode()) < 5_000_000
 
 
-def test_what_is_packed_can_be_unpacked(report_of: Callable[..., Report]):
+def test_what_is_packed_can_be_unpacked(report_of):
     report = report_of("nan-activations-fp16")
     page = render(report, "html")
     found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
@@ -120,7 +112,7 @@ def test_series_of_different_rhythm_share_their_steps():
         ("divergence-after-spike", {"event", "finding"}),
     ],
 )
-def test_marks(report_of: Callable[..., Report], name: str, kinds: set[str]):
+def test_marks(report_of, name, kinds):
     found = list(marks(report_of(name)))
     assert kinds <= {mark.kind for mark in found}
     assert all(mark.last is None or mark.step < mark.last for mark in found)

@@ -1,11 +1,8 @@
 """The page of a scan in a browser: opened from disk, with no network."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -18,21 +15,13 @@ from tests.html.conftest import Opened
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import BrowserContext, Page
-
 
 @pytest.fixture
-def scanned(
-    context: Callable[..., BrowserContext], tmp_path: Path
-) -> Iterator[Callable[..., Opened]]:
+def scanned(context, tmp_path):
     """Return a function that writes the page of some rows to disk and opens it from there."""
     pages = []
 
-    def open_page(rows: Iterable[Row], **options: object) -> Opened:
+    def open_page(rows, **options):
         path = tmp_path / "scan.html"
         page = render(overview_of(rows, places=("runs",)), "html", command="stabdiag scan runs")
         path.write_text(page, "utf-8")
@@ -47,11 +36,11 @@ def scanned(
 
 
 @pytest.fixture
-def page(scanned: Callable[..., Opened]) -> Page:
+def page(scanned):
     return scanned(sweep()).page
 
 
-def listed(page: Page, column: int = 1) -> list[str]:
+def listed(page, column=1):
     """Return the cells of a column, of the runs that are shown."""
     rows = page.locator(".runs tbody tr:not(.about)")
     return [row.locator(":scope > *").nth(column).inner_text() for row in rows.all()]
@@ -68,14 +57,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("rows", [sweep(), *ODD.values()], ids=["sweep", *ODD])
-def test_it_opens_without_a_request_or_a_complaint(scanned: Callable[..., Opened], rows: list[Row]):
+def test_it_opens_without_a_request_or_a_complaint(scanned, rows):
     shown = scanned(rows)
     assert len(listed(shown.page)) == len(rows)
     assert len(shown.requests) == 1
     assert shown.complaints == []
 
 
-def test_it_sorts_and_what_is_not_known_comes_last(page: Page):
+def test_it_sorts_and_what_is_not_known_comes_last(page):
     assert listed(page)[0] == "lr-0.03/seed0"
     rate = page.get_by_role("button", name="peak_lr", exact=True)
     rate.click()
@@ -90,7 +79,7 @@ def test_it_sorts_and_what_is_not_known_comes_last(page: Page):
     assert listed(page)[:2] == ["broken/0", "broken/1"]
 
 
-def test_it_filters_by_words_and_outcome(page: Page):
+def test_it_filters_by_words_and_outcome(page):
     page.get_by_role("searchbox", name="Find").fill("SEED1 schedule=linear")
     assert {name.partition("/")[2] for name in listed(page)} == {"seed1"}
     assert 0 < len(listed(page)) < 6
@@ -102,9 +91,7 @@ def test_it_filters_by_words_and_outcome(page: Page):
     expect(page.locator("#range")).to_have_text("No run fits, of 26 in all")
 
 
-def test_a_run_opens_to_its_summary_and_the_command(
-    scanned: Callable[..., Opened],
-):
+def test_a_run_opens_to_its_summary_and_the_command(scanned):
     rows = sweep()
     rows[-1] = replace(rows[-1], path="it's $(odd)/log.csv", reason="empty")
     page = scanned(rows, permissions=["clipboard-read", "clipboard-write"]).page
@@ -127,7 +114,7 @@ def test_a_run_opens_to_its_summary_and_the_command(
     assert about.locator("code").inner_text() == quoted
 
 
-def test_a_cell_of_the_matrix_shows_its_runs(page: Page):
+def test_a_cell_of_the_matrix_shows_its_runs(page):
     setting = page.get_by_role("combobox", name="Setting")
     assert setting.input_value() == "peak_lr"
     page.get_by_role("button", name="3 runs, 75%: spike-persistent, peak_lr 0.01").click()
@@ -141,7 +128,7 @@ def test_a_cell_of_the_matrix_shows_its_runs(page: Page):
     assert heads == ["Outcome", "adamw", "lion", "not told"]
 
 
-def test_many_values_stand_in_bins(scanned: Callable[..., Opened]):
+def test_many_values_stand_in_bins(scanned):
     rows = [replace(row, peak_lr=1e-4 * 1.1**i) for i, row in enumerate(sweep(2)[:48])]
     page = scanned(rows).page
     page.get_by_role("combobox", name="Setting").select_option("peak_lr")
@@ -152,7 +139,7 @@ def test_many_values_stand_in_bins(scanned: Callable[..., Opened]):
     assert page.locator(".matrix thead th").last.inner_text() == "42 others"
 
 
-def test_ten_thousand_runs_come_in_pages(scanned: Callable[..., Opened]):
+def test_ten_thousand_runs_come_in_pages(scanned):
     page = scanned(sweep(420)).page
     assert len(listed(page)) == 50
     expect(page.locator("#range")).to_have_text("Runs 1 to 50 of 10082")
@@ -166,7 +153,7 @@ def test_ten_thousand_runs_come_in_pages(scanned: Callable[..., Opened]):
     assert listed(page) == ["419/lr-0.03/seed2"]
 
 
-def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch: pytest.MonkeyPatch):
+def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
     monkeypatch.setattr("stabdiag.formats.scans.overview_page._MOST_ROWS", 5)
     text = render(overview_of(sweep()), "html")
     assert "The page holds the worst 5 of 26 runs" in text
@@ -174,7 +161,7 @@ def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch: pytest.Mon
     assert data["lost_steps"] == [500, 490, 480, 470, 360]
 
 
-def test_the_keyboard_reaches_everything(page: Page):
+def test_the_keyboard_reaches_everything(page):
     """Every control has the focus once, in order, and none keeps it."""
     reached = 0
     for _ in range(300):
@@ -190,7 +177,7 @@ def test_the_keyboard_reaches_everything(page: Page):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(scanned: Callable[..., Opened], theme: str):
+def test_axe_finds_nothing_serious(scanned, theme):
     page = scanned(sweep(), color_scheme=theme, bypass_csp=True).page
     page.get_by_role("button", name="lr-0.03/seed0").click()
     page.locator(".matrix td button").first.click()
@@ -199,12 +186,12 @@ def test_axe_finds_nothing_serious(scanned: Callable[..., Opened], theme: str):
     assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
 
 
-def test_on_a_narrow_screen_nothing_but_the_tables_scrolls(page: Page):
+def test_on_a_narrow_screen_nothing_but_the_tables_scrolls(page):
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_hostile_logs_do_nothing(scanned: Callable[..., Opened]):
+def test_hostile_logs_do_nothing(scanned):
     rows = [
         replace(
             row,
@@ -232,7 +219,7 @@ def test_hostile_logs_do_nothing(scanned: Callable[..., Opened]):
     assert shown.complaints == []
 
 
-def test_without_scripts_the_worst_runs_are_listed(scanned: Callable[..., Opened]):
+def test_without_scripts_the_worst_runs_are_listed(scanned):
     page = scanned(sweep(), java_script_enabled=False).page
     assert page.locator("noscript tbody tr").count() == 10
     assert "peak_lr ≥ 0.003" in page.locator(".common").inner_text()

@@ -119,8 +119,8 @@ class Tags(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.tags: list[tuple[str, ...]] = []
-        self.open: list[str] = []
+        self.tags = []
+        self.open = []
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, *(name for name, _ in attrs)))

@@ -1,20 +1,13 @@
 """Folders of small logs, and scans as processes of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Ends the process that opens a file called so, as a lack of memory does.
 KILLER = """
@@ -26,7 +19,7 @@ sys.addaudithook(hook)
 """
 
 
-def write_log(path: Path, number: int = 0, steps: int = 30) -> Path:
+def write_log(path, number=0, steps=30):
     """Write a log that is healthy, or of an odd number one that ends with NaN, and its manifest."""
     path.parent.mkdir(parents=True, exist_ok=True)
     last = "NaN" if number % 2 else "1.0"
@@ -39,7 +32,7 @@ def write_log(path: Path, number: int = 0, steps: int = 30) -> Path:
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
+def sweep(tmp_path):
     """Return a folder with ten logs, half of them of runs that failed."""
     for number in range(10):
         write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
@@ -47,7 +40,7 @@ def sweep(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def killing(tmp_path: Path) -> dict[str, str]:
+def killing(tmp_path):
     """Return an environment in which a process that opens what is called so dies."""
     folder = tmp_path / "site"
     folder.mkdir()
@@ -57,11 +50,11 @@ def killing(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def started():
     """Return what starts a process, which is ended with the test."""
     processes = []
 
-    def start(*command: object, **how: object) -> subprocess.Popen[str]:
+    def start(*command, **how):
         process = subprocess.Popen(
             [sys.executable, *map(str, command)],
             text=True,
@@ -80,7 +73,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def scanned(*arguments: object, **how: object) -> subprocess.CompletedProcess[str]:
+def scanned(*arguments, **how):
     """Run a scan as a process of its own."""
     command = [sys.executable, "-m", "stabdiag", "scan", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, **how)

@@ -1,7 +1,5 @@
 """Rows of a sweep that is the same each time: the runs with a high learning rate failed."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -10,7 +8,7 @@ from stabdiag.model.scan import Row
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
-def sweep(repeats: int = 1) -> list[Row]:
+def sweep(repeats=1):
     """Return 24 runs, or so many times as many, and two logs that were not read.
 
     Of the twelve with a rate of 0.003 or more eleven failed, of the others one.
@@ -19,7 +17,7 @@ def sweep(repeats: int = 1) -> list[Row]:
     return [*runs, *(_unread(number) for number in range(2))]
 
 
-def _run(number: int, place: int) -> Row:
+def _run(number, place):
     rate, seed = RATES[number // 4], number % 4
     fails = (rate >= 3e-3 and number != 13) or number == 2
     name = f"{place}/" * (place > 0) + f"lr-{rate:g}/seed{seed}"
@@ -55,7 +53,7 @@ def _run(number: int, place: int) -> Row:
     return _failed(row, number) if fails else row
 
 
-def _failed(row: Row, number: int) -> Row:
+def _failed(row, number):
     step = 640 if number < 20 else 300 + 10 * number
     nan = number % 4 == 3
     return replace(
@@ -72,7 +70,7 @@ def _failed(row: Row, number: int) -> Row:
     )
 
 
-def _unread(number: int) -> Row:
+def _unread(number):
     return Row(
         path=f"runs/broken/{number}.csv",
         run=f"broken/{number}",

@@ -1,7 +1,5 @@
 """``stabdiag scan``, and what other commands say of it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A Dask cluster on this machine: a scheduler and three workers, each a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

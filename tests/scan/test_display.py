@@ -1,11 +1,8 @@
 """What a scan shows while it runs."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import StringIO
 
-import pytest
 from rich.console import Console
 from rich.live import Live
 
@@ -13,7 +10,7 @@ from stabdiag.cli.scan import ScanDisplay, scan_display
 from tests.scan.made import sweep
 
 
-def test_without_a_terminal_a_line_at_times(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_a_line_at_times(capsys):
     display = ScanDisplay(every=0)
     for row in sweep():
         display(row)
@@ -24,14 +21,14 @@ def test_without_a_terminal_a_line_at_times(capsys: pytest.CaptureFixture[str]) 
     assert lines[-1].endswith("left")
 
 
-def test_a_short_scan_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_short_scan_says_nothing(capsys):
     with scan_display(None) as display:
         for row in sweep():
             display(row)
     assert capsys.readouterr().err == ""
 
 
-def test_on_a_terminal_a_bar_below_the_last_failures() -> None:
+def test_on_a_terminal_a_bar_below_the_last_failures():
     file = StringIO()
     console = Console(file=file, force_terminal=True, width=80, no_color=True, _environ={})
     with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -1,7 +1,5 @@
 """Which runs are found below a folder, by names alone."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -15,7 +13,7 @@ from stabdiag.scan.group import Passed
 def found(tmp_path):
     """Return what makes files of these names, and tells the runs: each with its logs."""
 
-    def found(*names: str, passed: Passed | None = None) -> dict[str, list[str]]:
+    def found(*names, passed=None):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,9 @@
 """What failed runs have in common: found where it is, and nothing named where there is nothing."""
 
-from __future__ import annotations
-
 import random
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,19 +13,14 @@ from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import Rows, table_of
 from tests.scan.made import sweep
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stabdiag.model.scan import Common
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def told(rows: Iterable[Row]) -> tuple[Common, ...]:
+def told(rows):
     return in_common(Rows.of(rows))[0]
 
 
-def runs(failed: Iterable[bool], **settings: Iterable[object]) -> list[Row]:
+def runs(failed, **settings):
     """Return runs with settings by name, each of as many values."""
     columns = [list(map(str, values)) for values in settings.values()]
     return [
@@ -43,7 +35,7 @@ def runs(failed: Iterable[bool], **settings: Iterable[object]) -> list[Row]:
     ]
 
 
-def test_a_threshold_is_told_with_counts_and_what_moved_with_it() -> None:
+def test_a_threshold_is_told_with_counts_and_what_moved_with_it():
     (one,) = told(sweep())
     assert one.outcome == "error"
     assert one.split == Split(
@@ -55,7 +47,7 @@ def test_a_threshold_is_told_with_counts_and_what_moved_with_it() -> None:
 
 
 @pytest.mark.parametrize("low", [True, False])
-def test_the_side_that_fails_is_told(low: bool) -> None:
+def test_the_side_that_fails_is_told(low):
     warmup = [100 * (i % 10) for i in range(60)]
     (one,) = told(runs([(w < 300) == low for w in warmup], warmup=warmup))
     assert (one.split.relation, one.split.value) == (("<" if low else "≥"), 300)
@@ -63,7 +55,7 @@ def test_the_side_that_fails_is_told(low: bool) -> None:
     assert one.split.outside[0] == 0
 
 
-def test_a_value_of_several_and_a_value_that_alone_is_well() -> None:
+def test_a_value_of_several_and_a_value_that_alone_is_well():
     names = [("a", "b", "c", "d")[i % 4] for i in range(60)]
     (one,) = told(runs([name == "b" for name in names], host=names))
     assert (one.split.relation, one.split.value) == ("=", "b")
@@ -72,7 +64,7 @@ def test_a_value_of_several_and_a_value_that_alone_is_well() -> None:
     assert (one.split.inside, one.split.outside) == ((45, 45), (0, 15))
 
 
-def test_of_two_values_the_one_that_fails_is_told() -> None:
+def test_of_two_values_the_one_that_fails_is_told():
     names = [("no", "yes")[i % 3 == 0] for i in range(60)]
     for value in ("no", "yes"):
         (one,) = told(runs([name == value for name in names], fused=names))
@@ -80,20 +72,20 @@ def test_of_two_values_the_one_that_fails_is_told() -> None:
         assert one.split.outside[0] == 0
 
 
-def test_a_seed_is_a_name_and_no_amount() -> None:
+def test_a_seed_is_a_name_and_no_amount():
     seeds = [i % 10 for i in range(100)]
     (one,) = told(runs([seed == 4 for seed in seeds], **{"data.seed": seeds}))
     assert (one.split.relation, one.split.value) == ("=", "4")
 
 
-def test_a_name_of_each_run_tells_nothing() -> None:
+def test_a_name_of_each_run_tells_nothing():
     assert (
         told(runs([i < 10 for i in range(40)], name=[f"run-{i * 7 % 40}x" for i in range(40)]))
         == ()
     )
 
 
-def test_two_settings_that_both_matter_are_told_one_by_one() -> None:
+def test_two_settings_that_both_matter_are_told_one_by_one():
     rate = [i % 8 for i in range(320)]
     host = [f"n{i // 8 % 10}" for i in range(320)]
     failed = [r == 7 or h == "n3" for r, h in zip(rate, host, strict=True)]
@@ -103,7 +95,7 @@ def test_two_settings_that_both_matter_are_told_one_by_one() -> None:
     }
 
 
-def test_a_setting_that_only_follows_another_is_not_told_by_itself() -> None:
+def test_a_setting_that_only_follows_another_is_not_told_by_itself():
     rate = [i % 10 for i in range(200)]
     warmup = [r + (i // 10) % 3 for i, r in enumerate(rate)]
     (one,) = told(runs([r >= 8 for r in rate], warmup=warmup, rate=rate))
@@ -111,7 +103,7 @@ def test_a_setting_that_only_follows_another_is_not_told_by_itself() -> None:
     assert [split.setting for split in one.along] == ["warmup"]
 
 
-def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare() -> None:
+def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare():
     rate = [i % 10 for i in range(200)]
     rows = [
         replace(row, outcome="spike-persistent", severity="error") if not r and i % 3 else row
@@ -124,14 +116,14 @@ def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare() -> None:
     assert len({one.outcome for one in told(rows)}) == len(told(rows))
 
 
-def test_what_is_beyond_chance_and_too_little_to_matter() -> None:
+def test_what_is_beyond_chance_and_too_little_to_matter():
     rng = np.random.default_rng(4)
     rate = np.arange(20_000) % 2
     failed = rng.random(20_000) < np.where(rate, 0.25, 0.2)
     assert told(runs(failed.tolist(), rate=rate.tolist())) == ()
 
 
-def test_runs_that_do_not_tell_a_setting_are_not_counted() -> None:
+def test_runs_that_do_not_tell_a_setting_are_not_counted():
     rows = runs([i % 2 == 0 for i in range(60)], rate=[i % 2 for i in range(60)])
     rows = [replace(row, settings={}) if i >= 40 else row for i, row in enumerate(rows)]
     (one,) = told(rows)
@@ -149,13 +141,13 @@ def test_runs_that_do_not_tell_a_setting_are_not_counted() -> None:
         ([row for row in sweep() if row.severity is None], "fewer than three runs failed"),
     ],
 )
-def test_why_nothing_was_compared(rows: list[Row], why: str) -> None:
+def test_why_nothing_was_compared(rows, why):
     common, compared = in_common(Rows.of(rows))
     assert common == ()
     assert compared.why == why
 
 
-def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_most_runs_tell_are_compared(monkeypatch):
     monkeypatch.setattr("stabdiag.scan.common._MOST_SETTINGS", 2)
     rows = runs(
         [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
@@ -169,20 +161,20 @@ def test_settings_that_most_runs_tell_are_compared(monkeypatch: pytest.MonkeyPat
     assert [one.split.setting for one in common] == ["fused"]
 
 
-def test_the_order_of_the_rows_is_nothing() -> None:
+def test_the_order_of_the_rows_is_nothing():
     rows = sweep()
     first = told(rows)
     random.Random(1).shuffle(rows)
     assert told(rows) == first
 
 
-def test_rows_of_a_part_of_a_table_keep_their_settings() -> None:
+def test_rows_of_a_part_of_a_table_keep_their_settings():
     table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
     assert in_common(Rows.of(table.slice(30)))[0] == told(sweep())
 
 
 @pytest.fixture(scope="module")
-def simulated() -> object:
+def simulated():
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         import scan_common
@@ -191,7 +183,7 @@ def simulated() -> object:
     return scan_common
 
 
-def test_what_is_planted_is_found_and_nothing_is_named_where_nothing_is(simulated) -> None:
+def test_what_is_planted_is_found_and_nothing_is_named_where_nothing_is(simulated):
     what = simulated.PLANTED[0]
     rng = np.random.default_rng(11)
     found = [simulated.planted(rng, what) for _ in range(40)]

@@ -1,7 +1,5 @@
 """What the rows of a scan say together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,7 +11,7 @@ from stabdiag.scan.rows import rows_of, table_of
 from tests.scan.made import sweep
 
 
-def test_counts_by_outcome_the_worst_first() -> None:
+def test_counts_by_outcome_the_worst_first():
     found = overview_of(sweep())
     told = [(one.severity, one.outcome, one.runs, one.lost_steps) for one in found.counts]
     assert told == [
@@ -26,14 +24,14 @@ def test_counts_by_outcome_the_worst_first() -> None:
     assert (found.runs, found.of("error"), found.of(None), found.lost_steps) == (26, 12, 2, 4820)
 
 
-def test_the_worst_runs_are_those_that_lost_most() -> None:
+def test_the_worst_runs_are_those_that_lost_most():
     found = overview_of(sweep(), top=3)
     assert [row.lost_steps for row in found.worst] == [500, 490, 480]
     everyone = overview_of(sweep(), top=100).worst
     assert [row.severity for row in everyone] == ["error"] * 12 + ["warning"]
 
 
-def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for() -> None:
+def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for():
     found = overview_of(sweep())
     first = list(found.rows)
     assert first == list(found.rows)
@@ -41,7 +39,7 @@ def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for() -> N
     assert [row.severity for row in first[-2:]] == [None, None]
 
 
-def test_groups_of_like_failures_tell_where_most_of_them_are() -> None:
+def test_groups_of_like_failures_tell_where_most_of_them_are():
     spikes, nans, recovered = overview_of(sweep()).groups
     assert (spikes.outcome, spikes.runs, spikes.lost_steps) == ("spike-persistent", 9, 3630)
     assert spikes.steps == (500, 640, 640)
@@ -51,18 +49,18 @@ def test_groups_of_like_failures_tell_where_most_of_them_are() -> None:
     assert (recovered.severity, recovered.steps) == ("warning", (77, 77, 77))
 
 
-def test_the_reasons_of_logs_that_were_not_read_stand_together() -> None:
+def test_the_reasons_of_logs_that_were_not_read_stand_together():
     (one,) = overview_of(sweep()).unread
     assert one == Unread(reason="line …: no usable record", logs=2, example="runs/broken/0.csv")
 
 
-def test_a_reason_that_names_its_log_is_the_same_for_others() -> None:
+def test_a_reason_that_names_its_log_is_the_same_for_others():
     rows = [replace(row, reason=f"{row.path}: empty") for row in sweep() if row.severity is None]
     (one,) = overview_of(rows).unread
     assert (one.reason, one.logs) == ("empty", 2)
 
 
-def test_what_changed_since_the_last_scan() -> None:
+def test_what_changed_since_the_last_scan():
     before = sweep()
     rows = before[1:]
     rows[0] = replace(rows[0], outcome="nan-bf16", severity="error")
@@ -80,12 +78,12 @@ def test_what_changed_since_the_last_scan() -> None:
     assert overview_of(before).changes is None
 
 
-def test_no_rows_at_all() -> None:
+def test_no_rows_at_all():
     found = overview_of([])
     assert (found.runs, found.counts, found.worst, list(found.rows)) == (0, (), (), [])
 
 
-def test_rows_from_disk_say_the_same(tmp_path) -> None:
+def test_rows_from_disk_say_the_same(tmp_path):
     table = table_of(sweep(3))
     parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
     read = parquet.read_table(tmp_path / "rows.parquet")
@@ -96,7 +94,7 @@ def test_rows_from_disk_say_the_same(tmp_path) -> None:
         assert getattr(now, told) == getattr(then, told)
 
 
-def test_no_more_rows_are_objects_than_some_at_a_time() -> None:
+def test_no_more_rows_are_objects_than_some_at_a_time():
     import gc
 
     from stabdiag.model.scan import Row

@@ -1,7 +1,5 @@
 """What a scan keeps of each run, on this machine's own processes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

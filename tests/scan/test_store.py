@@ -1,7 +1,5 @@
 """The store: parts that are written whole, read by others, and gone on with."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

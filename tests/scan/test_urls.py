@@ -10,7 +10,6 @@ import socket
 import tarfile
 import threading
 from functools import partial
-from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
@@ -20,17 +19,13 @@ from stabdiag.scan.scan import scan
 from tests.scan.conftest import scanned, write_log
 from tests.scan.test_store import THREADS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None: ...
+    def log_message(self, *_): ...
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[str]:
+def web(tmp_path):
     """Return the address of a server of the files in ``tmp_path``."""
     handler = partial(_Quiet, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -90,7 +85,7 @@ def test_a_folder_that_is_not_there(web):
 
 
 @pytest.fixture
-def bucket() -> Iterator[dict[str, str]]:
+def bucket():
     """Return an environment in which ``gs://runs`` is a bucket with five runs."""
     pytest.importorskip("gcsfs", reason="needs the group cloud")
     server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the group cloud")

@@ -1,7 +1,5 @@
 """Conditions on rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from stabdiag.errors import StabdiagError
@@ -31,7 +29,7 @@ from tests.scan.made import sweep
         ("reason=line 1: no usable record", 1),
     ],
 )
-def test_the_rows_for_which_it_holds(condition: str, count: int) -> None:
+def test_the_rows_for_which_it_holds(condition, count):
     assert len(where(Rows.of(sweep()), condition)) == count
 
 
@@ -47,7 +45,7 @@ def test_the_rows_for_which_it_holds(condition: str, count: int) -> None:
         ("peak_lr>high", "compares numbers"),
     ],
 )
-def test_what_is_none_is_told_in_one_line(condition: str, told: str) -> None:
+def test_what_is_none_is_told_in_one_line(condition, told):
     with pytest.raises(StabdiagError, match="--where") as error:
         where(Rows.of(sweep()), condition)
     assert told in str(error.value)

@@ -58,14 +58,14 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
     gc.collect()  # here, and not in the midst of another test
 
 
-def _deadly() -> None:
+def _deadly():
     exec(KILLER, {})
 
 
 def test_a_pool_that_breaks_is_made_anew(sweep):
     write_log(sweep / "kills.jsonl")
 
-    def make() -> ProcessPoolExecutor:
+    def make():
         return ProcessPoolExecutor(2, get_context("spawn"), _deadly)
 
     overview = scan(sweep, executor=make, jobs=2)

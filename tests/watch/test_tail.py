@@ -1,7 +1,5 @@
 """Following a file: what is appended, and what happens to files that are logged to."""
 
-from __future__ import annotations
-
 import os
 
 import pytest
@@ -26,7 +24,7 @@ def tail(log):
 
 def told(tail):
     """Return what a look brings: how the bytes follow where they do not just go on, and they."""
-    found: list[object] = []
+    found = []
     for news in tail.news():
         found += [news.begin] * (news.begin is not Begin.ON) + [news.data] * bool(news.data)
     return found
