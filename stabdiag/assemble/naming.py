@@ -22,6 +22,7 @@ from stabdiag.model.roles import (
     flagged_split,
     is_auxiliary,
     is_evaluation,
+    judge_without_a_loss,
     names_measurements,
     names_results,
     normal,
@@ -132,7 +133,7 @@ def _with_a_loss(named: Named) -> Named:
     """Find what stands in for a loss that was not logged.
 
     That is the evaluation loss, or a column named by what it measures. Without either, a log with
-    a loss scale or a gradient norm is still worth reading: §3 needs no loss.
+    a loss scale, norms or the largest activations is still worth reading.
     """
     columns, names = named.columns, named.names
     main = names.get("loss")
@@ -149,7 +150,7 @@ def _with_a_loss(named: Named) -> Named:
             return named.take({**names, "loss": one.loss, **evaluation}, one.note)
     if main is not None:
         return named
-    if "loss_scale" in names or "grad_norm" in names:
+    if judge_without_a_loss(names):
         return named.take(names, "no loss was logged: only checks that need none can run")
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "

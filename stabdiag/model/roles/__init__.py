@@ -6,6 +6,7 @@ from stabdiag.model.roles.choice import (
     Assignment,
     StandIn,
     assign,
+    judge_without_a_loss,
     may_serve,
     stand_ins,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "is_measured_on",
     "is_part",
     "is_weight",
+    "judge_without_a_loss",
     "may_serve",
     "names_measurements",
     "names_results",

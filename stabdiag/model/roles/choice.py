@@ -47,6 +47,11 @@ _SUM = "total"
 
 _LOSSES = frozenset({"loss", "eval_loss"})
 
+# What a run can be judged by, as far as that goes, if no loss was logged.
+_WITHOUT_A_LOSS = frozenset(
+    {"grad_norm", "loss_scale", "weight_norm", "activation_norm", "max_attention_logit", "amax"}
+)
+
 # If the column of one of these roles has no known name, a note says which column was taken.
 _TOLD = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
 
@@ -91,6 +96,11 @@ def may_serve(name: str) -> bool:
         or key == _SUM
         or setting_of(name) is not None
     )
+
+
+def judge_without_a_loss(roles: Iterable[str]) -> bool:
+    """Tell whether a run can be judged by one of these roles if no loss was logged."""
+    return any(role.partition("/")[0] in _WITHOUT_A_LOSS for role in roles)
 
 
 def assign(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.roles import assign
+from stabdiag.model.roles import assign, judge_without_a_loss
 from stabdiag.readers.chunks import Piece, Rows, join, names_in, rows_in
 from stabdiag.readers.columns import SHOWN, Columns
 from stabdiag.readers.json.config import with_config
@@ -59,7 +59,8 @@ def read(stream: Stream) -> Columns:
 
 def _tells_of_a_loss(chunks: list[Rows]) -> bool:
     """Tell whether a table has a loss, or something else that a run can be judged by."""
-    return assign(names_in(chunks)).has("loss", "eval_loss", "loss_scale", "grad_norm")
+    found = assign(names_in(chunks))
+    return found.has("loss", "eval_loss") or judge_without_a_loss(found.columns)
 
 
 def _widen(records: list[Rows], listed: Rows) -> None:

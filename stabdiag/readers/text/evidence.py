@@ -13,7 +13,6 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from stabdiag.readers.text.asides import alarms
-from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.measured import (
     Evidence,
     lines_with_a_loss,
@@ -26,6 +25,7 @@ from stabdiag.readers.text.tokens import (
     FIRST,
     LOSS,
     OTHER_LOSSES,
+    OTHER_MEASURES,
     STEP,
     SUMMED,
     VALIDATED,
@@ -33,6 +33,7 @@ from stabdiag.readers.text.tokens import (
     counters_of,
     headings_of,
     is_word,
+    makes_a_record,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ _EXCERPT: Final = 2
 # value again and again stands in a program, or in prose.
 _UNCOUNTED: Final = 20
 _VALUES: Final = 10
+
+# The fewest lines of a log without a loss.
+_EVIDENT: Final = 10
 
 # How many lines with a loss may stand below a heading, on average.
 _LINES_BELOW: Final = 1.5
@@ -112,12 +116,27 @@ def evidence(data: bytes) -> Evidence | None:
     best = next(iter(found), None)
     if best is not None:
         best = next((one for one in found if one.lines >= _DENSER * best.lines), best)
-    return best
+    return best or _without_a_loss(data)
 
 
-def losses_of(names: Iterable[str]) -> list[str]:
-    """Return the names that are those of losses; a loss scale is none."""
-    return [name for name in names if is_a_loss(name) and "scale" not in name.lower()]
+def _without_a_loss(data: bytes) -> Evidence | None:
+    """Return the evidence in lines of other measures, if no line tells a loss.
+
+    There has to be more of it: such words are as often in prose, and in the sizes of a model.
+    """
+    if _sample_of(data, LOSS).values:
+        return None
+    samples = ((word, _sample_of(data, word)) for word in OTHER_MEASURES if word in data)
+    told = ((word, _beside(sample.counters)) for word, sample in samples)
+    found = [replace(one, word=word) for word, one in told if one and one.rising == 1]
+    best = max(found, key=lambda one: one.lines, default=None)
+    return best if best is not None and best.lines >= _EVIDENT else None
+
+
+def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
+    """Return the names of losses; a loss scale is none, but where the ``word`` is of no loss."""
+    made = (name for name in names if makes_a_record(name, word))
+    return [name for name in made if word in OTHER_MEASURES or "scale" not in name.lower()]
 
 
 def _called(data: bytes, word: bytes) -> Evidence | None:
@@ -138,7 +157,7 @@ def _sample_of(data: bytes, word: bytes) -> _Sample:
     for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
         spans = spans_of(line, word=word)
-        found = losses_of(spans)
+        found = losses_of(spans, word)
         if not found:
             continue
         loss, end = found[0], begin

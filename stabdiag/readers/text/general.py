@@ -84,6 +84,7 @@ def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
 def _about(found: Evidence) -> str:
     """Return the evidence in words."""
     lines = plural(found.lines, "line")
+    what = f"no loss is in it, but {found.loss!r}" if found.is_without_loss else "a loss"
     if found.counter is None:
         counted = f"{lines} or more, and no step with any"
     else:
@@ -92,7 +93,7 @@ def _about(found: Evidence) -> str:
         counted = f"{lines}, {where} {counter!r}, which rises {found.rising:.0%} of the time"
     called = (
         ""
-        if found.word in (LOSS, b"LOSS")
+        if found.word in (LOSS, b"LOSS") or found.is_without_loss
         else f"; what is called {found.word.decode()!r} is the loss"
     )
-    return f"a loss is on {counted}{called}"
+    return f"{what} is on {counted}{called}"

@@ -19,6 +19,7 @@ from stabdiag.readers.text.tokens import (
     FIRST,
     LOSS,
     NTH,
+    OTHER_MEASURES,
     POSITION,
     STEP,
     VALIDATED,
@@ -27,6 +28,7 @@ from stabdiag.readers.text.tokens import (
     evaluated,
     fields_of,
     is_word,
+    makes_a_record,
     renamed,
     word_of,
 )
@@ -153,7 +155,8 @@ class Measured(Kind):
         """Return the spans of a line, none if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word)
         counted = self.counter is None or STEP in spans
-        return spans if counted and any(map(is_a_loss, spans)) else {}
+        makes = any(makes_a_record(name, self.word) for name in spans)
+        return spans if counted and makes else {}
 
     def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
         """Return names and values of a line, or None if it is not of this kind."""
@@ -294,13 +297,19 @@ class Evidence:
     word: bytes = LOSS
 
     @property
+    def is_without_loss(self) -> bool:
+        """Whether the log holds other measures alone: norms, scales, the largest activations."""
+        return self.word in OTHER_MEASURES
+
+    @property
     def grammar(self) -> Grammar:
         """The grammar that finds the records."""
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
-        if counter is not None:
+        if counter is not None and not self.is_without_loss:
             kinds = (*kinds, Evaluation(counter=counter, word=self.word))
-        kinds = (*kinds, *alarms(self.total or self.loss, STEP), *OVERFLOWS)
+        loss = "loss" if self.is_without_loss else self.total or self.loss
+        kinds = (*kinds, *alarms(loss, STEP), *OVERFLOWS)
         if self.above and self.counter is not None:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:

@@ -11,7 +11,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from stabdiag.readers.text.grammar import NUMBER
+from stabdiag.model.roles import assign, judge_without_a_loss
+from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,9 @@ OTHER_LOSSES: Final = (
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
-# Of these, the one that rises as a network learns.
+# What stands in the names of all else that a run is judged by, where there is no loss.
+OTHER_MEASURES: Final = (b"norm", b"grad", b"scale", b"max", b"activation", b"underflow")
+# Of the losses, the one that rises as a network learns.
 ELBO: Final = b"elbo"
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
@@ -117,6 +120,16 @@ _EVALUATION: Final = re.compile(
     rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
     re.IGNORECASE,
 )
+
+
+def makes_a_record(name: str, word: bytes) -> bool:
+    """Tell whether a line with a value of this name is a record of a log with such a ``word``.
+
+    The value is a loss; or what else a run is judged by, if the word is of that.
+    """
+    if word not in OTHER_MEASURES:
+        return is_a_loss(name)
+    return judge_without_a_loss(assign([name]).columns)
 
 
 class Field(NamedTuple):

@@ -84,6 +84,30 @@ def test_the_densest_error_is_that_of_the_training(put):
     assert series["eval_loss"].steps.tolist() == list(range(1000, 7000, 1000))
 
 
+@pytest.mark.parametrize(
+    ("line", "roles"),
+    [
+        ("step {n} grad_norm {loss} lr 1e-3 knob 7", {"grad_norm", "lr"}),
+        ("[step {n}] max_activation: {loss} wall 2.5", {"activation_norm"}),
+        ("iter {n} | grad norm: {loss} | loss scale: 65536", {"grad_norm"}),
+        ("update {n}: max_attn_logit={loss} params norm=3.5", {"max_attention_logit"}),
+    ],
+)
+def test_a_log_without_a_loss_is_read_for_what_it_holds(put, line, roles):
+    history = stabdiag.read(put(log(line), "run.txt"))
+    assert roles <= set(history.series)
+    assert history.series[min(roles)].steps.tolist() == list(range(1, 61))
+    assert "no loss is in it" in history.events[0].message
+
+
+@pytest.mark.parametrize(
+    "text", [log("step {n} foo {loss}"), log("step {n} grad_norm {loss}", 9), log("norm 2 max {n}")]
+)
+def test_what_could_be_anything_is_not_read_for_norms(put, text):
+    with pytest.raises(NoUsableRecord):
+        stabdiag.read(put(text, "run.txt"))
+
+
 def test_what_an_algorithm_tells_of_itself_has_roles(put):
     line = "step {n} loss {loss} approx_kl 0.01 clipfrac 0.1 entropy 1.5 acc 0.5 load_balance 0.02"
     found = set(stabdiag.read(put(log(line))).series)
