@@ -33,13 +33,23 @@ _OURS: Final = "manifest.json"
 
 # … then the arguments that the run was started with, then the configuration of its model.
 _NAMES: Final = (
-    *("training_args.json", "training_args.yaml", "train_args.json", "trainer_config.json"),
+    *("training_args.json", "training_args.bin"),
+    *("training_args.yaml", "train_args.json", "trainer_config.json"),
     *("args.json", "args.yaml", "opt.yaml", "arguments.json"),
     *("hparams.yaml", "hparams.yml", "hparams.json"),
     *("train_config.json", "train_config.yaml", "run_config.json", "run_config.yaml"),
     *("config.yaml", "config.yml", "config.toml", "config.json"),
     *(".hydra/config.yaml", "files/config.yaml", "params.json", "params.yaml"),
     *("ds_config.json", "deepspeed_config.json"),
+)
+
+# What the HF Trainer saves is a pickle, which may hold a program: it is not loaded.
+_PICKLED: Final = "training_args.bin"
+_SAVED: Final = "training_args.json"
+_SAVE: Final = (
+    "is a pickle, and is not loaded; if you trust it, save it in its folder as JSON, which is read:"
+    f" python -c \"import torch; args = torch.load('{_PICKLED}', weights_only=False);"
+    f" open('{_SAVED}', 'w').write(args.to_json_string())\""
 )
 
 # What the configuration of a model says of the loss that a run begins with.
@@ -132,7 +142,10 @@ def _paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPa
     """
     for number, folder in enumerate(_folders(log, root)):
         ours = _written_for(log.name) if number == 0 else [_OURS]
-        yield from ([folder / name for name in names] for names in (ours, *([n] for n in _NAMES)))
+        # What was saved of the pickle is read in its place.
+        others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
+        groups = (ours, [_SAVED, _PICKLED], *others)
+        yield from ([folder / name for name in names] for names in groups)
 
 
 def _written_for(log: str) -> list[str]:
@@ -170,11 +183,15 @@ def _manifest(
     """
     known = Manifest()
     events: list[Event] = []
+    pickled: list[Event] = []
     for alternatives in paths:
         try:
             there = ((path, read(path)) for path in alternatives)
             path, data = next((one for one in there if one[1] is not None), (None, None))
             if path is None or data is None:
+                continue
+            if path.name == _PICKLED:
+                pickled.append(note(f"{name(path)} {_SAVE}"))
                 continue
             told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
         except ManifestError as error:
@@ -183,7 +200,7 @@ def _manifest(
             continue
         if any(getattr(told, key.name) is not None for key in KEYS):
             known = known.beside(told)
-    return known, events
+    return known, [*events, *pickled[:1]]  # each checkpoint has a copy of the run's
 
 
 def _of_the_training(raw: Mapping[str, Any]) -> Mapping[str, Any]:

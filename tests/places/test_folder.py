@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -331,6 +332,23 @@ def test_the_dtype_of_a_models_weights_is_not_that_of_the_training(put, lines):
     put("run/config.json", json.dumps(saved))
     known = manifest(log)
     assert (known.dtype, known.vocab_size, known.weight_decay) == (None, 99, None)
+
+
+def test_the_arguments_that_the_trainer_pickles_are_not_loaded_but_told_of(put, lines, tmp_path):
+    log = put("run/checkpoint-5/log.jsonl", lines(0, 50))
+    for folder in ("run", "run/checkpoint-5"):
+        put(f"{folder}/training_args.bin", pickle.dumps({"bf16": True}))
+    for place in (log, tmp_path / "run"):
+        found = read_place([place])
+        told = [one.message for one in found.columns.events if "training_args.bin" in one.message]
+        assert len(told) == 1
+        assert "to_json_string" in told[0]
+        assert found.manifest.dtype is None
+    put("run/training_args.json", '{"bf16": true}')
+    put("run/checkpoint-5/training_args.json", '{"bf16": true}')
+    found = read_place([log])
+    assert found.manifest.dtype == "bf16"
+    assert not any("training_args.bin" in one.message for one in found.columns.events)
 
 
 @pytest.mark.parametrize(
