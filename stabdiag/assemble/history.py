@@ -91,6 +91,7 @@ def build_history(
         losses.records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
         epoch_length=columns.epoch_length,
+        ends=columns.ends,
     )
     losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
     events += [*losses.events, *order.events]

@@ -62,6 +62,7 @@ def find_order(
     epochs: Floats | None,
     *,
     epoch_length: int | None = None,
+    ends: Sequence[int] = (),
 ) -> Order:
     """Sort out the places where the steps of a log go back.
 
@@ -71,15 +72,30 @@ def find_order(
         is_loss: the training records, whose steps tell the order.
         epochs: the epoch of each record, if logged.
         epoch_length: what the steps count up to within each epoch, if the log says so.
+        ends: the records before which the log says that a training had ended.
 
     A step back to the run's beginning with the loss back at its start is a new run; one with the
     loss going on is a counter that started again (every epoch, or at a resume), and the steps are
     counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
     Epochs that start again are a new run if the loss is higher than it was, by more than it ever
-    rose.
+    rose. So is what follows the end of a training with the loss back at its start, at any step.
     """
     steps, usable = clock.steps, clock.usable
     training = is_loss & usable
+    begins = _after_an_end(steps, losses, np.flatnonzero(training), ends)
+    if begins:
+        return _one_after_the_other(
+            [
+                find_order(
+                    replace(clock, steps=steps[part], usable=usable[part]),
+                    losses[part],
+                    is_loss[part],
+                    None if epochs is None else epochs[part],
+                    epoch_length=epoch_length,
+                )
+                for part in map(slice, [0, *begins], [*begins, len(steps)])
+            ]
+        )
     if training.all() and np.all(steps[1:] > steps[:-1]):
         return Order(steps=steps, number=_one_run(usable))
     rows = np.flatnonzero(training)
@@ -101,6 +117,38 @@ def find_order(
     for place, turned in zip(np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True):
         walk.go_back(place, turned=turned)
     return _in_order(walk, rows, steps, usable, is_loss)
+
+
+def _after_an_end(steps: Ints, losses: Floats, rows: Ints, ends: Sequence[int]) -> list[int]:
+    """Return the training records, of ``rows``, that begin a run after the end of another one.
+
+    Where the steps go back they tell themselves what follows.
+    """
+    begins: list[int] = []
+    begun = 0
+    for place in np.unique(np.searchsorted(rows, ends)).tolist():
+        if 0 < place < len(rows) and steps[rows[place]] > steps[rows[place - 1]]:
+            old, new = losses[rows[begun:place]], losses[rows[place : place + ENOUGH]]
+            if _starts_over(old, new, turns=0):
+                begins.append(int(rows[place]))
+                begun = place
+    return begins
+
+
+def _one_after_the_other(parts: Sequence[Order]) -> Order:
+    """Return the order of a log whose parts are runs of their own."""
+    before = [0, *accumulate(part.runs for part in parts)]
+    numbers = [
+        np.where(part.number > 0, part.number.astype(np.int64) + count, 0)
+        for part, count in zip(parts, before, strict=False)
+    ]
+    return Order(
+        steps=np.concatenate([part.steps for part in parts]),
+        number=np.concatenate(numbers),
+        runs=before[-1],
+        events=tuple(event for part in parts for event in part.events),
+        interleaved=any(part.interleaved for part in parts),
+    )
 
 
 def _repeats_the_best(steps: Ints, losses: Floats) -> bool:

@@ -88,7 +88,8 @@ class Columns:
     are the words on lines of no known format. ``files`` are the files on disk
     that were read, and ``parts`` has the rows of each attempt by its file, where several files make
     one log. ``runs_beside`` is how many other runs lie in the folder in which it was chosen.
-    ``epoch_length`` is what a step counter that restarts with each epoch counts up to, if
+    ``ends`` are the rows before which the log says that a training had ended. ``epoch_length`` is
+    what a step counter that restarts with each epoch counts up to, if
     the log says so.
     """
 
@@ -108,5 +109,6 @@ class Columns:
     by_words: bool = False
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()
+    ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     runs_beside: int = 0

@@ -116,9 +116,8 @@ def batch_repeats(case: Case) -> Evidence | None:
         return None
     soon, ids = case.causes.seen_again, batches.values
     count, which = int(soon.sum()), len(np.unique(ids[soon]))
-    # A loader that is stuck repeats one batch often; a number that never changes may be no batch's,
-    # or be logged once an epoch.
-    is_one = which == len(np.unique(ids)) == 1 and case.stride == 1 and _is_memorised(case)
+    # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
+    is_one = which == len(np.unique(ids)) == 1 and _is_memorised(case)
     usual = which > _USUAL_REPEATS * len(np.unique(ids))
     by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
     if count < case.limits.data.repeated_batches:

@@ -65,11 +65,6 @@ PASSED = [
     ("batch-repeats", log(FALLING, batch_id=STEPS % 250)),
     # A number that never changes, beside a loss that no single batch explains.
     ("batch-repeats", log(FALLING, batch_id=STEPS * 0)),
-    # Logged once in an epoch of 50 batches.
-    (
-        "batch-repeats",
-        {"step": STEPS * 50, "loss": 4 * np.exp(-STEPS / 50) + 1e-3, "batch_id": STEPS * 0},
-    ),
     # Two steps that were tried again.
     ("batch-repeats", log(FALLING, batch_id=ids((200, 2), (500, 2)))),
     # Hard batches at odd times: the loss is at once where it was.

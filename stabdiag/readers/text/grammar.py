@@ -204,7 +204,8 @@ class Aside(Line):
 class Grammar:
     """The lines of a framework's log, and the name of the column of steps.
 
-    With ``joined``, consecutive lines of one step make one record. ``config`` finds the names and
+    With ``joined``, consecutive lines of one step make one record. ``ended`` finds the line that is
+    printed when a training has ended: another may follow it. ``config`` finds the names and
     values of arguments that are printed before the first record; the one called ``total`` is how
     many steps the run has.
     """
@@ -214,6 +215,7 @@ class Grammar:
     joined: bool = False
     config: bytes | None = None
     total: str = ""
+    ended: bytes | None = None
 
     def recognises(self, data: bytes) -> bool:
         """Return whether cleaned lines hold one that only this framework writes."""

@@ -7,6 +7,8 @@ import re
 from copy import copy
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import TOO_LONG, blocks
 from stabdiag.readers.chunks import join
@@ -55,6 +57,7 @@ class TextLog:
         self._messages = Messages()
         self._config: dict[str, object] = {}
         self._bad: list[BadLine] = []
+        self._ends: list[int] = []
         self._offset = 0
         self._line = 1
 
@@ -70,6 +73,9 @@ class TextLog:
             for pattern in (grammar.config, _PRECISION):
                 if pattern is not None:
                     self._config = {**_arguments(pattern, text.data[:until]), **self._config}
+        if grammar.ended is not None:
+            ends = re.finditer(grammar.ended, text.data)
+            self._ends += [self._offset + one.start() for one in ends]
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
         self._messages.look(text, self._offset)
@@ -82,6 +88,7 @@ class TextLog:
         other._table = self._table.copy()
         other._messages = self._messages.copy()
         other._bad = [*self._bad]
+        other._ends = [*self._ends]
         return other
 
     def columns(self, stream: Stream) -> Columns:
@@ -107,6 +114,7 @@ class TextLog:
             notes=tuple(stream.notes),
             events=self._messages.events(done.step_at),
             config=self._config,
+            ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
         )
 
 

@@ -43,9 +43,10 @@ class _Stored:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Finished:
-    """All records, and the steps at rising places in the log."""
+    """All records, where each stands in the log, and the steps at rising places in it."""
 
     rows: Rows
+    at: Ints
     places: Ints
     steps: Floats
     ranks: int
@@ -130,6 +131,7 @@ class Table:
         reached = kept & ~np.isnan(steps)
         return Finished(
             rows=rows,
+            at=at[order][new],
             places=at[order][reached],
             steps=steps[reached],
             ranks=len(np.unique(ranks[ranks != NO_RANK])),

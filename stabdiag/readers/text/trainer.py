@@ -66,6 +66,7 @@ GRAMMAR = Grammar(
         *SCALE,
     ),
     total=_STEPS,
+    ended=rb"\{'train_runtime': '?\d",
     config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD,
 )
 

@@ -240,6 +240,20 @@ class TestTrainer:
         assert found["loss"] == [2.5]
         assert "train_loss" not in found
 
+    def test_what_follows_the_summary_is_another_run_even_if_its_epochs_are_later(self, put):
+        def training(first, count, loss):
+            return "".join(
+                f"{{'loss': {loss - n / 10:.1f}, 'epoch': {first + n / 10:.1f}}}\n"
+                for n in range(count)
+            )
+
+        summary = "{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 2.0}\n"
+        begun = training(0.1, 20, 5)
+        later = stabdiag.read(put(begun + summary + training(2.5, 4, 5)))
+        assert later.series["loss"].values.tolist() == [5.0, 4.9, 4.8, 4.7]
+        resumed = stabdiag.read(put(begun + summary + training(2.1, 4, 3)))
+        assert len(resumed.series["loss"].values) == 24
+
     def test_steps_from_the_epoch_where_the_trainer_told_how_many(self, values):
         found = values(
             "hf-trainer-stdout",
