@@ -56,7 +56,7 @@ SCANNED = "fixtures/runs/[hl]*"
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """One classic failure: the fixture that shows it, what was done, and how to know it again."""
+    """One classic failure: the fixture that shows it, what was done, and how to recognise it."""
 
     title: str
     run: str
@@ -73,10 +73,9 @@ MODES = (
         columns=("loss", "grad_norm", "lr"),
         before=6,
         after=2,
-        signature="The loss is finite until the step at which it is not, and no series goes first. "
-        "The gradient norm is of its usual size right up to the last good step: nothing blew up, "
-        "an operation was asked for something that has no answer. Every later loss is NaN, since "
-        "the update that followed wrote NaN into the weights.",
+        signature="The loss is finite until one step, and no other series fails first. The "
+        "gradient norm stays normal up to the last good step: nothing blew up, one operation had "
+        "no answer. Every later loss is NaN, since the update wrote NaN into the weights.",
     ),
     Mode(
         title="Spike",
@@ -84,10 +83,9 @@ MODES = (
         columns=("loss", "grad_norm", "lr", "batch_id"),
         before=4,
         after=8,
-        signature="The loss leaves its noise from one step to the next, and the gradient norm "
-        "before clipping jumps with it, far above its rolling mean. Learning rate and batch ids go "
-        "on as they should. The loss is back among its noise within a few steps: the weights were "
-        "moved, but not far.",
+        signature="The loss leaves its noise within one step, and the gradient norm before "
+        "clipping jumps with it, far above its rolling mean. Learning rate and batch ids are "
+        "normal. The loss is back within a few steps: the weights moved, but not far.",
     ),
     Mode(
         title="fp16 overflow",
@@ -97,8 +95,8 @@ MODES = (
         after=2,
         signature="The gradient norm goes infinite while the loss is still finite, and the loss "
         "scale halves with every overflow: the scaler skips the step and tries a smaller scale. "
-        "That helps against gradients that are too large for fp16; it cannot help once "
-        "activations pass 65504 in the forward pass, and then the loss follows.",
+        "That helps if gradients are too large for fp16. It cannot help once activations pass "
+        "65504 in the forward pass: then the loss goes NaN.",
     ),
 )
 
@@ -187,10 +185,10 @@ def overview() -> str:
 def failure_modes() -> str:
     """Return the page of the three classic failures, with the numbers of real runs."""
     parts = [
-        "# Three classic failures, and how to know them again",
-        "Each of these runs was trained, and made to fail for its real cause: a small transformer "
-        "on text, on the CPU, by the recipes in [`fixtures/`](../fixtures/README.md). The numbers "
-        "are the ones that it logged. (This page is written by `docs/build.py`.)",
+        "# Three classic failures, and how to recognise them",
+        "Each of these runs is a small transformer trained on text, on the CPU, that fails for "
+        "its real cause ([recipes](../fixtures/README.md)). The numbers are those that it logged. "
+        "(This page is written by `docs/build.py`.)",
     ]
     for mode in MODES:
         report = _diagnose(mode.run)

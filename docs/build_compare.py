@@ -16,64 +16,61 @@ PAIRS = ROOT / "fixtures" / "pairs"
 HEAD = """\
 # Runs that ought to be the same
 
-`stabdiag compare RUN RUN…` compares runs: different seeds, the same run twice, a run and its
-resume, the ranks of one job. It reports the first step at which they part, by how much, which
-series parts first, and what that points at. A run is anything that `stabdiag diagnose` reads; one
-folder that holds the logs of several ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is
-a job.
-(This page is written by `docs/build.py`.)
+`stabdiag compare RUN RUN…` compares runs: seeds, reruns, a run and its resume, the ranks of one
+job. It reports the first step at which they part, by how much, which series parts first, and what
+that points to. A run is anything that `stabdiag diagnose` reads. A folder with the logs of several
+ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is a job. (This page is written by
+`docs/build.py`.)
 
 ## What the runs are to each other
 
-The strongest evidence decides, and the report gives the reason. `--as seeds|reruns|ranks|resume`
+The strongest evidence decides, and the report says which. `--as seeds|reruns|ranks|resume`
 overrides it.
 
-1. Each run has its own rank, rank 0 among them, in its name or in its manifest: **ranks**.
-2. Their seeds differ, in their manifests or names: **seeds**.
-3. Each begins where another was under way or had just ended: a **resume**.
-4. Their seeds are the same: **reruns**. So are runs without a recorded seed whose first losses are
-   the same until the loss has moved. Others count as seeds.
+1. **Ranks**: each run has its own rank, 0 among them, in its name or manifest.
+2. **Seeds**: their seeds differ, in manifests or names.
+3. **Resume**: each begins where another was under way or had just ended.
+4. **Reruns**: their seeds are the same; or none is recorded, and the first losses are the same
+   until the loss has moved. Otherwise they count as seeds.
 
 ## Where they part
 
-Runs are compared at the steps that both logged; logs with different strides at those they share.
-For each role the report gives three steps, and *by* how much in the role's unit:
+Runs are compared at the steps that both logged. For each role the report gives three steps, and
+*by* how much in the role's unit:
 
 - *first at*: the first value that is not identical to the last bit;
-- *> rounding*: the first that differs by more than rounding, which is `compare.rounding` of the
-  value, the last digit that the log keeps, or what bfloat16 holds;
-- *> noise*: the first from which most values differ by more than the noise of a single value,
-  measured around that step.
+- *> rounding*: the first that differs by more than `compare.rounding` of the value, the last digit
+  that the log keeps, or what bfloat16 holds;
+- *> noise*: the first from which most values differ by more than the noise of a single value there.
 
 Learning rate, loss scale and batch ids are set, not measured: any difference counts. A learning
-rate that parts before the loss does is the cause, and the report says so. Times and speeds are not
+rate that parts before the loss is the cause, and the report says so. Times and speeds are not
 compared.
 
-The report lists the settings that differ, with their values. It separates those that can explain a
-difference (learning rate, batch, data, model, precision, …) from those that cannot (names, output
-folders, time stamps, hosts, how often a run logs or saves); others may. Values of keys such as
-`api_key` are not shown.
+The report lists the settings that differ, with their values: first those that can explain a
+difference (learning rate, batch, data, model, precision, …), then those that may, then those that
+cannot (names, folders, time stamps, hosts, logging cadence). Values of keys such as `api_key` are
+hidden.
 
 ## What is found"""
 
 TAIL = """\
-[What each means](comparisons.md) is what `stabdiag explain SLUG` prints, with the limits in force.
-Exit codes are those of `stabdiag diagnose`: 1 for a finding at or above `--fail-on`
-(`error` by default), 2 for a run that cannot be read.
+[What each means](comparisons.md) is what `stabdiag explain SLUG` prints. [Exit
+codes](ci.md#exit-codes) are those of `stabdiag diagnose`.
 
 ## What so many seeds can show
 
-The end of a run is the mean of its last losses, as precise as their autocorrelation allows.
-Cochran's Q against chi-squared tests whether the ends differ by more than that. With enough points
-any two seeds do, so a seed stands out only if it is also off by `compare.seed_share` of the loss's
-descent. The standard deviation between seeds comes with its 95% interval:
+A run's end is the mean of its last losses, as precise as their autocorrelation allows. Cochran's Q
+tests whether the ends differ by more than that. With enough points any two seeds do, so a seed
+stands out only if it is also off by `compare.seed_share` of the loss's descent. The standard
+deviation between seeds comes with its 95% interval:
 
 | seeds | from | to |
 |---|---|---|
 {intervals}
 
-times the measured deviation. Two seeds can show that they differ. They hardly show how much seeds
-vary, and never which of them is typical."""
+times the measured deviation. Two seeds can show that they differ, hardly how much seeds vary,
+and never which of them is typical."""
 
 PYTHON = """\
 ## From Python
@@ -96,8 +93,7 @@ prints it.
 
 `--format json` writes one object of schema 2, published as
 [comparison.schema.json](../stabdiag/formats/compared/comparison.schema.json) and by
-`stabdiag.formats.compared.structured.schema()`. `--format markdown` is meant for a comment or an
-issue."""
+`stabdiag.formats.compared.structured.schema()`. `--format markdown` suits a comment or issue."""
 
 EXAMPLES = (
     ("config-differs-lr", "A different learning rate"),

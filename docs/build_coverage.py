@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 DATA = Path(__file__).resolve().parent / "coverage.toml"
 
 HEAD = """\
-# What is looked for, and what covers it
+# What practitioners look for, and what covers it
 
-Guides to training list symptoms, causes and checks. Each of their rows stands here, in our words,
+Guides to training list symptoms, causes and checks. Each row here is one of them, in our words,
 beside what covers it: a question of the [tree](questions.md), an [outcome](outcomes.md), a
-[symptom](symptoms.md), a finding of [`stabdiag compare`](compare.md), or a line of
-[`stabdiag preflight` or `stabdiag checklist`](preflight.md).
-Where a log cannot show it, the last column says why. (This page is written by `docs/build.py`, and
-a test holds its names against the code.)"""
+[symptom](symptoms.md), a finding of [`stabdiag compare`](compare.md), or a line of [`stabdiag
+preflight` or `stabdiag checklist`](preflight.md). The last column says what a log cannot show.
+(This page is written by `docs/build.py`.)"""
 
 
 def coverage_page() -> str:

@@ -24,27 +24,24 @@ SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "readers" / "sample
 HEAD = """\
 # Formats of logs
 
-A log is read as its framework left it, packed or not. Its format is told by its content, never by
-its name alone: the formats are asked in the order of this page, those that are quick to tell first,
-and each is told from all others in the tests. `--log-format NAME` goes before all that, and
-`stabdiag formats` lists what can be read here, and which package is missing.
+Logs are read as their framework left them, packed or not. Content decides the format, never the
+name alone; this page lists the formats in the order in which they are tried. `--log-format NAME`
+overrides that, and `stabdiag formats` lists what can be read here and which package is missing.
 
-Which column serves which role is decided by [its name](names.md), in the same way for all formats.
-Columns of other names are left alone; `--column loss=NAME` names one that is not known. Where only
-the parts of a loss were logged, as by YOLO, the loss is their sum; of a generator and a
-discriminator the discriminator's loss counts, unless another loss goes NaN.
+Columns get their role by [their name](names.md) in all formats; `--column loss=NAME` names an
+unknown one. If only the parts of a loss were logged, as by YOLO, the loss is their sum. Of a
+generator and a discriminator, the discriminator's loss counts, unless the other goes NaN.
 
-Times are the run's clock in any of these spellings: seconds since 1970, `2026-01-02T03:04:05Z` or
-with a blank, a fraction or an offset, `1:02:03` since the start; in text logs the stamps before the
-lines. Differences are all that counts, so that a zone need not be told. A column called `time` is
-that of a step, unless it rises all the way.
+Times may be seconds since 1970, `2026-01-02T03:04:05Z` (or with a blank, a fraction or an offset),
+`1:02:03` since the start, or the stamps before the lines of a text log. Only differences count, so
+the zone does not matter. A column called `time` is the time of a step, unless it only ever rises.
 
-Lines that were put into JSON by what collected them, under a key such as `log`, `message` or
-`MESSAGE` (Docker, journald, a JSON logger), are read from there, whatever their own format is. So
-is what the cells of a Jupyter notebook printed, the tables of the HF Trainer and of fastai too.
+Lines that a collector wrapped in JSON, under a key such as `log`, `message` or `MESSAGE` (Docker,
+journald, a JSON logger), are read from there. So is what the cells of a Jupyter notebook printed,
+including the tables of the HF Trainer and fastai.
 
-What stands in a log beside its numbers is used too: settings fill in what the manifest does not
-say, and messages such as an out-of-memory error come into the report with their line."""
+Settings in a log fill in what the manifest does not say. Messages such as an out-of-memory
+error appear in the report with their line."""
 
 BY_NAME = "every column or tag by its name."
 

@@ -23,43 +23,42 @@ BROKEN = "fixtures/runs/spike-lr-jump"
 FP16 = "fixtures/runs/loss-scale-static"
 
 PREFLIGHT = """\
-# Before the launch, and after it went wrong
+# Before the launch, and after a failure
 
-Two commands write lists to tick. Both take `--format terminal`, `markdown` or `json` and
-`-o FILE`. (This page is written by `docs/build.py`.)
+Two commands write checklists. Both take `--format terminal`, `markdown` or `json` and `-o FILE`.
+(This page is written by `docs/build.py`.)
 
 ## `stabdiag preflight MANIFEST`
 
-Compares a configuration with what is usual, before there is a log: `fine`, `look`, or
-`not recorded`, which never counts as fine. The manifest is a JSON, TOML or YAML file in any
-framework's terms; `--set FIELD=VALUE` and `--dtype` override it. Exit code 1 means something is at
-or above `--fail-on` (`error` by default), 2 that the file cannot be read. The thresholds are the
-limits of the section `preflight`, and a few of the symptoms':
-`stabdiag thresholds` lists them, `--limit NAME=VALUE` changes them."""
+Compares a configuration with what is usual before there is a log. Each line is `fine`, `look`
+or `not recorded`, which never counts as fine. The manifest is a JSON, TOML or YAML file in any
+framework's terms; `--set FIELD=VALUE` and `--dtype` override it. Exit code 1 means a line at or
+above `--fail-on` (`error` by default). The thresholds are the limits of the section `preflight`
+and a few of the symptoms' (`stabdiag thresholds`)."""
 
 BY_HAND = """\
-Then comes what to try before a long run, which no manifest shows: tick it by hand. The expected
-first loss is computed where the manifest records the number of classes."""
+The second list is to be ticked by hand: what to try before a long run, which no manifest shows.
+It gives the expected first loss if the manifest records the number of classes."""
 
 CHECKLIST = """\
 ## `stabdiag checklist LOG`
 
-Diagnoses the log and fills in four lists from what it and the manifest show. Each line is done, not
-done, or cannot be told, with the reason, and with what to do or run where it is open. What no log
-can show, such as unit tests of the data, is never ticked. The list of interventions says where to
-begin: at the first that this run has not tried.
+Diagnoses the log and fills in four lists from log and manifest. Each line is done, not done or
+cannot be told, with the reason and, where it is open, what to do or run. What no log can show, such
+as unit tests of the data, is never ticked. The list of interventions says where to begin: at the
+first that this run has not tried.
 
-The options are those of `stabdiag diagnose`. The exit code is 0 if the lists were written; with
-`--fail-on not-done` it is 1 if a line is not done."""
+The options are those of `stabdiag diagnose`. The exit code is 0 once the lists are written;
+with `--fail-on not-done` it is 1 if a line is not done."""
 
 AS_JSON = """\
 ## As JSON
 
 Both commands write one object: `schema` (1), `stabdiag` (the version), `sheet` (`preflight` or
 `checklist`), `subject`, `summary` and `lists`. A list has a `title`, the slug of the line to
-`begin` with or null, and `items`: each has a `slug` that does not change between versions, a
-`title`, its `state` (`ticked`, `crossed` or `unknown`), the `word` for it in that list, a
-`severity` where it is crossed, the sentence `because`, and `do`, what to do or to run, in order."""
+`begin` with or null, and `items`. Each has a stable `slug`, a `title`, its `state` (`ticked`,
+`crossed` or `unknown`), the list's `word` for that state, a `severity` if it is crossed, the
+sentence `because`, and `do`: what to do or run, in order."""
 
 
 def lists_page() -> str:

@@ -22,14 +22,14 @@ KINDS = (
     Kind(
         name="false-spike",
         title="A healthy run, called a spike that recovered",
-        why="The data have hard batches or heavy tails, and one loss stands out of everything "
-        "before it: the log alone does not tell such a batch from a broken one.",
+        why="The data have hard batches or heavy tails, and one loss exceeds all before it: the "
+        "log alone does not tell such a batch from a broken one.",
     ),
     Kind(
         name="false-level",
         title="A healthy run, called a spike that stayed",
-        why="The data came in blocks or by a curriculum, and the loss stepped up where harder ones "
-        "began, as it does after a fault; no column says that the data changed.",
+        why="The data came in blocks or by a curriculum, and the loss stepped up where a harder "
+        "one began, as after a fault; no column says that the data changed.",
     ),
     Kind(
         name="false-climb",
@@ -39,66 +39,63 @@ KINDS = (
     ),
     Kind(
         name="false-overflow",
-        title="A healthy run, called a trouble of mixed precision",
+        title="A healthy run, called a mixed-precision fault",
         why="The gradient scaler searched for its scale a little longer than its growth interval "
         "explains.",
     ),
     Kind(
         name="false-symptom",
-        title="A healthy run, told of a symptom",
-        why="A check beside the tree took something in the log for a fault of its own.",
+        title="A healthy run with a symptom",
+        why="A check beside the tree took something in the log for a fault.",
     ),
     Kind(
         name="false-note",
-        title="A healthy run, told that it stands still",
-        why="A note and no alarm: the loss fell by less than its own noise in the part looked at.",
+        title="A healthy run, called a plateau",
+        why="A note, not an alarm: the loss fell by less than its noise in that part.",
     ),
     Kind(
         name="missed-spike",
         title="A spike that was missed",
-        why="Mostly hardly higher than what the run's own noise does; the label knows of it from "
-        "the same run without the fault, which nobody has who reads a log.",
+        why="Most are hardly higher than the run's noise; the label comes from the same run "
+        "without the fault, which a reader of the log does not have.",
     ),
     Kind(
         name="missed-climb",
         title="A climb that was missed",
-        why="The rise is small against the noise, is shown by few points, or swings as widely as "
-        "it rises: no test of a trend is sure of it.",
+        why="The rise is small against the noise, has few points, or swings as widely as it rises: "
+        "no trend test is sure of it.",
     ),
     Kind(
         name="missed-overflow",
-        title="A trouble of mixed precision that was missed",
-        why="There are few overflows, and a scaler that works as it should has some, too.",
+        title="A mixed-precision fault that was missed",
+        why="There are few overflows, and a working scaler has some too.",
     ),
     Kind(
         name="recovery",
-        title="A spike, and the wrong word on whether it recovered",
-        why="The loss comes back to about where it was, at about the step by which it should "
-        "have: on either side of a line, a little noise decides.",
+        title="A spike, wrong about its recovery",
+        why="The loss comes back to about its old level at about the last step that counts: a "
+        "little noise decides.",
     ),
     Kind(
         name="cause",
-        title="A spike, and the wrong cause",
-        why="The log shows a sign of one cause where another was at work, or too weak a sign of "
-        "the true one.",
+        title="A spike with the wrong cause",
+        why="The log shows a sign of another cause, or too weak a sign of the true one.",
     ),
     Kind(
         name="climb-cause",
-        title="A divergence, and the wrong cause",
-        why="The leaves are told apart by how much the gradient norm or a weight norm grew, and "
-        "this run lies near the limit.",
+        title="A divergence with the wrong cause",
+        why="The growth of the gradient norm or a weight norm decides the leaf, and this run lies "
+        "near the limit.",
     ),
     Kind(
         name="jump-or-climb",
         title="A spike called a divergence, or the other way round",
-        why="A rise within some hundred steps is both; which action is right depends on what came "
-        "before it, and that is a matter of degree.",
+        why="A rise within some hundred steps is both; what came before it decides, by degrees.",
     ),
     Kind(
         name="hidden",
         title="A fault that another event hid",
-        why="Two things can be seen in this log, and the one that was not put there, or the lesser "
-        "one, was taken for the worse.",
+        why="The log shows two events, and the wrong one was taken for the worse.",
     ),
 )
 FAULTS = {

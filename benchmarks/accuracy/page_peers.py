@@ -15,25 +15,23 @@ def peers(rows: Sequence[Row], versions: Mapping[str, str]) -> Iterable[str]:
     failed = sum(row.failed for row in rows)
     yield "## Side by side"
     yield (
-        "The same runs, seen by the tools that can be installed to look at the log of a run, each "
-        "with its defaults and every logged step of loss, gradient norm and learning rate. None of "
-        "them names leaves as the tree does, so they are asked only what they can say: is anything "
-        "wrong, and which of the four families is it?"
+        "Other tools that judge the log of a run, on the same runs, with their defaults and every "
+        "logged step of loss, gradient norm and learning rate. None of them knows the tree's "
+        "leaves, so the question is only: is anything wrong, and in which of the four families?"
     )
     yield first
     yield "Runs with a fault whose family is right, by family:"
     yield second
     yield (
-        "*Silent*: no warning of any kind. *Quiet*: none that belongs to a family; a remark on a "
-        "plateau or on a missing warm-up is left aside. *Flagged*: a warning of any kind. A tool's "
-        "first finding that has a family counts, in its own order of severity; its notes do not, "
-        "since with them no tool gets more runs right in all. A gradient norm that "
-        "is not finite is right on NaN and on mixed precision alike; a burst of it counts as a "
-        "spike, which suits these tools best on the whole "
-        "([the mapping](../benchmarks/accuracy/peer_tools.py)). A tool that calls every gradient "
-        "that is not finite a fault is right by that on mixed precision, and wrong on the healthy "
-        "fp16 runs whose scaler does what it should. The tree to the letter is `--literal`. "
-        + (f"{failed} logs got no answer." if failed else "No tool broke down over a log.")
+        "*Silent*: no warning. *Quiet*: no warning of a family; remarks on a plateau or a missing "
+        "warm-up do not count. *Flagged*: any warning. A tool's first finding with a family "
+        "counts, in its own order of severity. Its notes do not: with them, no tool gets more runs "
+        "right. A non-finite gradient norm is right for NaN and for mixed precision, and a burst "
+        "of it counts as a spike, which suits these tools best "
+        "([the mapping](../benchmarks/accuracy/peer_tools.py)). A tool that flags every "
+        "non-finite gradient is right on mixed precision and wrong on healthy fp16 runs, whose "
+        "scaler probes. The literal tree is `--literal`. "
+        + (f"{failed} logs got no answer." if failed else "No tool failed on a log.")
     )
 
 

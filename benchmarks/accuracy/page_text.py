@@ -23,20 +23,13 @@ from scoring import CAUSES, LASTING, Scored, by_fault, done, setting, share
 from side_by_side import Row
 
 SPLITS = {
-    "dev": "the part on which the rules were developed, so that its figures flatter",
-    "held": "the part that was held back at first, but has been looked at since; its figures are "
-    "figures of development, too",
-    "test": "drawn with a seed of its own; 91.5 % of them were diagnosed right when they were new, "
-    "but they have been looked at since; their figures are figures of development, too",
-    "fresh": "drawn with a seed of its own and harder by design; 91.3 % of them were diagnosed "
-    "right when they were new, but they have been looked at since",
-    "fifth": "drawn with a seed of its own; 97.2 % of them were diagnosed right when they were "
-    "new, but they have been looked at since",
-    "sixth": "drawn with a seed of its own; 94.1 % of them were diagnosed right when they were "
-    "new, but they have been looked at since",
-    "tenth": "drawn with a seed of its own, trained while the rules were still being worked on, "
-    "and no rule came from what went wrong with them; 95.5 % of them were diagnosed right when "
-    "they were new",
+    "dev": "the rules were developed on them, so the figures flatter",
+    "held": "held out at first, but looked at since",
+    "test": "a seed of their own; 91.5 % right when new, but looked at since",
+    "fresh": "a seed of their own, harder by design; 91.3 % right when new, but looked at since",
+    "fifth": "a seed of their own; 97.2 % right when new, but looked at since",
+    "sixth": "a seed of their own; 94.1 % right when new, but looked at since",
+    "tenth": "a seed of their own, and no rule came from their failures; 95.5 % right when new",
     "all": "all there are",
 }
 
@@ -67,10 +60,10 @@ def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
     yield "<!-- Written by `make accuracy-page`. -->"
     yield (
         f"Measured on {len(scored)} training runs: {healthy} healthy ones and "
-        f"{len(scored) - healthy} that something was done to. Each is a real run of a small model "
-        "(a transformer on text, a convolutional net, an MLP, a recurrent net, a regression), and "
-        "its label says what was done to it, as far as its log shows it; "
-        "[how runs and labels are made](../benchmarks/accuracy/README.md). "
+        f"{len(scored) - healthy} with a fault put in. Each is a real run of a small model (a "
+        "transformer on text, a convolutional net, an MLP, a recurrent net, a regression). Its "
+        "label is the fault, as far as the log shows it "
+        "([how runs and labels are made](../benchmarks/accuracy/README.md)). "
         f"These are the runs called `{split}`: {SPLITS.get(split, 'one part of those there are')}."
     )
 
@@ -82,21 +75,21 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     yield "## In short"
     yield (
         f"**The diagnosis is right, down to the leaf, for {percent(right.hits, right.runs)} of the "
-        f"runs.** Of the other tools, which are asked for no more than the family, {best.tool} "
-        f"does best: {percent(best.both, best.runs)} ([side by side](#side-by-side))."
+        f"runs.** The best of the other tools, {best.tool}, gets at least the family right for "
+        f"{percent(best.both, best.runs)} ([side by side](#side-by-side))."
     )
     yield headline(scored)
     spikes = [one for one in scored if one.run.recovered is not None]
     found = [one for one in spikes if one.slug in CAUSES | LASTING]
     told = share("", found, lambda one: one.told_recovery)
     yield (
-        "A spike that was not found counts as wrong about its recovery, too. Of the "
-        f"{told.runs} that were found, {percent(told.hits, told.runs)} are told right."
+        "A missed spike counts as wrong about its recovery. Of the "
+        f"{told.runs} found spikes, {percent(told.hits, told.runs)} are right about it."
     )
     yield (
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
-        "NaN, spike, mixed precision, divergence. The intervals are 95 %: Wilson's, as if the runs "
-        "were independent; some share a beginning, so the true ones are a little wider."
+        "NaN, spike, mixed precision, divergence. Intervals are Wilson's for independent runs; "
+        "some runs share a beginning, so the true intervals are a little wider."
     )
 
 
@@ -107,14 +100,14 @@ def elsewhere() -> Iterable[str]:
         ["question", "scored on", "figures"],
         [
             [
-                "Is the right leaf named, and is a healthy run left alone?",
+                "Is the leaf right, and do healthy runs pass?",
                 "runs with a spike, a NaN, an overflow or a divergence, and healthy ones",
                 "this page",
             ],
             [
-                "Is an everyday failure flagged, and its family named?",
-                "a rate, a schedule, data, labels or a loss that is wrong, each with healthy "
-                "twins; logged in full and as people log",
+                "Is an everyday failure flagged, and its family right?",
+                "a wrong rate, schedule, data set, label or loss, each with healthy twins; logged "
+                "in full and as people log",
                 "[benchmarks/cure](../benchmarks/cure/README.md)",
             ],
             [
@@ -125,23 +118,22 @@ def elsewhere() -> Iterable[str]:
         ],
     )
     yield (
-        "The figures on everyday failures are much lower than those of this page. Some cannot be "
-        "seen in one log at all: a model that is too small, frozen layers, a softmax too many or "
-        "evaluation in training mode only make a loss that a healthy twin beats. Compare with a "
-        "run that is known to be good (`stabdiag compare`)."
+        "Figures on everyday failures are much lower. Some failures do not show in one log: too "
+        "small a model, frozen layers, an extra softmax or evaluation in training mode only give "
+        "a worse loss than a healthy twin's. Compare with a good run (`stabdiag compare`)."
     )
 
 
 def confusions(scored: Sequence[Scored]) -> Iterable[str]:
     """What is taken for what."""
-    yield "## What is taken for what"
+    yield "## Right and wrong, by leaf"
     yield picture(
         "confusion",
-        "Confusion matrix: what is true of each run, and what was said of it. Blue is right.",
+        "Confusion matrix: the true leaf of each run, and the diagnosis. Blue is right.",
     )
     yield (
-        "A row is what is true, a column what was said; blue is right. Where a label allows two "
-        "leaves, either is right. The same as a table:"
+        "Rows are the true leaf, columns the diagnosis; blue is right. If a label allows two "
+        "leaves, either is right. As a table:"
     )
     yield leaf_table(scored)
 
@@ -152,8 +144,8 @@ def false_alarms(scored: Sequence[Scored]) -> Iterable[str]:
     yield "## False alarms"
     yield alarm_table(scored)
     yield (
-        f"The intervals come from drawing the {families} families of runs again 10,000 times: runs "
-        "of a family share their beginning, and so a false alarm in it."
+        f"Intervals from resampling the {families} families of runs 10,000 times: runs of a family "
+        "share their beginning, and so its false alarms."
     )
 
 
@@ -165,13 +157,13 @@ def detection(scored: Sequence[Scored]) -> Iterable[str]:
         "severity", "For each fault, the share of runs with an alarm against the fault's size."
     )
     yield (
-        "The line is the share of runs that get an alarm, against the size of what the fault left "
-        "in the log; every mark is a run, found (above) or missed (below). A size is measured "
-        "against the run's own noise and against the same run without the fault; what lies beyond "
-        "the end of an axis is drawn at its end. A NaN has no size: it is there, or it is not."
+        "The line is the share of runs with an alarm, against the size of the fault's trace in the "
+        "log. Each mark is a run, found (above) or missed (below). Size is relative to the run's "
+        "noise and to the same run without the fault; sizes beyond an axis are drawn at its end. "
+        "A NaN has no size."
     )
     words = "; ".join(f"*{name}*, {FAULTS[name]}" for name in names)
-    yield f"Runs with one fault, and faults that five runs or more show: {words}."
+    yield f"Only runs with one fault, and faults of at least five runs: {words}."
 
 
 def onsets(scored: Sequence[Scored]) -> Iterable[str]:
@@ -180,17 +172,16 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
     yield picture("onset", "Share of runs against the distance from the true onset, by section.")
     yield onset_table(scored)
     yield (
-        "Of the runs whose leaf is right, and whose fault has a moment at which it can first be "
-        "seen. A weight decay that went wrong shows in the weight norms at once. Any other "
-        "divergence has no sharp moment: its true onset is where a tenth of the rise is made, "
-        "between smoothed losses, and the program looks for the same place by means of its own. "
-        "So the figure tells how well both find that place, not how near it is to the cause."
+        "Only runs whose leaf is right and whose fault can first be seen at some moment. A wrong "
+        "weight decay shows in the weight norms at once. Any other divergence has no sharp "
+        "moment: its true onset is where the smoothed loss has made a tenth of its rise. The "
+        "program looks for that place by other means, so the figure says how well the two agree, "
+        "not how near they are to the cause."
     )
     if late := [points_late(one) for one in scored if one.right and one.run.section == "§4"]:
         yield (
-            f"From the step at which a fault struck to the one that is named for its climb lie "
-            f"{median(late):.0f} logged points in the median, over all {len(late)} runs with a "
-            "divergence that was found."
+            f"The step named for a climb comes {median(late):.0f} logged points after the fault "
+            f"(median of the {len(late)} divergences found)."
         )
 
 
@@ -207,10 +198,10 @@ def failures(scored: Sequence[Scored]) -> Iterable[str]:
     wrong = sum(len(runs) for _, runs in groups)
     yield "## What still goes wrong"
     yield (
-        f"{wrong} of {len(scored)} runs get the wrong leaf. By kind, the most frequent first, each "
-        "with one run as an example: on the left the whole loss, on the right the steps around the "
-        "event (of the loss scale, where it is about mixed precision). *What was done* "
-        "tells the fault, how strong it was, and at which step."
+        f"{wrong} of {len(scored)} runs get the wrong leaf. They are grouped by kind, the most "
+        "frequent first, each with an example: on the left the whole loss, on the right the steps "
+        "around the event (of the loss scale, for mixed precision). *What was done* gives the "
+        "fault, its strength and its step."
     )
     for kind, runs in groups:
         yield f"### {kind.title}: {len(runs)}"
