@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -86,7 +87,15 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
             shown = {label: _shown(key, value) for label, value in values.items()}
             found.append(Difference(key=key, values=shown, bearing=_bearing(key, kind)))
     order = list(Bearing)
-    return tuple(sorted(found, key=lambda one: order.index(one.bearing)))
+    return tuple(sorted(found, key=lambda one: (order.index(one.bearing), -_apart(one))))
+
+
+def _apart(difference: Difference) -> float:
+    """Return how many orders of magnitude a setting differs by; a word counts as one."""
+    if plain(difference.key).endswith("seed"):
+        return 0.0
+    sizes = [abs(read) for one in difference.values.values() if (read := number(one))]
+    return math.log10(max(sizes) / min(sizes)) if len(sizes) == len(difference.values) else 1.0
 
 
 def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import RATE, Severity
+from stabdiag.model.findings import RATE, ActionKind, Severity
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     curve,
@@ -161,4 +161,9 @@ def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:
 
 
 def _explained(symptom: Symptom, found: tuple[Finding, ...]) -> bool:
-    return any(finding.slug.startswith(symptom.explained_by) for finding in found)
+    # A rate that jumped is too high for that reason.
+    return any(
+        one.slug.startswith(symptom.explained_by)
+        or (symptom.leads and one.actions[:1] and one.actions[0].kind is ActionKind.FIX_SCHEDULE)
+        for one in found
+    )

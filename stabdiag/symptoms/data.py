@@ -26,7 +26,8 @@ _ENOUGH = 10_000
 # Ids of which more than a tenth come back are how the loader numbers its batches.
 _USUAL_REPEATS = 0.1
 
-# A loss of a hundredth of its first value has memorised what it is trained on.
+# A loss that ends at a hundredth of the evaluation's has memorised its only batch. A run that
+# has no more data ends low on both.
 _NOTHING = 0.01
 
 # Ids that rise at nine of ten records are read in order: none comes again by chance.
@@ -142,9 +143,9 @@ def batch_repeats(case: Case) -> Evidence | None:
 
 
 def _is_memorised(case: Case) -> bool:
-    """Tell whether the loss went to nearly nothing, as that of a single batch does."""
-    x = case.loss.values
-    return len(x) > LEAST and 0 < median(x[-LEAST:]) < _NOTHING * float(x[0])
+    """Tell whether the loss went to nearly nothing beside what the evaluations end with."""
+    x, held = case.loss.values, case.history.finite("eval_loss").values
+    return len(x) > LEAST and len(held) > 0 and median(x[-LEAST:]) < _NOTHING * float(held[-1])
 
 
 def _by_chance(ids: Floats, lookback: int) -> float:

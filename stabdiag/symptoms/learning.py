@@ -51,6 +51,9 @@ _USUAL_CLASSES = (10, 100, 1000)
 # A network trained on noise ends up to three bands above chance: it follows the batches it saw.
 _ABOVE_CHANCE = 3.0
 
+# Nine in ten evaluations are better than the one before.
+_ALL_ALONG = 0.9
+
 # A fall by more than three standard errors is no noise.
 _ERRORS = 3.0
 
@@ -203,15 +206,16 @@ def _cause(case: Case, since: int) -> Cause | None:
             "Check that the optimizer steps and holds the trained parameters: no weight changes.",
         )
         scale = case.history.finite("loss_scale").values
+        skipped = Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
+            "whose gradients overflow is skipped.",
+            also=(Do.CHANGE_DTYPE,),
+        )
         if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
-            skipped = Action(
-                Do.DYNAMIC_LOSS_SCALE,
-                "Let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: gradients "
-                f"that overflow under a scale of {num(float(scale[0]))} are skipped, every step.",
-                also=(Do.CHANGE_DTYPE,),
-            )
-            return Cause(words=f"{same} in fp16", first=skipped, then=(first,))
-        return Cause(words=same, first=first)
+            told = f"{same} in fp16, under a loss scale of {num(float(scale[0]))}"
+            return Cause(words=told, first=skipped, then=(first,))
+        return Cause(words=same, first=first, then=() if case.manifest.dtype else (skipped,))
     if not case.history.without_gradient:
         return None
     first = Action(
@@ -273,8 +277,11 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         return None
     if best_evaluation(case) < chance * (1 - 2 * band):
         return None
-    # A loss that falls all along, however slowly, is not stuck.
-    if learning_slow(case) is not None and not _only_memorised(case, chance, late):
+    # A loss that falls all along, however slowly, is not stuck, unless it only memorises.
+    evaluated = np.diff(case.history.finite("eval_loss").values)
+    generalises = len(evaluated) > 0 and (evaluated < 0).mean() >= _ALL_ALONG
+    memorised = _only_memorised(case, chance, late) and not generalises
+    if not memorised and learning_slow(case) is not None:
         return None
     first, last = int(after.steps[0]), int(after.steps[-1])
     whose = "the manifest's" if told else "as in usual benchmarks,"

@@ -68,12 +68,14 @@ def lr_too_high(case: Case) -> Evidence | None:
     climb, off = _above_start(case) or _climbed(case) or _evaluated_worse(case), rate_off(case)
     if climb is None:
         return None
+    # Whose rate it is decides what is usual.
+    unknown = off is None or case.manifest.optimizer is None
     return Evidence(
         because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
         first=_lower(case, 10) if off is None else off[1],
-        then=(*((_lower(case, 100),) if off is None else ()), *LR_TOO_HIGH.then),
+        then=(*((_lower(case, 100),) if unknown else ()), *LR_TOO_HIGH.then),
     )
 
 
@@ -291,7 +293,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     if half < 3 or len(parts) - half < 3 or parts.min() <= 0:
         return None
     early, late = _slope(along[:half], parts[:half]), _slope(along[half:], parts[half:])
-    noise = _OF_MEDIAN * diff_sigma(x) / size**0.5
+    # What the line itself falls by from point to point is no noise.
+    line = np.interp(series.steps, lr.steps, spent) * _slope(along, parts)
+    noise = _OF_MEDIAN * diff_sigma(x - line) / size**0.5
     fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
     first, last = float(parts[0]), float(parts[-1])
     is_clear = fell > _CLEAR * noise and -late * np.ptp(along[half:]) > 3 * noise

@@ -250,7 +250,7 @@ STILL = np.full(N, 31.4159)
         (
             60,
             {"weight_norm": STILL, "loss_scale": np.full(N, 2.0**20)},
-            "; the weight norm is 31.42 in fp16 all that time.",
+            "in fp16, under a loss scale of 1048576 all that time.",
         ),
     ],
 )

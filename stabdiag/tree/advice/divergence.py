@@ -150,6 +150,11 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told = sentence(answer.because)
     decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     first = found.reload.and_then(decay.kind, str(decay), **decay.change)
+    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
+    if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and (decay.now or 0.0) > highest:
+        # Under a decay that nobody uses, the weights shrank from the first step on.
+        text = sentence(f"{decay}, and start again")
+        first = Action(decay.kind, text, checkpoint=0, **decay.change)
     if answer.branch == "climbing" and _exploded(case) and not _grows_weights(case):
         # A decay takes the learning rate's share of it off the weights in a step: too little.
         told += " A loss this large is an optimization blow-up."
