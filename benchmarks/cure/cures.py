@@ -43,12 +43,8 @@ def changed_by(action: dict[str, Any], case: Case, broken: Settings) -> Settings
     kinds = {action["kind"], *action.get("also", ())}
     if kinds & set(case.failure.mends):
         return case.twin
-    changed = broken
-    for one in (action, *action.get("changes", ())):
-        name, to = NAMES.get(one.get("setting") or ""), one.get("to")
-        if name is not None and to is not None:
-            changed = set_to(changed, name, to)
-    return changed
+    name, to = NAMES.get(action.get("setting") or ""), action.get("to")
+    return broken if name is None or to is None else set_to(broken, name, to)
 
 
 def set_to(run: Settings, name: str, to: float | str) -> Settings:

@@ -17,6 +17,7 @@ from stabdiag.symptoms import (
     rates,
     resume,
     schedule,
+    stuck,
     throughput,
     weights,
 )
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 # Of equally severe findings, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
-    learning.LOSS_CONSTANT,
-    learning.PLATEAU_AT_CHANCE,
+    stuck.LOSS_CONSTANT,
+    stuck.PLATEAU_AT_CHANCE,
     curve.LOSS_OSCILLATING,
     learning.NOT_LEARNING,
     rates.LR_TOO_HIGH,

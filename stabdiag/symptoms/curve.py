@@ -14,6 +14,7 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
+    RANGE_TEST,
     TENTHS,
     few_trained,
     from_the_start,
@@ -22,7 +23,7 @@ from stabdiag.symptoms.losses import (
     trained,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
-from stabdiag.tree.advice.shared import clip
+from stabdiag.tree.advice.shared import clip_at
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Ints
@@ -91,7 +92,7 @@ def _is_cyclic(case: Case) -> bool:
 
 
 def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Evidence:
-    lr, threshold = case.history.finite("lr"), clip(case)
+    lr = case.history.finite("lr")
     logged = float(lr.values.max()) if len(lr) else case.manifest.peak_lr
     peak = logged or None
     now = f" (from {num(peak)} to {num(peak / 5)})" if peak else ""
@@ -109,9 +110,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
         ),
         then=(
             *LOSS_OSCILLATING.then,
-            Action(
-                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
-            ),
+            clip_at(case),
         ),
     )
 
@@ -128,7 +127,7 @@ LOSS_OSCILLATING = Symptom(
     then=(
         Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
         Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
-        Action(Do.TEST_LR, "Run a learning-rate range test: too high bounces."),
+        RANGE_TEST,
     ),
 )
 

@@ -14,7 +14,7 @@ from stabdiag.stats.quantiles import median, quantiles, robust_sigma
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
-from stabdiag.tree.advice.shared import clip
+from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def grad_exploding(case: Case) -> Evidence | None:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
-    threshold, sound = clip(case), checkpoint_before(case, began, case.stride)
+    sound = checkpoint_before(case, began, case.stride)
     return Evidence(
         because=f"The gradient norm rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
         f"{case.unit} {began} on, and the loss got worse.",
@@ -109,9 +109,7 @@ def grad_exploding(case: Case) -> Evidence | None:
             Do.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
         ),
         then=(
-            Action(
-                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
-            ),
+            clip_at(case),
             *GRAD_EXPLODING.then,
         ),
     )

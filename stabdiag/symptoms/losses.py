@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles import is_evaluation
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import COMPLETE, too_few
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Ints
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
+
+RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
+ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
 
 # In a game or under a reward, the level of a loss says nothing about progress.
 _GAMES = frozenset(
@@ -132,3 +138,14 @@ def changes_meaning(case: Case) -> bool:
     """
     weight = case.history.finite("loss_weight").values
     return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
+
+
+def small_test(level: float) -> Action:
+    """Return a test whose result tells the model and the rate from the labels and the data."""
+    return Action(
+        Do.TRY_SMALL,
+        f"Train on 32 examples alone. If their loss stays near {num(level)}, check the gradients "
+        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
+        "with their labels.",
+        also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
+    )

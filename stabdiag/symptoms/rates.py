@@ -14,12 +14,14 @@ from stabdiag.model.text import num, sentence
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.symptoms.losses import (
+    RANGE_TEST,
     TENTHS,
     changes_meaning,
     few_trained,
     from_the_start,
     has_ended,
     is_distance,
+    small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay
@@ -264,7 +266,7 @@ LR_TOO_HIGH = Symptom(
     enough=(at_least(_LEAST, "loss"),),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
-        Action(Do.TEST_LR, "Run a learning-rate range test: too high bounces."),
+        RANGE_TEST,
     ),
 )
 
@@ -319,13 +321,7 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
         f"beginning for the learning rate that was spent: at this pace, {num(longer)} such runs "
         "would bring it to 0."
     )
-    test = Action(
-        Do.TRY_SMALL,
-        f"Train on 32 examples alone. If their loss stays near {num(first)}, check the gradients "
-        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
-        "with their labels.",
-        also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
-    )
+    test = small_test(first)
     # A model learns most in the first tenth of its run.
     to = min(10 * longer * peak, 1000 * peak, high)
     raise_it = Action(
@@ -358,7 +354,7 @@ LEARNING_SLOW = Symptom(
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     enough=(at_least(_LEAST, "loss"), few_trained),
     then=(
-        Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces."),
+        RANGE_TEST,
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
 )

@@ -12,9 +12,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.symptoms.losses import from_the_start, is_distance
-from stabdiag.symptoms.rates import rate_off
+from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
-from stabdiag.tree.advice.shared import clip
+from stabdiag.tree.advice.shared import clip_at
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
@@ -72,8 +72,9 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     stays = level >= risen and level - begun > _NOISE_OF_MEDIAN * noise
     if high < risen or (high - begun <= _NOISE * noise and not stays):
         return None
-    step, steps, threshold = int(loss.steps[at]), _warmup(case), clip(case)
-    off = rate_off(case)
+    # A rate that nobody uses is no matter of the warm-up.
+    off = rate_off(case) if is_high(case) else None
+    step, steps = int(loss.steps[at]), _warmup(case)
     warm = Action(
         Do.ADD_WARMUP,
         f"Restart with a linear warm-up to {num(peak)} over at least {steps} {case.unit}s.",
@@ -92,14 +93,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         f"row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
-        # A rate that nobody uses is no matter of the warm-up.
         first=warm if off is None else off[1],
-        then=(
-            lower if off is None else warm,
-            Action(
-                Do.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
-            ),
-        ),
+        then=(lower if off is None else warm, clip_at(case)),
     )
 
 
@@ -199,8 +194,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     stairs = 2 * len(np.unique(lr.values[:at])) < at and last > 0
     if share < limits.at_floor or not flat or stairs:
         return None
-    # Steps counted from 0 are one more than the last of them.
-    length = max(end + (begin == 0), case.manifest.total_steps or 0)
+    length = _length(case, lr)
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
         f"{case.unit} {start} on and ends at {num(last)}; the run goes on to {case.unit} {end} "
@@ -247,14 +241,13 @@ def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
     quarter = float(x[lowest + (middle - lowest) // 2])
     if middle - lowest < _RISE or quarter > _COSINE * float(x[middle]):
         return None
-    step, end = int(lr.steps[lowest]), int(lr.steps[-1])
-    length = max(end + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
+    step, floor, again_at = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
+    length = _length(case, lr)
     return Evidence(
-        because=f"The learning rate fell from {num(peak)} to {num(float(x[lowest]))} at "
-        f"{case.unit} {step} and then climbed along the same curve, to "
-        f"{num(float(x[lowest:].max()))}.",
+        because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step} "
+        f"and then climbed along the same curve, to {num(again_at)}.",
         step=step,
-        measured={"floor_lr": float(x[lowest]), "peak_lr": peak, "lr": float(x[lowest:].max())},
+        measured={"floor_lr": floor, "peak_lr": peak, "lr": again_at},
         first=Action(
             Do.FIX_SCHEDULE,
             f"Step the scheduler once an optimizer step, and set its length to {length} "
@@ -264,6 +257,11 @@ def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
             step=step,
         ),
     )
+
+
+def _length(case: Case, lr: Series) -> int:
+    """Return the length of the run: steps counted from 0 are one more than the last of them."""
+    return max(int(lr.steps[-1]) + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
 
 
 LR_DECAYS_EARLY = Symptom(
@@ -377,25 +375,17 @@ def lr_discontinuity(case: Case) -> Evidence | None:
             measured={"lr_before": low, "lr_after": float(high), "peak_before": peak},
             first=Action(
                 Do.FIX_SCHEDULE,
-                f"Find out what set the learning rate at {case.unit} {step}: a resume with another "
-                "configuration, or phases of the schedule that do not join.",
+                f"Find out what set the learning rate at {case.unit} {step} (a resume, phases that "
+                f"do not join), and restart from before it with a schedule that continues from "
+                f"{num(low)}.",
+                setting="lr",
+                to=low,
                 step=step,
-            ),
-            then=(
-                Action(
-                    Do.FIX_SCHEDULE,
-                    f"Restart from before {case.unit} {step} with a schedule that continues from "
-                    f"{num(low)}.",
-                    setting="lr",
-                    to=low,
-                    step=step,
-                ),
             ),
         )
     return None
 
 
-# A jump that the loss did not mind is a note; if it did, the tree says so.
 LR_DISCONTINUITY = Symptom(
     slug="lr-discontinuity",
     severity=Severity.NOTE,

@@ -136,6 +136,12 @@ def clip(case: Case) -> Setting:
     return Setting(words=words, name="grad_clip", now=now, new=lower)
 
 
+def clip_at(case: Case) -> Action:
+    """Return the action to clip."""
+    cut = clip(case)
+    return Action(ActionKind.CLIP_GRADIENTS, f"Clip the gradient norm at {cut}.", **cut.change)
+
+
 def clip_next_time(case: Case) -> Action:
     """Return the action to clip if it happens again."""
     cut = clip(case)

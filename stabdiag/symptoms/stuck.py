@@ -1,0 +1,325 @@
+"""A loss that stands still: to the last digit, or at chance level; and what holds it there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import digits, num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.symptoms.losses import (
+    ONE_BATCH,
+    TENTHS,
+    best_evaluation,
+    few_trained,
+    has_ended,
+    rate_is_zero,
+    small_test,
+    trained,
+)
+from stabdiag.symptoms.rates import learning_slow, setting_off
+from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stabdiag.model.arrays import Floats
+    from stabdiag.model.findings import Scalar
+    from stabdiag.tree.case import Case
+
+# A value with fewer digits may have been rounded.
+_DIGITS = 4
+
+# A loss that falls to 0 at once had more than this share of its first value just before.
+_AT_ONCE = 0.1
+
+# Between bursts a loss that learns nothing comes back to one level: this share of each half of the
+# run lies there. Of healthy runs no more than a fifth of both halves lies at one level of chance.
+_RESTS = 0.4
+
+# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
+_USUAL_CLASSES = (10, 100, 1000)
+
+# A network trained on noise ends up to three bands above chance: it follows the batches it saw.
+_ABOVE_CHANCE = 3.0
+
+# Nine in ten evaluations are better than the one before.
+_ALL_ALONG = 0.9
+
+# A loss that falls by less than a twentieth is one that a net reaches by memorising its batches.
+MEMORISED = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """Why the log shows that no step changes the weights."""
+
+    words: str
+    first: Action
+    then: tuple[Action, ...] = ()
+
+
+def loss_constant(case: Case) -> Evidence | None:
+    """Does the loss keep one value, to the last digit, up to the end of the log?"""
+    x, steps = case.loss.values, case.loss.steps
+    if len(x) < case.limits.learning.constant_points:
+        return None
+    changes = np.flatnonzero(x != x[-1])
+    start = int(changes[-1]) + 1 if len(changes) else 0
+    count, first = len(x) - start, int(steps[start])
+    if count < case.limits.learning.constant_points:
+        return None
+    if x[-1] == 0:
+        return _zero(case, start)
+    if start and digits(_written(float(x[-1]))) < _DIGITS:
+        return None
+    which = f"the last {count}" if start else f"all {count}"
+    return without_learning(
+        case,
+        LOSS_CONSTANT,
+        step=first,
+        because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from "
+        f"{case.unit} {first} to {int(steps[-1])}",
+        measured={"loss": float(x[-1]), "points": count},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"Check at {case.unit} {first} which parameters have requires_grad and are in the "
+            "optimizer.",
+            step=first,
+        ),
+    )
+
+
+def _written(value: float) -> float:
+    """Return a value as it was written: one stored in four bytes has no more digits than those."""
+    short = np.float32(value)
+    return float(str(short)) if short == value else value
+
+
+def _zero(case: Case, start: int) -> Evidence | None:
+    """Report a loss of 0, except one that came down gradually or belongs to a policy."""
+    x, steps = case.loss.values, case.loss.steps
+    # The loss of a policy whose advantages cancel is 0, and its gradients are not.
+    has_gradients = bool(case.history.finite("grad_norm").values.any())
+    if "reward" in case.history.series or (start == 0 and has_gradients):
+        return None
+    before = x[max(0, start - 5) : start]
+    if len(before) and median(before) <= _AT_ONCE * x[0]:
+        return None
+    first, count = int(steps[start]), len(x) - start
+    fell = {"before": median(before)} if len(before) else {}
+    points = f"the last {count}" if fell else f"all {count}"
+    was = f"; just before, it was {num(fell['before'])}" if fell else ""
+    return Evidence(
+        because=f"The loss is exactly 0 at {points} logged points, from {case.unit} {first} to "
+        f"{int(steps[-1])}{was}.",
+        step=first,
+        measured={"loss": 0.0, "points": count, **fell},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
+            "0 for NaN, and a batch with all labels masked has no loss.",
+        ),
+        then=(
+            Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
+            Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "Look at the gradient norm: NaN if 0 stands for NaN, 0 if all labels are masked.",
+            ),
+            Action(Do.LOG_MORE, "Log the loss with more digits if it may be very small."),
+        ),
+    )
+
+
+def without_learning(
+    case: Case,
+    symptom: Symptom,
+    *,
+    step: int,
+    because: str,
+    measured: Mapping[str, Scalar],
+    first: Action,
+) -> Evidence:
+    """Return the evidence for a loss that stands still, with what the log shows of the cause."""
+    cause = _cause(case, step)
+    if cause is None and (off := setting_off(case)) is not None:
+        words, change = off
+        return Evidence(
+            because=f"{because}. {words}",
+            step=step,
+            measured=measured,
+            first=change,
+            then=(first, *symptom.then),
+        )
+    if cause is None:
+        return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
+    # A learning rate of 0 can be neither too high nor too low.
+    settings = (Do.LOWER_LR, Do.TEST_LR) if rate_is_zero(case, step) else ()
+    return Evidence(
+        because=f"{because}; {cause.words} all that time.",
+        step=step,
+        measured=measured,
+        first=cause.first,
+        then=(*cause.then, first, *(one for one in symptom.then if one.kind not in settings)),
+    )
+
+
+def _cause(case: Case, since: int) -> Cause | None:
+    if rate_is_zero(case, since):
+        return Cause(
+            words="the learning rate is 0",
+            first=Action(
+                Do.FIX_SCHEDULE,
+                "Find out what sets the learning rate to 0: no step changes the weights.",
+            ),
+            then=(Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),),
+        )
+    norm = unchanged_norm(case)
+    if norm is not None or held_out_is_constant(case):
+        same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
+        first = Action(
+            Do.CHECK_MODEL,
+            "Check that the optimizer steps and holds the trained parameters: no weight changes.",
+        )
+        scale = case.history.finite("loss_scale").values
+        skipped = Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
+            "whose gradients overflow is skipped.",
+            also=(Do.CHANGE_DTYPE,),
+        )
+        if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
+            told = f"{same} in fp16, under a loss scale of {num(float(scale[0]))}"
+            return Cause(words=told, first=skipped, then=(first,))
+        return Cause(words=same, first=first, then=() if case.manifest.dtype else (skipped,))
+    if not case.history.without_gradient:
+        return None
+    first = Action(
+        Do.CHECK_MODEL,
+        "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
+    )
+    if case.manifest.dtype == "fp16":
+        first = Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "Scale the loss (torch.amp.GradScaler), or switch to bf16: small gradients become 0 in "
+            "fp16.",
+            also=(Do.CHANGE_DTYPE,),
+        )
+    return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def unchanged_norm(case: Case) -> float | None:
+    """Return the largest weight norm, if every logged one is the same in every record."""
+    norms = [series.finite().values for series in case.history.group("weight_norm").values()]
+    still = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
+    return max(float(x[0]) for x in norms) if norms and all(still) else None
+
+
+def held_out_is_constant(case: Case) -> bool:
+    """Tell whether all evaluations are the same to the last digit."""
+    held = case.history.finite("eval_loss").values
+    enough = len(held) >= case.limits.generalisation.min_evaluations
+    return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
+
+
+LOSS_CONSTANT = Symptom(
+    slug="loss-constant",
+    severity=Severity.ERROR,
+    family="learning",
+    title="The loss does not change at all",
+    check=loss_constant,
+    needs=("loss",),
+    limits=("learning.constant_points",),
+    explained_by=("nan", "divergence", "loss-scale"),
+    enough=(at_least("learning.constant_points", "loss"),),
+    then=(
+        Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
+        Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
+        ONE_BATCH,
+    ),
+)
+
+
+def plateau_at_chance(case: Case) -> Evidence | None:
+    """Does the loss stay at the logarithm of the number of classes?"""
+    after = trained(case)
+    if after is None:
+        return None
+    band, told = case.limits.learning.chance_band, case.manifest.vocab_size
+    late = levels(after.values, TENTHS)[1:]
+    above = _ABOVE_CHANCE * band if told else band
+    for classes in (told,) if told else _USUAL_CLASSES:
+        chance = math.log(classes)
+        if told and _only_memorised(case, chance, late):
+            break
+        low = chance * (1 - band)
+        settled = late.max() <= chance * (1 + above)
+        if late.min() >= low and (settled or _returns_to(after.values, chance, band)):
+            break
+    else:
+        return None
+    if best_evaluation(case) < chance * (1 - 2 * band):
+        return None
+    # A loss that falls all along, however slowly, is not stuck, unless it only memorises.
+    evaluated = np.diff(case.history.finite("eval_loss").values)
+    generalises = len(evaluated) > 0 and (evaluated < 0).mean() >= _ALL_ALONG
+    memorised = _only_memorised(case, chance, late) and not generalises
+    if not memorised and learning_slow(case) is not None:
+        return None
+    first, last = int(after.steps[0]), int(after.steps[-1])
+    whose = "the manifest's" if told else "as in usual benchmarks,"
+    return without_learning(
+        case,
+        PLATEAU_AT_CHANCE,
+        step=first,
+        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians over "
+        f"a tenth of the run) from {case.unit} {first} to {last}: guessing "
+        f"among {whose} {classes} classes costs {num(chance)}",
+        measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
+        first=small_test(chance),
+    )
+
+
+def _returns_to(x: Floats, level: float, band: float) -> bool:
+    """Tell whether the loss comes back to a level after each burst, from beginning to end."""
+    near = np.abs(x - level) <= band * level
+    return all(half.mean() >= _RESTS for half in np.array_split(near, 2))
+
+
+def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
+    """Tell whether no evaluation was ever better than chance, and the loss is little better."""
+    held = case.history.finite("eval_loss").values
+    if len(held) < case.limits.generalisation.min_evaluations or not has_ended(case):
+        return False
+    limits = case.limits.learning
+    at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
+    near = float(held[-1]) <= chance * (1 + MEMORISED)
+    return at_chance and near and bool(late.min() >= chance * limits.hardly)
+
+
+PLATEAU_AT_CHANCE = Symptom(
+    slug="plateau-at-chance",
+    severity=Severity.ERROR,
+    family="learning",
+    title="The loss is stuck at chance level",
+    check=plateau_at_chance,
+    needs=("loss",),
+    limits=(
+        *("learning.chance_band", "learning.hardly", "learning.min_points", "learning.min_steps"),
+        "learning.min_steps_ended",
+    ),
+    explained_by=("nan",),
+    enough=(few_trained,),
+    then=(
+        Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
+        Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
+        Action(Do.LOWER_LR, "Divide the learning rate by 10: far too high also ends at chance."),
+    ),
+)
