@@ -135,36 +135,34 @@ def _asking(limit: str) -> tuple[str, ...]:
 def _outcome(slug: str, limits: Limits) -> str:
     outcome = BY_SLUG[slug]
     section = f", section {outcome.section}" if outcome.section else ""
-    return _with_facts(
-        filled(kept_text("outcomes", slug), limits), f"Severity: {outcome.severity.value}{section}."
-    )
+    facts = f"Severity: {outcome.severity.value}{section}."
+    return _page("outcomes", slug, outcome.title, facts, limits)
 
 
 def _question(question: Question, limits: Limits) -> str:
-    needs = f" Needs: {', '.join(question.needs)}." if question.needs else ""
-    told = _with_facts(
-        filled(kept_text("questions", question.id), limits),
-        f"Asked as: {question.asked(limits)}{needs}",
-    )
+    needs = f"Needs: {', '.join(question.needs)}." if question.needs else ""
+    told = _page("questions", question.id, question.asked(limits), needs, limits)
     return _with_limits(told, question.limits, limits, before="Answers")
 
 
 def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
-    told = _with_facts(
-        filled(kept_text("symptoms", symptom.slug), limits),
-        f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}",
-    )
+    facts = f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}"
+    told = _page("symptoms", symptom.slug, symptom.title, facts, limits)
     return _with_limits(told, symptom.limits, limits, before="When it stays quiet")
 
 
 def _comparison(outcome: Compared, limits: Limits) -> str:
     kinds = ", ".join(outcome.kinds)
-    told = _with_facts(
-        filled(kept_text("comparisons", outcome.slug), limits),
-        f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}.",
-    )
+    facts = f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}."
+    told = _page("comparisons", outcome.slug, outcome.title, facts, limits)
     return _with_limits(told, outcome.limits, limits, before="When it stays quiet")
+
+
+def _page(kind: str, name: str, title: str, facts: str, limits: Limits) -> str:
+    """Return a text below its title and a line of facts, both from its declaration."""
+    head = "\n\n".join(filter(None, (f"# {name}: {title}", facts)))
+    return f"{head}\n\n{filled(kept_text(kind, name), limits)}"
 
 
 def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:
@@ -211,9 +209,3 @@ def _limit(info: LimitInfo) -> str:
 def _value(info: LimitInfo) -> str:
     changed = f" (default {info.default:g})" if info.overridden else ""
     return f"{info.value:g} {info.about.unit}{changed}"
-
-
-def _with_facts(content: str, facts: str) -> str:
-    """Put a line of derived facts below the title."""
-    title, _, rest = content.partition("\n")
-    return f"{title}\n\n{facts}\n{rest}"
