@@ -105,7 +105,6 @@ def test_sarif_tells_what_explain_tells_and_the_numbers(persistent, nan):
     levels = [rule["defaultConfiguration"]["level"] for rule in (first, second)]
     assert levels == ["error", "warning"]
     markdown, text = first["help"]["markdown"], first["help"]["text"]
-    assert markdown.startswith("# spike-persistent: ")
     assert "## What to do" in markdown
     assert "77" in markdown  # the limit in force
     assert not re.search(r"[#`{}]", text)
