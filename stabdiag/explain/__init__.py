@@ -134,7 +134,7 @@ def _asking(limit: str) -> tuple[str, ...]:
 
 def _outcome(slug: str, limits: Limits) -> str:
     outcome = BY_SLUG[slug]
-    section = f", section {outcome.section}" if outcome.section else ""
+    section = f", section {outcome.section.removeprefix('§')}" if outcome.section else ""
     facts = f"Severity: {outcome.severity.value}{section}."
     return _page("outcomes", slug, outcome.title, facts, limits)
 

@@ -1,7 +1,5 @@
 """The scripts of the page on logging: each trains, and its log leaves nothing to ask for."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import socket
@@ -28,7 +26,7 @@ CANNOT = {"keras_callback": ["batch_id"]}
 
 
 @pytest.fixture
-def alone() -> dict[str, str]:
+def alone():
     """Return an environment in which one process is the whole job, as a launcher sets it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -43,9 +41,7 @@ def test_every_script_is_run():
 
 
 @pytest.mark.parametrize("script", NEEDS)
-def test_a_script_logs_all_that_its_framework_can_give(
-    script: str, tmp_path: Path, alone: dict[str, str]
-):
+def test_a_script_logs_all_that_its_framework_can_give(script, tmp_path, alone):
     for package in NEEDS[script]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed; make snippets installs it")

@@ -1,13 +1,10 @@
 """The site: built as `make site` does, and opened from disk in a browser."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -15,11 +12,6 @@ from playwright.sync_api import sync_playwright
 
 from stabdiag.model.leaves import BY_SLUG as OUTCOMES
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Page
 
 pytest.importorskip("furo")
 
@@ -30,14 +22,14 @@ CHROMIUM = next(
 SHOWN = ("index", "logging", "ci", "accuracy", "limits", "gallery", "gallery/nan-fp32", "search")
 
 
-def sphinx(pages: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def sphinx(pages, out):
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--nitpicky", "--quiet"]
     command += ["--conf-dir", str(ROOT / "docs" / "site"), str(pages), str(out)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     """Build the site."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "docs/build_site.py", str(folder / "pages")]
@@ -48,7 +40,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(site: Path) -> Iterator[Page]:
+def page(site):
     """Open the site in the system's Chromium."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium here; Debian's package is called chromium")
@@ -58,7 +50,7 @@ def page(site: Path) -> Iterator[Page]:
         chromium.close()
 
 
-def test_a_dead_link_is_an_error(tmp_path: Path):
+def test_a_dead_link_is_an_error(tmp_path):
     for name, link in (("page", "[gone](gone.md)"), ("anchor", "[gone](#gone)")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "index.md").write_text(f"# Title\n\n{link}\n", encoding="utf-8")
@@ -68,8 +60,8 @@ def test_a_dead_link_is_an_error(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_page_asks_nobody_else_and_is_accessible(page: Page, site: Path, name: str):
-    requests: list[str] = []
+def test_a_page_asks_nobody_else_and_is_accessible(page, site, name):
+    requests = []
     page.on("request", lambda request: requests.append(request.url))
     for width in (1280, 400):
         page.set_viewport_size({"width": width, "height": 900})
@@ -81,7 +73,7 @@ def test_a_page_asks_nobody_else_and_is_accessible(page: Page, site: Path, name:
 
 
 @pytest.mark.parametrize("slug", [*OUTCOMES, *SYMPTOMS])
-def test_a_search_finds_each_finding(page: Page, site: Path, slug: str):
+def test_a_search_finds_each_finding(page, site, slug):
     page.goto(f"{(site / 'search.html').as_uri()}?q={slug}")
     found = page.locator(f"#search-results a[href*='gallery/{slug}.html']")
     found.first.wait_for()
