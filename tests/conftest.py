@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from difflib import unified_diff
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,18 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("stabdiag")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def compare_golden(text, path):
+    """Fail with the difference if a text is not that of a file, or write it anew if asked to."""
+    if os.environ.get("STABDIAG_UPDATE_GOLDEN", "0") not in ("", "0"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    kept = path.read_text(encoding="utf-8")
+    if text != kept:
+        lines = unified_diff(kept.splitlines(), text.splitlines(), path.name, "now", lineterm="")
+        pytest.fail("\n".join(lines), pytrace=False)
+
 
 # These files take longest. They come first, so that no worker is left with one of them at the end.
 LONGEST = (

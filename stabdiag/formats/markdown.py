@@ -15,6 +15,7 @@ from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label, pairs, span
 from stabdiag.formats.reading import notes, source_facts, unchecked
 from stabdiag.formats.subject import choose, decisive, numbers
+from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.model.text import clipped, plural
 
@@ -179,7 +180,7 @@ def _untested(report: Report) -> Iterator[str]:
     if report.tree.outcome.section or not unknown:
         return
     yield "**Could not be tested**"
-    yield "\n".join(f"- {answer.question}: {escape(answer.because)}" for answer in unknown)
+    yield "\n".join(f"- {NAMES[answer.question]}: {escape(answer.because)}" for answer in unknown)
 
 
 def _trail(report: Report) -> Iterator[str]:
@@ -193,7 +194,7 @@ def _trail(report: Report) -> Iterator[str]:
     rows = [_row(answer, strong=answer in deciding) for answer in answers]
     yield _folded(
         f"{plural(len(answers), 'question')}: {told}",
-        table(["", "Question", "Answer", "Because"], rows),
+        table(["Question", "", "Answer", "Because"], rows),
     )
     limits = {name: value for answer in answers for name, value in answer.limits.items()}
     if limits:
@@ -204,7 +205,8 @@ def _row(answer: Answer, *, strong: bool) -> list[str]:
     word, asked = answer.word, escape(answer.asks)
     if answer.asked_of is AskedOf.LEAD_UP:
         asked = f"Before the NaN: {asked}"
-    return [answer.question, asked, f"**{word}**" if strong else word, escape(answer.because)]
+    number = f"<sub>{answer.question}</sub>"
+    return [asked, number, f"**{word}**" if strong else word, escape(answer.because)]
 
 
 def _missing(report: Report) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """A comparison as text: for a terminal, as JSON, as Markdown."""
 
 import json
-import os
 from contextlib import chdir
 from dataclasses import replace
 from io import StringIO
@@ -17,6 +16,7 @@ import stabdiag
 from stabdiag import formats
 from stabdiag.formats.compared.structured import schema
 from stabdiag.formats.compared.view import overlay
+from tests.conftest import compare_golden
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "fixtures" / "pairs"
@@ -32,9 +32,7 @@ def test_the_whole_page():
     with chdir(ROOT):  # the page names the logs as they were asked for
         logs = [f"fixtures/pairs/config-differs-lr/{name}.jsonl" for name in ("base", "low")]
         text = render(stabdiag.compare(logs), "terminal")
-    if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    compare_golden(text, GOLDEN)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

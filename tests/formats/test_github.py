@@ -80,8 +80,8 @@ def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persiste
     assert "```sh\nstabdiag x 'a b'\nstabdiag explain spike-persistent\n```" in opened
     assert text.count("<details>") == text.count("</details>") == 4
     for answer in persistent.tree.answers:
-        assert f"| {answer.question} |" in text
-        assert f"| {answer.question} |" not in opened
+        assert f">{answer.question}<" in text
+        assert f">{answer.question}<" not in opened
     assert "6 questions: 1 yes, 3 no, 1 found, 1 unknown" in text
 
 

@@ -5,15 +5,14 @@ made by hand in every format. Set ``STABDIAG_UPDATE_GOLDEN=1`` to write those fi
 the difference.
 """
 
-import os
 import re
-from difflib import unified_diff
 from pathlib import Path
 
 import pytest
 
 from stabdiag.formats import names, render
 from stabdiag.model.leaves import BY_SLUG
+from tests.conftest import compare_golden
 from tests.formats.conftest import diagnosed
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -30,17 +29,6 @@ def _one_version(monkeypatch):
         monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
-def compare(text, path):
-    """Fail with the difference if a text is not that of a file."""
-    if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    kept = path.read_text(encoding="utf-8")
-    if text != kept:
-        lines = unified_diff(kept.splitlines(), text.splitlines(), path.name, "now", lineterm="")
-        pytest.fail("\n".join(lines), pytrace=False)
-
-
 def rounded(text):
     return NUMBER.sub(lambda number: f"{float(number.group()):.6g}", text)
 
@@ -55,12 +43,12 @@ def bare(page):
 
 def test_every_leaf_at_a_terminal(leaf):
     text = render(leaf, "terminal")
-    compare(rounded(text), GOLDEN / "leaves" / f"{leaf.tree.outcome.slug}.txt")
+    compare_golden(rounded(text), GOLDEN / "leaves" / f"{leaf.tree.outcome.slug}.txt")
 
 
 @pytest.mark.parametrize("slug", ["nan-fp16-overflow", "spike-persistent"])
 def test_leaves_as_json(slug):
-    compare(rounded(render(diagnosed(slug), "json")), GOLDEN / "leaves" / f"{slug}.json")
+    compare_golden(rounded(render(diagnosed(slug), "json")), GOLDEN / "leaves" / f"{slug}.json")
 
 
 def test_every_leaf_has_its_file():
@@ -71,14 +59,16 @@ def test_every_leaf_has_its_file():
 def test_a_report_in_every_format(persistent, format_name):
     text = render(persistent, format_name, command="stabdiag diagnose run.jsonl")
     path = GOLDEN / f"persistent.{SUFFIXES.get(format_name, format_name)}"
-    compare(bare(text) if format_name == "html" else rounded(text), path)
+    compare_golden(bare(text) if format_name == "html" else rounded(text), path)
 
 
 def test_a_report_in_the_short_formats(persistent):
     texts = (f"# {name}\n\n{render(persistent, name)}" for name in SHORT)
-    compare("\n\n".join(texts), GOLDEN / "persistent.short.txt")
+    compare_golden("\n\n".join(texts), GOLDEN / "persistent.short.txt")
 
 
 def test_everything_at_a_terminal_in_ascii_and_in_colour(nan):
-    compare(render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt")
-    compare(render(nan, "terminal", color=True), GOLDEN / "nan.color.txt")
+    compare_golden(
+        render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt"
+    )
+    compare_golden(render(nan, "terminal", color=True), GOLDEN / "nan.color.txt")

@@ -19,7 +19,7 @@ from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
-from tests.formats.test_golden import compare
+from tests.conftest import compare_golden
 from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
 from tests.scan.made import sweep
 
@@ -58,14 +58,14 @@ def test_golden(overview, format_name):
     if format_name == "html":  # without what is in files of its own
         text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)
         text = re.sub(r"'sha256-.*?'", "'sha256'", text)
-    compare(text, GOLDEN / f"overview.{SUFFIXES[format_name]}")
+    compare_golden(text, GOLDEN / f"overview.{SUFFIXES[format_name]}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_golden_at_a_terminal(overview, encoding):
     color = encoding == "utf-8"
     text = render(overview, "terminal", color=color, encoding=encoding)
-    compare(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
+    compare_golden(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
 
 
 ROWS = sweep()
@@ -98,7 +98,7 @@ ODD = {
 
 def test_odd_scans_at_a_terminal():
     parts = [f"# {name}\n\n{render(made(rows), 'terminal')}" for name, rows in ODD.items()]
-    compare("\n\n".join(parts), GOLDEN / "odd.txt")
+    compare_golden("\n\n".join(parts), GOLDEN / "odd.txt")
 
 
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)

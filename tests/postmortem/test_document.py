@@ -1,6 +1,5 @@
 """What a post-mortem tells, section by section."""
 
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
+from tests.conftest import compare_golden
 
 GOLDEN = Path(__file__).parent / "golden" / "spike-persistent.md"
 SECTIONS = [
@@ -63,9 +63,7 @@ def headings(text):
 def test_the_whole_document(diagnosed):
     text = postmortem(diagnosed("spike-persistent-lr-stays"))
     text = text.replace(f"stabdiag {stabdiag.__version__}", "stabdiag VERSION")
-    if os.environ.get("STABDIAG_UPDATE_GOLDEN"):
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    compare_golden(text, GOLDEN)
 
 
 @pytest.mark.parametrize("run", RUNS)
