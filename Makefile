@@ -103,7 +103,7 @@ dist: $(MADE)  ## build the sdist and the wheel into dist/
 		'from flit_core import buildapi; print(buildapi.build_sdist("dist"), buildapi.build_wheel("dist"))'
 
 snippets:  ## run the scripts of docs/logging.md (installs the frameworks in .venvs/snippets; gigabytes)
-	@$(MAKE) --no-print-directory $(abspath .venvs/snippets)/.test VENV=$(abspath .venvs/snippets) CONSTRAINTS=/dev/null
+	@$(MAKE) --no-print-directory $(abspath .venvs/snippets)/.runtime VENV=$(abspath .venvs/snippets) CONSTRAINTS=/dev/null
 	.venvs/snippets/bin/python -m pip install --quiet --group snippets
 	.venvs/snippets/bin/python -m pytest tests/docs/test_logging.py
 
