@@ -150,7 +150,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="made good before",
         purpose="a rise counts against the largest that the run has made good",
-        off={f"{STATS}.rise:_WANDERS": 0.0},
+        off={f"{STATS}.rise:WANDERS": 0.0},
     ),
     Rule(
         name="repeats each epoch",
@@ -167,7 +167,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="obvious",
         purpose="a rise far beyond the run's ups and downs needs no trend",
-        off={f"{TREE}.rises:_OBVIOUS": 1e99},
+        off={f"{TREE}.rises:WANDERS": 1e99},
         needed="four real incidents, such as one of `mdkrasnow/research-repo`",
     ),
     Rule(
@@ -179,7 +179,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="below the noise",
         purpose="a rise that cannot be seen among single losses has to be larger",
-        off={f"{TREE}.rises:SEEN": 0.0},
+        off={f"{TREE}.rises:CLEAR": 0.0},
     ),
     Rule(
         name="rising learning rate",

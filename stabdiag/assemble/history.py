@@ -15,7 +15,7 @@ from stabdiag.assemble.losses import load, read_losses, with_nan_of_any
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
-from stabdiag.assemble.records import ENOUGH, MANY
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import (
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-# What changes in more than this share of the records, and more than a few times, is no setting.
-_OFTEN = 0.1
 
 # How many columns without a role are named.
 _SHOWN = 8
@@ -270,7 +267,7 @@ def _settings(
 def _is_setting(series: Series, records: int) -> bool:
     """Tell whether a column changes, and not all along unless it may make the loss harder."""
     before, after = series.values[:-1], series.values[1:]
-    if 0 < np.count_nonzero(after != before) <= max(_OFTEN * records, ENOUGH):
+    if np.count_nonzero(after != before) <= max(SELDOM * records, ENOUGH):
         return True
     one_way = (after >= before).all() or (after <= before).all()
     names = (series.column, series.role.partition("/")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
-_DAY = 86_400  # seconds
+_DAY = timedelta(days=1).total_seconds()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,6 +12,13 @@ from stabdiag.stats.levels import IN_A_ROW
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
+# What happens with this share of the records happens all along: ids that come back are how the
+# loader numbers its batches, and a setting that changes is no step.
+ALL_ALONG = 0.1
+
+# A setting may change so often however short the log is.
+FEW_CHANGES = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Near:
@@ -66,6 +73,12 @@ def _is_step(low: Ints, high: Ints) -> Mask:
     after = np.append(np.diff(low) >= IN_A_ROW, True)
     both: Mask = before & after
     return both
+
+
+def changes_all_along(values: Floats, points: int) -> bool:
+    """Tell whether a setting, shape (n,), changes all along a log of so many points."""
+    changes = np.count_nonzero(values[1:] != values[:-1])
+    return bool(changes > max(ALL_ALONG * points, FEW_CHANGES))
 
 
 def steps_since_seen(steps: Ints, values: Floats) -> Floats:

@@ -16,12 +16,8 @@ from stabdiag.stats.quantiles import NOUGHT
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
-# Beyond so many the exact tails of all outcomes of a test cost more than they gain: tests of large
-# groups are hardly discrete.
-_DISCRETE = 2000
-
-# A tail is summed over so many terms; where it is small, the rest is nothing.
-_TERMS = 500
+# Beyond so many outcomes a test is hardly discrete, and what is left of a small tail is nothing.
+_OUTCOMES = 1000
 
 
 def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
@@ -36,7 +32,7 @@ def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
         total_hits: K, how many have it.
         total: n, how many there are.
     """
-    k = hits[..., None] + np.arange(min(total_hits, _TERMS) + 1)
+    k = hits[..., None] + np.arange(min(total_hits, _OUTCOMES) + 1)
     tail = _chances(k, size[..., None], total_hits, total).sum(axis=-1)
     return np.where(hits * total > total_hits * size, np.minimum(tail, 1.0), 1.0)
 
@@ -56,7 +52,7 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
         total_hits: K, how many have what is asked about.
         total: n, how many there are.
     """
-    if total_hits > _DISCRETE:
+    if total_hits > _OUTCOMES:
         return p * len(size)
     sizes, splits = np.unique(size, return_counts=True)
     chances = _chances(np.arange(total_hits + 1)[None], sizes[:, None], total_hits, total)

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.stats.quantiles import NOUGHT
-from stabdiag.stats.trend import block_means, without_line
+from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
-
-# Correlations are taken over so many points; longer series are averaged down to them first.
-_MOST_POINTS = 1000
 
 # An error is never taken for smaller than this share of the largest.
 _EXACT = 1e-6
@@ -57,7 +54,7 @@ def mean_and_error(x: Floats) -> Mean:
     positive sequence of pairs (Geyer 1992, doi:10.1214/ss/1177011137, section 3.3); ours never
     narrows it.
     """
-    thin = block_means(x, _MOST_POINTS)
+    thin = block_means(x, MOST_POINTS)
     n = len(thin)
     rest = without_line(thin)
     power = float(rest @ rest)

@@ -12,7 +12,7 @@ import numpy as np
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
-from stabdiag.stats.tails import CLEAR, FAR_OUT
+from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
@@ -21,30 +21,20 @@ if TYPE_CHECKING:
 # Points this many deviations out, with no more than so many between them, are one excursion.
 APART = 2
 
-# An excursion is compared with another if its score reaches this share of the other's, or is clear
-# in itself. Heights alone would not do: they are larger at the start of a run, where noise is.
-_SHARE_OF_SCORE = 0.3
-
 # A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
-# and one in so many points of a long log. Two or three points with nothing between them and the
-# noise are spikes: unless some others come near, it takes three others, in a short log two. Below a
-# fifth of a height nothing comes near it, and a spike has not left its level yet.
+# and one in so many points of a long log. A few points with nothing between them and the noise are
+# spikes: unless some others come near, it takes a few others, in a short log one less. Below a
+# fifth of a height, or of a score, nothing comes near it, and a spike has not left its level yet.
 HALF = 0.5
 NEAR = 0.2
 _POINTS = 750
-_TOGETHER = 3
 
 # The tail of noise leaves a gap as wide with at most this chance. Its index is estimated from so
-# many of the next scores below the gap. The prior for the inverse of the index counts as much as
-# five scores, and is a little heavier than the normal distribution is at three deviations.
+# many of the next scores below the gap. The prior for the inverse of the index, the weight of the
+# tail, counts as much as five scores.
 BY_CHANCE = 0.05
 _BELOW = (10, 30)
 _PRIOR = 5
-_PRIOR_MEAN = 0.15
-
-# Noise matches a single point if it reaches as high, and a stretch from this share of its height
-# on: medians of noise vary less than points do.
-_STRETCH_SHARE = 0.6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,9 +59,10 @@ class Excursions:
     ) -> Floats:
         """Return how high comparable excursions outside a stretch reach, as shares of this height.
 
-        Rises from a level above ``highest`` do not count: there the run is broken already.
+        Heights alone would not do: they are larger at the start of a run, where noise is. Rises
+        from a level above ``highest`` do not count: there the run is broken already.
         """
-        clear = self.scores >= min(_SHARE_OF_SCORE * score, CLEAR)
+        clear = self.scores >= min(NEAR * score, CLEAR)
         shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
         return shares
 
@@ -91,7 +82,7 @@ class Excursions:
         halves, near = int((others >= HALF).sum()), int((others >= NEAR).sum())
         if halves < max(1 if single else 2, self.points // _POINTS):
             return False
-        return not single or near > halves or halves >= _TOGETHER - (self.points < _POINTS)
+        return not single or near > halves or halves >= FEW_EVENTS - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
         """Return the place of the highest clear rise, if no other excursion comes close to it.
@@ -118,7 +109,7 @@ class Excursions:
         rank = int((scores >= score).sum())
         return any(
             _chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(_BELOW)
-            for above in range(rank, _TOGETHER + 1)
+            for above in range(rank, FEW_EVENTS + 1)
             for depth in _BELOW
         )
 
@@ -140,7 +131,7 @@ def _chance_of_gap(scores: Floats, above: int) -> float:
     if not len(below):
         return 0.0
     gap = above * math.log(scores[above - 1] / below[0])
-    spacings = float(np.log(below / below[-1]).sum()) + _PRIOR * _PRIOR_MEAN
+    spacings = float(np.log(below / below[-1]).sum()) + _PRIOR * PRIOR_WEIGHT
     return float((1 + gap / spacings) ** -(len(below) - 1 + _PRIOR))
 
 
@@ -201,7 +192,7 @@ class Residuals:
         where = self._highest
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
-        share = 1.0 if single else _STRETCH_SHARE
+        share = 1.0 if single else HALF  # medians of noise vary less than points do
         return bool(self._went_up(where[self.heights[where] > share * height]).any())
 
     def _went_up(self, where: Ints) -> Mask:

@@ -6,6 +6,7 @@ longer than for all of its statistics.
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
 
 # The standard deviation of a normal distribution over its median absolute deviation.
-MAD_TO_SIGMA = 1.4826
+MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 
 # A sample of this many values is enough for a median or a deviation.
 ENOUGH = 20_000
 
 # Fewer values than this tell neither a level nor its noise.
 TELLING = 8
+
+# Fewer points than this in a row show no course: no order of them is unlikely, and a level that
+# follows them is noisier than they are.
+FEWEST = 10
 
 # Values that differ by less than this share may be the same, written with fewer digits.
 NEARLY = 0.01

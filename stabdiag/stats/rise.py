@@ -16,7 +16,7 @@ from stabdiag.stats.levels import (
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median
+from stabdiag.stats.quantiles import FEWEST, TELLING, diff_sigma, median
 from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
 
@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5)
 
-# Too few points for any order of them to be unlikely, or for their noise to be known.
-FEWEST = 10
-
-# Of fewer points than twice that, a rise needs no trend if two points or more leave all that came
+# Of fewer points than twice FEWEST, a rise needs no trend if two points or more leave all that came
 # before far behind: by this many times its range, and to so many times its height; less is enough
 # for many points, and more is needed after a single one. Chosen on pieces of 3 to 19 losses, cut
 # out of healthy runs: one in five hundred is called a rise.
@@ -42,9 +39,9 @@ _IN_ORDER = 6
 _FAR_ABOVE = 1.5
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
-# that the run had made good before.
+# that the run had made good before. That many times what both explain is obvious.
 _LEVEL_SIGMAS = 3.0
-_WANDERS = 2.0
+WANDERS = 2.0
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by
 # this factor.
@@ -209,7 +206,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     if float(up[-1]) > EXPLODES * progress > 0 and TELLING <= left < near:
         calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
-    bar = max(_LEVEL_SIGMAS * noise, _WANDERS * float(drawup.max(initial=0.0)))
+    bar = max(_LEVEL_SIGMAS * noise, WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NOUGHT, medians, typical
+from stabdiag.stats.quantiles import ENOUGH, FEWEST, MAD_TO_SIGMA, NOUGHT, medians, typical
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -17,16 +17,9 @@ if TYPE_CHECKING:
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14
 
-# On long logs, or over wide windows, each median holds for several points, so that no more medians
-# than this are taken, nor more values than this sorted for them.
-_MOST_MEDIANS = 10_000
+# On long logs, or over wide windows, each median holds for several points, so that no more values
+# than this are sorted.
 _MOST_SORTED = 1_000_000
-
-# The level follows at least so many points: fewer are noisier than what they follow.
-_SHORTEST = 12
-
-# Values were rounded if at most this share of the last ones are distinct.
-_FEW_VALUES = 0.2
 
 
 def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
@@ -138,7 +131,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
     of its own residuals is added, which takes a steady slope, up or down, out of them.
     """
-    short = max(window // 4, _SHORTEST)
+    short = max(window // 4, FEWEST)
     level = median_before(x, short)
     level[0] = x[0]
     lag = median_before(x - level, 2 * short)
@@ -160,7 +153,7 @@ def rounding(x: Floats) -> float:
     smaller than the step would make a spike of every move.
     """
     values, counts = np.unique(x[-ENOUGH:], return_counts=True)
-    if len(values) > _FEW_VALUES * min(len(x), ENOUGH):
+    if 2 * len(values) > min(len(x), ENOUGH):
         return 0.0
     # What was seen once or twice may be a spike above a constant.
     usual = values[counts > 2]
@@ -169,5 +162,4 @@ def rounding(x: Floats) -> float:
 
 def median_before(x: Floats, window: int) -> Floats:
     """Return the median of the ``window`` points before each point, at a bounded cost."""
-    hop = max(-(-len(x) // _MOST_MEDIANS), -(-len(x) * window // _MOST_SORTED), 1)
-    return trailing_median(x, window, hop)
+    return trailing_median(x, window, max(-(-len(x) * window // _MOST_SORTED), 1))

@@ -11,7 +11,7 @@ import numpy as np
 
 from stabdiag.stats.levels import BESIDE, IN_A_ROW
 from stabdiag.stats.peaks import HALF, NEAR, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import ENOUGH, NOUGHT, TELLING, median
+from stabdiag.stats.quantiles import ENOUGH, FEWEST, NOUGHT, TELLING, median
 from stabdiag.stats.rise import RANGES
 from stabdiag.stats.rolling import Baseline, baseline, rounding, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
@@ -33,9 +33,8 @@ _WINDOWS = 5
 
 # In a log shorter than two windows the search of the whole log is blind to much that is plain to
 # see. There a rise is abrupt that begins so many times as far above so many points before it as any
-# of the last ten such windows spans beside its trend, and is that many times as high as the highest
+# of the last few such windows spans beside its trend, and is that many times as high as the highest
 # of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
-_BEFORE_WINDOWS = 10
 TIMES_AS_HIGH = 1.5
 
 
@@ -327,7 +326,7 @@ def abrupt_rise(x: Floats, together: int) -> int | None:
     highest = before.max(axis=1)
     up = windows(x[beside:], together).min(axis=1) - highest
     place = int(np.argmax(up))
-    lately = before[max(place - _BEFORE_WINDOWS + 1, 0) : place + 1]
+    lately = before[max(place - FEWEST + 1, 0) : place + 1]
     spread = max(float(np.ptp(without_line(row))) for row in lately)
     least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
     others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + beside :]])

@@ -23,18 +23,19 @@ FAR_OUT = 2.5
 # One so many deviations out is clear by itself: normal noise goes there once in 3.5 million points.
 CLEAR = 5.0
 
-# This many of the longest excursions count as one point each where the tail is fitted.
-_FEW_EVENTS = 3
+# This many excursions may be something else than noise: the longest count as one point each where
+# the tail is fitted, and the highest may lie beyond a gap in it together.
+FEW_EVENTS = 3
 
 # The prior tail weight, and how many points count as much as this prior: short logs cannot show how
-# heavy their noise is.
-_PRIOR_WEIGHT = 0.12
+# heavy their noise is. It is a little heavier than the normal distribution is at three deviations.
+PRIOR_WEIGHT = 0.15
 _PRIOR_POINTS = 200
 
-# Tails are not taken to be heavier than these: lognormal with a deviation of 1, or a power law of
-# index 2. Residuals of a smooth curve look heavier, and would put the bar out of any spike's reach.
-_MOST_SKEW = 1.0
-_MOST_WEIGHT = 0.5
+# Tails are not taken to be heavier than this: lognormal with a deviation of a half, or a power law
+# of index 2. Residuals of a smooth curve look heavier, and would put the bar out of any spike's
+# reach.
+_STEEPEST = 0.5
 
 # Medians are taken to have at least this tail weight: scores of neighbours are not independent.
 _MEDIANS_WEIGHT = 0.05
@@ -88,8 +89,8 @@ def upper_tail(ordered: Floats) -> UpperTail:
     if (spreads > 0).any():
         z, spreads = z[spreads > 0], spreads[spreads > 0]
     heights = np.log(np.maximum(spreads / z, np.finfo(np.float64).tiny))
-    skewed, heavy = _line(z, heights, _MOST_SKEW), _line(z * z / 2, heights, _MOST_WEIGHT)
-    prior = _PRIOR_WEIGHT * _PRIOR_POINTS / (n + _PRIOR_POINTS)
+    skewed, heavy = _line(z, heights), _line(z * z / 2, heights)
+    prior = PRIOR_WEIGHT * _PRIOR_POINTS / (n + _PRIOR_POINTS)
     line = skewed if skewed.error < heavy.error else heavy
     return UpperTail(
         centre=float(centre),
@@ -106,9 +107,9 @@ class _Line:
     error: float
 
 
-def _line(u: Floats, y: Floats, steepest: float) -> _Line:
+def _line(u: Floats, y: Floats) -> _Line:
     """Return the least-squares line of y over u, its slope within bounds; flat for two points."""
-    slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, steepest)) if len(u) > 2 else 0.0
+    slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, _STEEPEST)) if len(u) > 2 else 0.0
     level = float(np.mean(y - slope * u))
     return _Line(slope=slope, level=level, error=float(np.sum((y - level - slope * u) ** 2)))
 
@@ -126,7 +127,7 @@ def declustered(scores: Floats) -> Floats:
     begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
     ends = np.append(begins[1:], len(far))
     kept = np.ones(len(scores), dtype=bool)
-    for at in np.argsort(ends - begins, kind="stable")[-_FEW_EVENTS:]:
+    for at in np.argsort(ends - begins, kind="stable")[-FEW_EVENTS:]:
         excursion = far[begins[at] : ends[at]]
         kept[excursion] = False
         kept[excursion[np.argmax(scores[excursion])]] = True

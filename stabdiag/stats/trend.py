@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
-_MOST_POINTS = 400
+MOST_POINTS = 400
 
 
 def mann_kendall(x: Floats) -> float:
@@ -26,7 +26,7 @@ def mann_kendall(x: Floats) -> float:
     series stretches the variance. Ours differs in that only positive autocorrelations up to the
     first insignificant lag count, and that the correction never narrows the variance.
     """
-    x = block_means(x, _MOST_POINTS)
+    x = block_means(x, MOST_POINTS)
     n = len(x)
     if n < 4 or np.ptp(x) == 0:
         return 1.0

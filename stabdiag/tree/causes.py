@@ -8,25 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.coincidence import steps_since_seen
+from stabdiag.stats.coincidence import ALL_ALONG, changes_all_along, steps_since_seen
 from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import NEARLY, usual_gap
-from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.quantiles import FEWEST, NEARLY, usual_gap
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.history import History, Series
     from stabdiag.model.limits.tree import SpikeLimits
 
-# What happens with this share of the records happens all along: ids that come back are how the
-# loader numbers its batches, and a setting that changes is no step.
-ALL_ALONG = 0.1
-
-# More jumps of the learning rate than this are its schedule.
-_FEW = 2
-
-# A setting that changes more often than this, and all along, has no steps.
-FEW_CHANGES = 3
+# Once or twice is no habit: more jumps of the learning rate are its schedule, and so many overflows
+# a scaler may let pass before it lowers the scale, as Megatron's and DeepSpeed's do.
+FEW = 2
 
 # What is written with fewer digits, here or there, has not changed.
 _ROUNDING = 1e-6
@@ -163,11 +156,11 @@ def jumps(lr: Series, factor: float) -> Ints:
         return nothing
     ratios = _ratios(values, at, factor, highest_to_come(values))
     found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
-    if len(found) > _FEW:
+    if len(found) > FEW:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
         peak = np.maximum.accumulate(low) * factor
         found = found[high[found - 1] >= peak[found - 1]]
-    return lr.steps[found] if len(found) <= _FEW else nothing
+    return lr.steps[found] if len(found) <= FEW else nothing
 
 
 def highest_to_come(values: Floats) -> Floats:
@@ -232,12 +225,8 @@ def _changes(values: Floats, where: Ints) -> Floats:
 
 def stepped_settings(history: History) -> list[Series]:
     """Return the settings but for those that change all along, and so nowhere in particular."""
-    found = []
-    for one in history.group("setting").values():
-        count = np.count_nonzero(one.values[1:] != one.values[:-1])
-        if count <= max(ALL_ALONG * len(history.finite("loss")), FEW_CHANGES):
-            found.append(one)
-    return found
+    losses, settings = len(history.finite("loss")), history.group("setting").values()
+    return [one for one in settings if not changes_all_along(one.values, losses)]
 
 
 def _moves(setting: Series, steps: Ints) -> Moves:

@@ -16,12 +16,12 @@ import numpy as np
 
 from stabdiag.model.roles import hardens, is_weight
 from stabdiag.model.text import num
+from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import BESIDE, beginning
-from stabdiag.stats.quantiles import NEARLY, median, usual_gap
-from stabdiag.stats.rise import FEWEST, Rise, net_rise
+from stabdiag.stats.quantiles import FEWEST, NEARLY, median, usual_gap
+from stabdiag.stats.rise import Rise, net_rise
 from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.tree.causes import FEW_CHANGES
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
 

@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Verdict
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import is_trimmed
+from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.comparable import rose_with, to_compare
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.stats.rise import Rise
     from stabdiag.tree.case import Case
-
-# A trend of the gradient norm is one but for this chance.
-_BY_CHANCE = 0.01
 
 
 def found_rise(case: Case) -> Rise:
@@ -315,7 +313,7 @@ def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Rep
         "p_value": chance,
     }
     higher = ratio > case.limits.divergence.grad_norm_rise
-    if higher and chance < _BY_CHANCE:
+    if higher and chance < BY_CHANCE:
         return yes(told, first, last, measured=measured)
     if higher:
         told += f", but not steadily: a flat one does so with chance {num(chance)}"

@@ -9,8 +9,7 @@ import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import medians
-from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.quantiles import FEWEST, medians
 from stabdiag.stats.shape import rise_points
 from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes, outliers
 from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of

@@ -8,7 +8,7 @@ from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
 from stabdiag.model.text import capitalised, listed, num, plural
-from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.quantiles import FEWEST
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.literal import nothing_by_the_letter

@@ -10,8 +10,9 @@ import numpy as np
 
 from stabdiag.model.findings import Panel
 from stabdiag.model.text import every, num, plural, whole
+from stabdiag.stats.coincidence import ALL_ALONG
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.causes import ALL_ALONG, steepest_rise
+from stabdiag.tree.causes import steepest_rise
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar

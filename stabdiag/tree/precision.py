@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.model.text import num, plural
+from stabdiag.tree.causes import FEW
 from stabdiag.tree.nan import found_bad
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
-
-# Once or twice is no cause for alarm: Megatron and DeepSpeed let an overflow pass before they lower
-# the scale.
-_FEW_OVERFLOWS = 2
 
 # What each series says where nothing overflowed.
 _FINE = {
@@ -128,7 +125,7 @@ def _static(scale: Series, found: Overflows) -> Reply | None:
     told = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
     measured = {"scale": value, "overflows": count}
     # Those up to its first record may have moved it.
-    if found.after(int(scale.steps[0])) <= _FEW_OVERFLOWS:
+    if found.after(int(scale.steps[0])) <= FEW:
         return no(f"{told}: too few to judge", measured=measured)
     because = f"{told}: dynamic scaling is off"
     return yes(because, int(found.at[0]), branch="static", measured=measured)
@@ -158,10 +155,10 @@ def _too_often(case: Case, found: Overflows) -> Reply:
         f"{num(round(found.expected, 1))}"
     )
     soon = found.too_soon(factor)
-    crowded = soon > max(found.expected, _FEW_OVERFLOWS)
+    crowded = soon > max(found.expected, FEW)
     if crowded:
         told += f", and {soon} came too soon after the one before"
-    if crowded or found.later > max(factor * found.expected, _FEW_OVERFLOWS):
+    if crowded or found.later > max(factor * found.expected, FEW):
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
     if "loss_scale" in case.history.series:
@@ -230,7 +227,7 @@ def _scaling_off(case: Case) -> bool | None:
     found, loss = overflows(case), case.history.series["loss"]
     over = np.union1d(found.at, loss.steps[~np.isfinite(loss.values)])
     first, last = int(scale.steps[0]), int(scale.steps[-1])
-    unmoved = np.count_nonzero((over > first) & (over < last)) > _FEW_OVERFLOWS
+    unmoved = np.count_nonzero((over > first) & (over < last)) > FEW
     ungrown = min(last, int(over[0]) if len(over) else last) - first > found.interval
     return True if unmoved or ungrown else None
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.stats.rise import Rise, net_rise
+from stabdiag.stats.rise import WANDERS, Rise, net_rise
+from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.drivers import lr_over
 
 if TYPE_CHECKING:
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
 
     from stabdiag.stats.shape import Spike
     from stabdiag.tree.run import Run
-
-# A rise of so many times the run's own ups and downs is obvious.
-_OBVIOUS = 2.5
-
-# A rise of fewer deviations of single losses than this cannot be seen among them.
-SEEN = 4.0
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -52,7 +47,7 @@ def is_clear(run: Run, rise: Rise) -> bool:
     if not is_material(run, rise):
         return False
     significant = rise.p_value < run.limits.divergence.significance
-    return significant or rise.amount > _OBVIOUS * rise.bar
+    return significant or rise.amount > WANDERS * rise.bar
 
 
 def is_material(run: Run, rise: Rise) -> bool:
@@ -72,7 +67,7 @@ def material_bar(run: Run, rise: Rise) -> float:
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
     drowned = max(least, limits.material_if_drowned * rise.progress)
-    return max(min(drowned, max(least, SEEN * rise.deviation)), rise.bar)
+    return max(min(drowned, max(least, CLEAR * rise.deviation)), rise.bar)
 
 
 def has_rising_lr(run: Run, rise: Rise) -> bool:

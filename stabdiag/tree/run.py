@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.findings import Baseline
-from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.rise import FEWEST
+from stabdiag.stats.quantiles import FEWEST, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach
 from stabdiag.tree.causes import Causes

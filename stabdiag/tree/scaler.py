@@ -24,16 +24,11 @@ _PAUSE = 25
 # and DeepSpeed twice as many. A scale that falls by more is none.
 _MOST_HALVINGS = 64
 
-# A search overflows step after step, and pauses only near its end. Where no scale was logged, more
-# pauses than these are overflows like any other.
-_PAUSES = 10
-
 # Floors of scalers: Megatron and DeepSpeed 1, fairseq 1e-4.
 _KNOWN_FLOORS = (1.0, 1e-4)
 
-# A scale is at its floor if it mostly stays within one probe of it, having been so much higher.
+# A scale is at its floor if it mostly stays within one probe of it, having been two above or more.
 _PROBE = 2.0
-_FROM = 8.0
 
 # A scale that is written with few digits, 0.002 for 2^-9, is this near to a power of two.
 _ROUNDED = 0.05
@@ -150,7 +145,7 @@ def overflows(case: Case) -> Overflows:
     begun, ended = _ends(case)
     early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else ended))[:_MOST_HALVINGS]
     search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
-    calibrating = _calibration(search.tolist(), begun, ended, case.stride, seen=scale is not None)
+    calibrating = _calibration(search, begun, ended, case.stride, seen=scale is not None)
     interval, source = _interval(case, scale)
     after = _place(times, calibrating)
     first = int(at[_place(times, calibrating - 1)]) if calibrating else begun
@@ -165,24 +160,21 @@ def overflows(case: Case) -> Overflows:
     )
 
 
-def _calibration(search: list[int], begun: int, ended: int, stride: float, *, seen: bool) -> int:
+def _calibration(search: Ints, begun: int, ended: int, stride: float, *, seen: bool) -> int:
     """Return how many overflows, from the first on, belong to the calibration at the start.
 
-    ``search`` has the steps of the first ones before the scale first grew: by then it was found.
-    ``seen`` says whether the scale was logged.
+    ``search`` has the steps of the first ones before the scale first grew: by then it was found. It
+    overflows step after step, and pauses only near its end. Where no scale was logged (not
+    ``seen``), those that mostly come after a pause are overflows like any other.
     """
     patience = max(min(2 * _PAUSE, (ended - begun) / 10), 3 * stride)
-    before = begun
-    pauses: list[int] = []
-    for count, step in enumerate(search):
-        if step - before > patience:
-            return count
-        if not seen and step - before > 2 * stride:
-            pauses.append(count)
-        if len(pauses) > _PAUSES:
-            return pauses[0]
-        before = step
-    return len(search)
+    gaps = np.diff(search, prepend=begun)
+    over = gaps > patience
+    count = int(np.argmax(over)) if over.any() else len(search)
+    pauses = gaps[:count] > 2 * stride
+    if not seen and (2 * np.cumsum(pauses) > np.arange(1, count + 1)).any():
+        return int(np.argmax(pauses))
+    return count
 
 
 def _ends(case: Case) -> tuple[int, int]:
@@ -297,7 +289,7 @@ def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
     if floor is None or values[-1] > _PROBE * floor:
         return None
     fall = last_fall(scale, _PROBE * floor)
-    if fall is None or fall.top < _FROM * floor:
+    if fall is None or fall.top <= _PROBE**2 * floor:
         return None
     if median(values[scale.steps >= fall.since]) > _PROBE * floor:
         return None

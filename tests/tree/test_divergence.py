@@ -123,9 +123,11 @@ def test_a_jump_after_which_the_loss_goes_on_to_twice_as_high_begins_a_climb(cal
 
 
 def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such():
-    at = np.arange(100)
-    loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * np.random.default_rng(0).standard_normal(100)
-    loss[60:] += 0.4
+    at, noise = np.arange(80), np.random.default_rng(24).standard_normal(80)
+    for i in range(1, 80):
+        noise[i] += 0.6 * noise[i - 1]
+    loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * noise
+    loss[64:] += np.linspace(0, 0.4, 16)
     answer = asked({"step": at, "loss": loss})
     assert answer.verdict == "no"
     assert answer.measured["rise"] > answer.measured["bar"]
