@@ -32,6 +32,7 @@ from stabdiag.model.text import plural
 from stabdiag.symptoms import Checked, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
+from stabdiag.tree.literal import LiteralCase
 from stabdiag.tree.nothing_found import not_logged
 from stabdiag.tree.walk import walk
 
@@ -241,7 +242,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     """Diagnose a history as it is, with the manifest of its run."""
     told, history = in_its_steps(told, history)
     known = infer(told, history)
-    case = Case(history=history, manifest=known, limits=limits, literal=literal)
+    case = (LiteralCase if literal else Case)(history=history, manifest=known, limits=limits)
 
     def beside() -> tuple[Baseline, Checked]:
         return case.baseline, Checked() if literal else check_symptoms(case)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from stabdiag.tree.measure import Measures, measure, measure_literally
+from stabdiag.tree.measure import Measures, measure
 from stabdiag.tree.run import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from stabdiag.stats.rise import Rise
     from stabdiag.stats.shape import Spike
     from stabdiag.stats.spikes import SpikeScan
     from stabdiag.tree.comparable import Ramp, Reward, Shift
+    from stabdiag.tree.question import Reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,12 @@ class Case(Run):
     the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN;
     a checkpoint that is sound lies before ``unsound_from``.
     """
+
+    answers: ClassVar[Mapping[str, Callable[[Any], Reply]]] = {}
+    """Questions that are answered otherwise."""
+
+    stops_early: ClassVar[bool] = False
+    """Whether the first section that finds something ends the walk."""
 
     focus: Spike | None = None
     before_nan: bool = False
@@ -41,7 +50,12 @@ class Case(Run):
     @cached_property
     def measures(self) -> Measures:
         """All measurements, taken in order when the first of them is asked for."""
-        return measure_literally(self) if self.literal else measure(self)
+        return measure(self)
+
+    @property
+    def none_of(self) -> str:
+        """What there is none of in a run in which nothing was found."""
+        return "no NaN, no spike above the noise, no lasting climb"
 
     @property
     def scan(self) -> SpikeScan:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.text import num, plural
+from stabdiag.stats.spikes import outliers
+from stabdiag.tree.case import Case
 from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
-from stabdiag.tree.measure import last_window
+from stabdiag.tree.measure import Measures
 from stabdiag.tree.question import Reply, no, unknown, yes
+from stabdiag.tree.rises import rise_of
 from stabdiag.tree.spike import exceedances, highest, risen, untested, width
 
 if TYPE_CHECKING:
-    from stabdiag.tree.case import Case
+    from stabdiag.tree.run import Run
 
 
 def _is_there_an_outlier(case: Case) -> Reply:
@@ -42,7 +47,7 @@ def _monotone(case: Case) -> Reply:
         losses, span = plural(len(loss), "loss", "losses"), plural(last - first, case.unit)
         because = f"{losses} over {span}; {least} over {wanted} are needed"
         return unknown(because, measured={"logged": len(loss)})
-    part = last_window(case)
+    part = _last_window(case)
     begin, count = case.at(part.start), part.stop - part.start
     told = f"at every {case.unit} of the last {wanted}"
     if last - begin > wanted:
@@ -75,13 +80,11 @@ def _is_the_grad_norm_higher(case: Case) -> Reply:
     return grad_norm(case, first, last, back=last - first, kind="plateau")
 
 
-def nothing_by_the_letter(case: Case) -> str:
-    """Return what the original rules found none of, in a run that they call healthy."""
-    limits = case.limits
-    return (
-        f"no NaN, no loss above μ+{num(limits.spike.sigma)}σ, no rise at every {case.unit} of the "
-        f"last {limits.divergence.window}"
-    )
+def _last_window(run: Run) -> slice:
+    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
+    n, limits = len(run.loss), run.limits.divergence
+    begin = int(np.searchsorted(run.loss.steps, run.at(n - 1) - limits.window)) if n else 0
+    return slice(min(begin, max(n - limits.min_points, 0)), n)
 
 
 ANSWERS: Final = {
@@ -91,3 +94,40 @@ ANSWERS: Final = {
     "Q4.3": _did_a_weight_norm_double,
     "Q4.4": _is_the_grad_norm_higher,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiteralCase(Case):
+    """A case under the original rules: every outlier is a spike, and nothing excuses one."""
+
+    answers = ANSWERS
+    stops_early = True
+    by_epoch = False
+
+    @cached_property
+    def measures(self) -> Measures:
+        """All measurements; a climb is one over the last window."""
+        x, limits = self.loss.values, self.limits.spike
+        scan = outliers(x, self.spike_window, self.reach, limits.sigma)
+        whole, last = slice(0, len(x)), _last_window(self)
+        rise = rise_of(self, whole, scan.spikes)
+        if rise is not None:
+            rise = replace(rise, onset=last.start, crest=last.stop - 1)
+        return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
+
+    @property
+    def baseline_window(self) -> int:
+        """The window as it is, however short the log."""
+        return self.spike_window
+
+    def jumps_as_usual(self, step: int) -> bool:
+        """Return that no jump of the learning rate is usual."""
+        return False
+
+    @property
+    def none_of(self) -> str:
+        """What there is none of in a run in which nothing was found."""
+        return (
+            f"no NaN, no loss above μ+{num(self.limits.spike.sigma)}σ, no rise at every "
+            f"{self.unit} of the last {self.limits.divergence.window} (only the tree was checked)"
+        )

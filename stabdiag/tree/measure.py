@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
 from stabdiag.stats.shape import rise_points
-from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes, outliers
+from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes
 from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 
@@ -71,23 +69,6 @@ def measure(run: Run) -> Measures:
         settled=settled,
         rise=rise_of(run, settled, spikes),
     )
-
-
-def measure_literally(run: Run) -> Measures:
-    """Measure a run by the original rules: every outlier is a spike, and nothing excuses one."""
-    scan = outliers(run.loss.values, run.spike_window, run.reach, run.limits.spike.sigma)
-    whole, last = slice(0, len(run.loss)), last_window(run)
-    rise = rise_of(run, whole, scan.spikes)
-    if rise is not None:
-        rise = replace(rise, onset=last.start, crest=last.stop - 1)
-    return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
-
-
-def last_window(run: Run) -> slice:
-    """Return the losses of the last window of §4; on a sparse log, as many as it takes at least."""
-    n, limits = len(run.loss), run.limits.divergence
-    begin = int(np.searchsorted(run.loss.steps, run.at(n - 1) - limits.window)) if n else 0
-    return slice(min(begin, max(n - limits.min_points, 0)), n)
 
 
 def jumps_that_stay(spikes: Sequence[Spike], shifts: Sequence[Shift]) -> list[Spike]:

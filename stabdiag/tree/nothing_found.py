@@ -11,7 +11,6 @@ from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.quantiles import FEWEST
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
-from stabdiag.tree.literal import nothing_by_the_letter
 from stabdiag.tree.precision import shows_overflows
 
 if TYPE_CHECKING:
@@ -89,9 +88,7 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     unclear = f"; not testable: {told}" if left else ""
     if case.reward is not None:
         return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
-    if case.literal:
-        return f": {nothing_by_the_letter(case)}{unclear}; only the tree was checked"
-    return f": no NaN, no spike above the noise, no lasting climb{unclear}"
+    return f": {case.none_of}{unclear}"
 
 
 def _too_little(case: Case, open_: dict[str, Answer]) -> str:

@@ -62,7 +62,7 @@ def lr_panel(run: Run, first: int, last: int) -> Panel:
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at {run.unit} {int(steps[at])}"
     )
-    if not run.literal and steps[at] not in run.causes.lr_jumps:
+    if run.jumps_as_usual(int(steps[at])):
         because += ", as it does again and again"
         return panel(holds=False, because=because, measured=measured, usual=True)
     return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))

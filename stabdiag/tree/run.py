@@ -23,15 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What is measured: nothing here depends on what a measurement has found.
-
-    ``literal`` says that the tree's original fixed rules are used.
-    """
+    """What is measured: nothing here depends on what a measurement has found."""
 
     history: History
     manifest: Manifest
     limits: Limits
-    literal: bool = False
 
     @cached_property
     def loss(self) -> Series:
@@ -63,7 +59,7 @@ class Run:
         Of so many epochs that the longest window would fit, the batch may be the whole data.
         """
         few = len(self.loss) < self.limits.divergence.window
-        return few and self.history.counts_epochs and not self.literal
+        return few and self.history.counts_epochs
 
     @cached_property
     def spike_window(self) -> int:
@@ -103,13 +99,15 @@ class Run:
             recovery_sigma=limits.recovery_sigma,
         )
 
+    @property
+    def baseline_window(self) -> int:
+        """The same window where a log shorter than two of them is tested with half of itself."""
+        return min(self.spike_window, max(len(self.loss) // 2, self.limits.spike.min_points))
+
     @cached_property
     def baseline(self) -> Baseline:
         """The rolling mean and deviation that the original rule of Q2.1 holds each loss against."""
-        window = self.spike_window
-        if not self.literal:
-            # A log shorter than two windows is tested with half of itself.
-            window = min(window, max(len(self.loss) // 2, self.limits.spike.min_points))
+        window = self.baseline_window
         mean, sigma = trailing_moments(self.loss.values, window)
         above = self.loss.values > mean + self.limits.spike.sigma * sigma
         return Baseline(
@@ -121,6 +119,10 @@ class Run:
         """What the log tells of the causes that spikes have."""
         clip = self.manifest.grad_clip
         return Causes(history=self.history, limits=self.limits.spike, grad_clip=clip)
+
+    def jumps_as_usual(self, step: int) -> bool:
+        """Tell whether a jump of the learning rate at a step is one of many: its schedule's."""
+        return step not in self.causes.lr_jumps
 
     @cached_property
     def suspect(self) -> Mask:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.model.leaves import BY_SLUG
-from stabdiag.tree import divergence, literal, nan, precision, spike
+from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.nan import after_earlier
 from stabdiag.tree.advice.shared import with_deleted
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
-_LITERALLY = {**_ANSWERS, **literal.ANSWERS}
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
@@ -99,7 +98,7 @@ def _sections(case: Case) -> Walk:
         more, found = _section(case, section)
         trail += more
         findings += found
-        if case.literal and found:
+        if found and case.stops_early:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
     return Walk(answers=tuple(trail), findings=_beside_errors(findings))
@@ -176,8 +175,7 @@ def _ask(case: Case, question: Question) -> Reply:
     missing = [role for role in question.needs if not case.history.group(role)]
     if missing:
         return unknown(f"{' and '.join(missing)} was not logged")
-    answers = _LITERALLY if case.literal else _ANSWERS
-    return answers[question.id](case)
+    return case.answers.get(question.id, _ANSWERS[question.id])(case)
 
 
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:
