@@ -110,7 +110,9 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
             continue
         if not suspect[one.onset]:
-            if spike.recovered and spike.height <= CLEAR * spike.sigma:
+            # What came back has to stand out further, a single loss twice as far.
+            least = 2 * sigmas if width == 1 else CLEAR
+            if spike.recovered and spike.height <= least * spike.sigma:
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
