@@ -79,8 +79,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="stands out",
-        purpose="a rise that came back reached five deviations",
-        off={f"{STATS}.spikes:CLEAR": 0.0},
+        purpose="a rise that came back reached five deviations, a single loss twice the limit",
+        off={f"{STATS}.spikes:_stands_out": always(True)},
     ),
     Rule(
         name="stretches",

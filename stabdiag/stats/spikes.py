@@ -110,9 +110,7 @@ def find_spikes(
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
             continue
         if not suspect[one.onset]:
-            # What came back has to stand out further, a single loss twice as far.
-            least = 2 * sigmas if width == 1 else CLEAR
-            if spike.recovered and spike.height <= least * spike.sigma:
+            if not _stands_out(spike, 2 * sigmas if width == 1 else CLEAR):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
                 explained_until[width] = one.at + width
@@ -128,6 +126,11 @@ def find_spikes(
         tested=n - first,
         abrupt=abrupt,
     )
+
+
+def _stands_out(spike: Spike, sigmas: float) -> bool:
+    """Tell whether a spike stayed up, or reached so many deviations: what came back needs more."""
+    return not spike.recovered or spike.height > sigmas * spike.sigma
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
