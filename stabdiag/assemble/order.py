@@ -126,7 +126,7 @@ def _after_an_end(steps: Ints, losses: Floats, rows: Ints, ends: Sequence[int]) 
     """
     begins: list[int] = []
     begun = 0
-    for place in np.unique(np.searchsorted(rows, ends)).tolist():
+    for place in sorted({*np.searchsorted(rows, ends).tolist()}):
         if 0 < place < len(rows) and steps[rows[place]] > steps[rows[place - 1]]:
             old, new = losses[rows[begun:place]], losses[rows[place : place + ENOUGH]]
             if _starts_over(old, new, turns=0):
