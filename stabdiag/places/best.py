@@ -16,8 +16,8 @@ from stabdiag.model.text import plural
 from stabdiag.places.beside import beside_file, beside_member, with_beside
 from stabdiag.places.folder import Folder, and_more, note
 from stabdiag.places.logs import choose, logs_in
-from stabdiag.readers.refusals import archive_of
 from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import archive_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -182,11 +182,11 @@ def _read_run(log: Log, run: PurePosixPath, place: Place, files: Sequence[Entry]
             yield entry.path.relative_to(run), stream
 
     if log.format == _TENSORBOARD:
-        from stabdiag.readers.tensorboard import log as tensorboard
+        from stabdiag.readers import tensorboard
 
         return tensorboard.read_files(inside(), name)
     if log.format == _MLFLOW:
-        from stabdiag.readers.mlflow import folder as mlflow
+        from stabdiag.readers import mlflow
 
         return mlflow.read_run(inside(), name)
     from stabdiag.readers import dvclive

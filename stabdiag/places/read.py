@@ -101,7 +101,7 @@ def _is_folder(path: Path) -> bool:
 
 def _remote(url: str, asked: Asked) -> Found:
     if url.startswith("mlflow://"):
-        from stabdiag.readers.mlflow.tracking import read_url
+        from stabdiag.readers.mlflow import read_url
 
         return Found(columns=read_url(url))
     from stabdiag.places.remote import Remote

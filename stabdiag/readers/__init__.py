@@ -9,9 +9,8 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
-from stabdiag.readers.refusals import refuse_pointer
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import refuse_empty, sniff
+from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.wrapped import unwrapped
 

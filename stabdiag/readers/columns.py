@@ -1,11 +1,18 @@
-"""Raw columns: what a log holds, before anyone has decided what it means."""
+"""Raw columns: what a log holds, before anyone has decided what it means; and how they grow.
+
+A log is read in blocks, and each block has a piece of each column. A block may come from Arrow or
+from a tolerant reader, and may have another type in a column than its neighbours do. Whether a
+column holds numbers or words in the end is decided here alone.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
+
+from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning, meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.converted import Told
 
     Wanted: TypeAlias = Callable[[str], bool]
-
+    from collections.abc import Iterable, Sequence
 
 # How many unreadable records of a log are kept, to be shown with --verbose.
 SHOWN: Final = 20
@@ -112,3 +119,234 @@ class Columns:
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     runs_beside: int = 0
+
+
+_PLAIN = frozenset({float, int, bool})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Piece:
+    """A stretch of one column.
+
+    ``states`` says whether each entry is absent, a number, null or a word (see ``words.py``);
+    ``values`` holds the numbers, and ``words`` the words in their order.
+    """
+
+    values: Floats
+    states: NDArray[np.uint8]
+    words: Sequence[str] = ()
+
+
+def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NULL) -> Piece:
+    """Return the piece that numbers make; where there are ``gaps``, they have the state ``gap``."""
+    states = np.full(len(numbers), NUMBER, dtype=np.uint8)
+    if gaps is not None:
+        states[gaps] = gap
+    return Piece(values=numbers, states=states)
+
+
+def piece_of(values: Sequence[object]) -> Piece:
+    """Return the piece that Python values make."""
+    if _PLAIN.issuperset(map(type, values)):
+        try:
+            return piece_of_numbers(np.array(values, dtype=np.float64))
+        except OverflowError:
+            pass
+    return piece_of_meanings(map(meaning_of, values))
+
+
+def piece_of_cells(cells: Sequence[str]) -> Piece:
+    """Return the piece that cells make, which are texts."""
+    joined = "".join(cells)
+    if "_" not in joined and joined.isascii():
+        try:
+            if all(cells):
+                return piece_of_numbers(np.fromiter(map(float, cells), np.float64, len(cells)))
+            # Most columns of a table of several kinds of records have blanks.
+            numbers = np.array([float(cell) if cell else np.nan for cell in cells])
+            return piece_of_numbers(numbers, np.array([not cell for cell in cells]))
+        except ValueError:
+            pass
+    return piece_of_meanings(map(meaning, cells))
+
+
+def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
+    """Return the piece that entries make, given as state, number and word (``words.meaning``)."""
+    entries = list(meanings)
+    return Piece(
+        values=np.array([number for _, number, _ in entries], dtype=np.float64),
+        states=np.array([state for state, _, _ in entries], dtype=np.uint8),
+        words=[word for state, _, word in entries if state == WORD],
+    )
+
+
+def stretched(pieces: Sequence[Piece]) -> Piece:
+    """Return several pieces joined into one."""
+    return Piece(
+        values=np.concatenate([np.empty(0), *(piece.values for piece in pieces)]),
+        states=np.concatenate([np.empty(0, np.uint8), *(piece.states for piece in pieces)]),
+        words=[word for piece in pieces for word in piece.words],
+    )
+
+
+class Chunk(Protocol):
+    """One block of records, read."""
+
+    @property
+    def rows(self) -> int:
+        """How many records the block holds."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns that the block knows, in the order in which they first appear."""
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the block's piece of a column, or None if it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """A chunk in which each column has its own rows, or all of them (None).
+
+    A log whose records all have different keys thus takes memory for its entries alone, not for a
+    table of all rows and all columns.
+    """
+
+    rows: int
+    parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, pieces: Mapping[str, Piece]) -> Rows:
+        """Return the chunk of columns that all have an entry in each row."""
+        rows = len(next(iter(pieces.values())).values)
+        return cls(rows=rows, parts={name: [(None, piece)] for name, piece in pieces.items()})
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The columns in the order in which they first appear."""
+        return list(self.parts)
+
+    def piece(self, name: str) -> Piece | None:
+        """Return the column spread over all rows."""
+        parts = self.parts.get(name)
+        if parts is None:
+            return None
+        if len(parts) == 1 and parts[0][0] is None:
+            return parts[0][1]
+        values = np.full(self.rows, np.nan)
+        states = np.full(self.rows, ABSENT, dtype=np.uint8)
+        spelt = np.full(self.rows, None, dtype=object)
+        for rows, part in parts:
+            where = np.arange(self.rows) if rows is None else rows
+            values[where] = part.values
+            states[where] = part.states
+            spelt[where[part.states == WORD]] = part.words
+        return Piece(values=values, states=states, words=spelt[states == WORD].tolist())
+
+
+def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
+    """Return the chunk that flat records make, its columns in the order given."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, record in enumerate(records):
+        groups.setdefault(tuple(record), []).append(row)
+    chunk = Rows(rows=len(records), parts={_printable(name): [] for name in order or ()})
+    for keys, rows in groups.items():
+        where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
+        columns = zip(*(records[row].values() for row in rows), strict=True)
+        for key, column in zip(keys, columns, strict=False):
+            chunk.parts.setdefault(_printable(key), []).append((where, piece_of(column)))
+    return chunk
+
+
+def _printable(name: str) -> str:
+    """Return the name without lone surrogates, which JSON can spell and no output can."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()
+
+
+@dataclass(kw_only=True)
+class Gathered:
+    """What was read of a log so far, block by block; of its bad lines the first few are kept."""
+
+    chunks: list[Chunk] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    lines: int = 0
+
+    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
+        """Add a block of so many lines; its bad lines are numbered from its own first one."""
+        self.bad_count += len(bad)
+        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
+        self.lines += lines
+        if chunk.rows:
+            self.chunks.append(chunk)
+
+    def column(self, name: str) -> Column:
+        """Return a whole column."""
+        return join(self.chunks, name)
+
+
+def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+    """Return the columns of all chunks, in the order in which they first appear."""
+    return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
+
+
+def rows_in(chunks: Iterable[Chunk]) -> int:
+    """Return how many records all chunks hold."""
+    return sum(chunk.rows for chunk in chunks)
+
+
+def join(chunks: Sequence[Chunk], name: str) -> Column:
+    """Return the whole column that the chunks' pieces make."""
+    if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
+        return _column(whole.values, whole.states, whole.words)
+    rows = rows_in(chunks)
+    values = np.empty(rows)
+    states = np.zeros(rows, dtype=np.uint8)
+    words: list[str] = []
+    start = 0
+    for chunk in chunks:
+        piece = chunk.piece(name)
+        if piece is not None:
+            values[start : start + chunk.rows] = piece.values
+            states[start : start + chunk.rows] = piece.states
+            words.extend(piece.words)
+        start += chunk.rows
+    return _column(values, states, words)
+
+
+def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> Column:
+    """Return a column of numbers; if words outnumber them, of times, positions or codes."""
+    numbers = states == NUMBER
+    null = states == NULL
+    if len(words) <= np.count_nonzero(numbers):
+        if not numbers.all():
+            values = np.where(numbers, values, np.nan)
+        return Column(values=values, present=numbers, null=null, strays=len(words))
+    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
+
+    times = seconds_of(words)
+    spelt = counts_of(words) if times is None else times
+    if spelt is not None:
+        return _spelt(spelt, states, is_time=times is not None)
+    code = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    codes = np.full(len(values), np.nan)
+    codes[states == WORD] = list(map(code.__getitem__, words))
+    # Numbers among words are told apart by their value: 1 and 1.0 are one word.
+    _, rank = np.unique(values[numbers], return_inverse=True)
+    codes[numbers] = rank + len(code)
+    return Column(
+        values=codes,
+        present=numbers | (states == WORD),
+        null=null,
+        is_text=True,
+        words=tuple(code),
+    )
+
+
+def _spelt(numbers: Floats, states: NDArray[np.uint8], *, is_time: bool) -> Column:
+    values = np.full(len(states), np.nan)
+    values[states == WORD] = numbers
+    present = np.isfinite(values)
+    null = states == NULL
+    strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
+    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.chunks import Rows, join, piece_of, piece_of_numbers, rows_of
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Columns, Rows, join, piece_of, piece_of_numbers, rows_of
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import NULL
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stabdiag.readers.chunks import Piece
+    from stabdiag.readers.columns import Piece
 
 _EXPECTED = (
     'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '

@@ -33,7 +33,7 @@ def read(stream: Stream) -> Columns:
 
     # Here and not above: every binary file is held against this recogniser first.
     from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
-    from stabdiag.readers.chunks import Rows, join
+    from stabdiag.readers.columns import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.words import NULL
 

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.places import Beside, Found, beside_file, read_place
-from stabdiag.readers import refusals
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import recognised
+from stabdiag.readers.sniff import not_text, recognised
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.watch.grown import Grown
 from stabdiag.watch.tail import Begin, Tail
@@ -168,7 +167,7 @@ class File:
             return
         whole = len(head) < _HEAD
         name = self._asked.format or (recognised(head, whole=whole) if head else None)
-        if name is None and refusals.binary(head) is None:
+        if name is None and not_text(head) is None:
             self._is_known = not whole
             return
         self._is_known = True

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.reader import TextReader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.row import TextReader
 
 ROOT = Path(__file__).parents[2]
 READ = TextReader.read

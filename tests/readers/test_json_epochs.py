@@ -12,7 +12,7 @@ import pytest
 from stabdiag.readers import read_columns
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json import lines as jsonl
-from stabdiag.readers.json.epochs import steps_of
+from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.source import Stream
 
 STEPS = 20

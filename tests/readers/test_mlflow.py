@@ -21,12 +21,9 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
-from stabdiag.readers.mlflow import folder as mlflow
-from stabdiag.readers.mlflow import tracking
+from stabdiag.readers import mlflow, read_columns, sqlite
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.readers.sqlite import log as sqlite
-from stabdiag.readers.sqlite.file import damaged
+from stabdiag.readers.sqlite import damaged
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 
@@ -231,22 +228,22 @@ def test_no_metrics():
 
 def test_a_run_by_its_id(database, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database.path}")
-    columns = tracking.read_url(f"mlflow://{database.run}")
+    columns = mlflow.read_url(f"mlflow://{database.run}")
     check(columns, database)
     assert columns.source == f"mlflow://{database.run}"
     with pytest.raises(
         LogError, match=r"^mlflow://abc: cannot be read \(.*\); check the id and ML"
     ):
-        tracking.read_url("mlflow://abc")
+        mlflow.read_url("mlflow://abc")
 
 
 def test_a_run_by_its_id_in_a_folder(folder, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", folder.path.parents[1].as_uri())
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
     with pytest.raises(LogError, match=r"does not read the folder .* give the folder of the run"):
-        tracking.read_url(f"mlflow://{folder.run}")
+        mlflow.read_url(f"mlflow://{folder.run}")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    check(tracking.read_url(f"mlflow://{folder.run}"), folder)
+    check(mlflow.read_url(f"mlflow://{folder.run}"), folder)
 
 
 @pytest.mark.parametrize(
@@ -261,14 +258,14 @@ def test_a_store_that_cannot_be_reached(monkeypatch, store, message):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(LogError, match=message) as refused:
-        tracking.read_url("mlflow://abc")
+        mlflow.read_url("mlflow://abc")
     assert len(str(refused.value).splitlines()) == 1
 
 
 def test_without_mlflow_the_command_to_install_it(monkeypatch):
-    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    monkeypatch.setattr(mlflow, "find_spec", lambda name: None)
     with pytest.raises(LogError, match=r"install mlflow: pip install 'stabdiag\[mlflow\]'"):
-        tracking.read_url("mlflow://abc")
+        mlflow.read_url("mlflow://abc")
 
 
 @pytest.mark.parametrize("size", [16, 99, 100, 4096])
@@ -372,7 +369,7 @@ def test_many_runs_without_metrics_cost_no_search_each(sample):
 
 
 def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.sqlite.file._PATIENCE", 0.01)
+    monkeypatch.setattr("stabdiag.readers.sqlite._PATIENCE", 0.01)
     writer = sqlite3.connect(sample)
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LogError, match="another program keeps locked; try again"):

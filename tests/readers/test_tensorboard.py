@@ -25,10 +25,8 @@ from tensorboard.util.tensor_util import make_ndarray
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from stabdiag.readers import read_columns, tensorboard
 from stabdiag.readers.source import Stream
-from stabdiag.readers.tensorboard import log as tensorboard
-from stabdiag.readers.tensorboard import tfrecord
 
 BREAKS_OFF = "run breaks off inside a record; all before that is read"
 SOUND: dict[str, bytes] = {}
@@ -307,4 +305,4 @@ def test_the_diagnosis_is_that_of_the_same_run_in_csv(tmp_path, name):
 
 
 def test_the_checksums_are_those_of_tensorboard():
-    assert tfrecord._TABLE.tolist() == list(CRC_TABLE)
+    assert tensorboard._TABLE.tolist() == list(CRC_TABLE)

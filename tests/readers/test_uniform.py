@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from stabdiag.readers.json.uniform import read_block
+from stabdiag.readers.json.arrow import read_uniform
 from stabdiag.readers.words import ABSENT, NULL, NUMBER
 
 LINES = '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2.25}\n'
@@ -21,7 +21,7 @@ def test_numbers_are_read_to_the_last_digit(separators, end):
     records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     text = end.join(json.dumps(one, separators=separators, ensure_ascii=False) for one in records)
     for block in (text, text + end):
-        table = read_block(block.encode())
+        table = read_uniform(block.encode())
         assert table is not None
         assert (table.rows, list(table.names)) == (50, list(columns))
         for name, values in columns.items():
@@ -31,7 +31,7 @@ def test_numbers_are_read_to_the_last_digit(separators, end):
 
 
 def test_a_null_is_told_from_a_nan():
-    table = read_block(b'{"loss":NaN,"lr":null}\n{"loss":-Infinity,"lr":1}\n')
+    table = read_uniform(b'{"loss":NaN,"lr":null}\n{"loss":-Infinity,"lr":1}\n')
     assert table is not None
     loss, lr = table.piece("loss"), table.piece("lr")
     assert loss is not None
@@ -45,7 +45,7 @@ def test_a_few_other_lines_are_read_where_they_stand():
     lines = [f'{{"step": {step}, "loss": {step}.5}}' for step in range(30)]
     lines[7] = '{"step": 7, "val_loss": 1, "note": "a, b"}'
     lines[29] = '{"loss": null}'
-    chunk = read_block("\n".join(lines).encode())
+    chunk = read_uniform("\n".join(lines).encode())
     assert chunk is not None
     assert (chunk.rows, list(chunk.names)) == (30, ["step", "loss", "val_loss", "note"])
     step, loss, val = (chunk.piece(name) for name in ("step", "loss", "val_loss"))
@@ -56,7 +56,7 @@ def test_a_few_other_lines_are_read_where_they_stand():
     assert loss.states[[6, 7, 8, 29]].tolist() == [NUMBER, ABSENT, NUMBER, NULL]
     assert val is not None
     assert np.flatnonzero(val.states == NUMBER).tolist() == [7]
-    assert read_block("\n".join([*lines, *lines[7:8] * 3]).encode()) is None
+    assert read_uniform("\n".join([*lines, *lines[7:8] * 3]).encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_a_few_other_lines_are_read_where_they_stand():
     ],
 )
 def test_no_other_line_passes_for_such_a_record(line):
-    assert read_block(LINES.encode()) is not None
-    assert read_block(f"{LINES}{line}\n{LINES}".encode()) is None
+    assert read_uniform(LINES.encode()) is not None
+    assert read_uniform(f"{LINES}{line}\n{LINES}".encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_no_other_line_passes_for_such_a_record(line):
 @pytest.mark.parametrize("after", [0, 40])
 def test_a_line_that_arrow_ends_elsewhere_is_left_to_others(line, blank, after):
     lines = LINES * 20 + blank + f"{line}\n" + LINES * after
-    assert read_block(lines.encode()) is None
+    assert read_uniform(lines.encode()) is None
 
 
 @pytest.mark.parametrize("line", ['"loss": 1}', '{{"loss": 1}', '{"a": 1, {"b": 1}', "{}", "", "x"])
 def test_a_first_line_that_is_no_record_is_left_to_others(line):
-    assert read_block(f"{line}\n".encode()) is None
-    assert read_block((f"{line}\n" * 20).encode()) is None
+    assert read_uniform(f"{line}\n".encode()) is None
+    assert read_uniform((f"{line}\n" * 20).encode()) is None
 
 
 @pytest.mark.parametrize("key", ["a:b", "a,b", "a}b", 'a"b', "a\\b", ""])
 def test_a_key_that_holds_a_mark_is_left_to_others(key):
-    assert read_block(f"{json.dumps({key: 1})}\n".encode()) is None
+    assert read_uniform(f"{json.dumps({key: 1})}\n".encode()) is None

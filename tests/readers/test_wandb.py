@@ -22,10 +22,9 @@ from wandb.proto.wandb_internal_pb2 import Record
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from stabdiag.readers import read_columns, wandb
+from stabdiag.readers.leveldb import MESSAGES, record_class
 from stabdiag.readers.source import Stream
-from stabdiag.readers.wandb import log as wandb
-from stabdiag.readers.wandb.leveldb import MESSAGES, record_class
 
 WRITER = Path(__file__).parent / "stores" / "write_wandb.py"
 HEADER = b":W&B\xe1\xbe\x00"

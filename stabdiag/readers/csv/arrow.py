@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
+from stabdiag.readers.arrow import Table
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.csv.cells import unnamed
-from stabdiag.readers.slab import Table
 
 if TYPE_CHECKING:
     from stabdiag.readers.columns import Wanted

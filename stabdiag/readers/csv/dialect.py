@@ -15,13 +15,13 @@ from stabdiag.readers.csv.cells import (
     DELIMITERS,
     by_count,
     cells_of,
+    first_rows,
     is_content,
     is_header,
     is_next_header,
     names_of,
     offset,
     pointed,
-    rows_of,
     unnamed,
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
@@ -136,7 +136,7 @@ def _divided(
     header = cells_of(lines[first], delimiter)
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
-    rows = rows_of([lines[place] for place in rest], delimiter)
+    rows = first_rows([lines[place] for place in rest], delimiter)
     if delimiter == BLANKS and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
         header = [INDEX, *header]  # which pandas prints without a name
     names = names_of(header)
@@ -244,7 +244,7 @@ def table_of(head: bytes) -> Table | None:
 
 
 def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> Table:
-    rows, commas = pointed(rows_of(content, delimiter), delimiter)
+    rows, commas = pointed(first_rows(content, delimiter), delimiter)
     return Table(delimiter=delimiter, commas=commas, rows=rows, above=above)
 
 
@@ -294,7 +294,7 @@ def about_words(head: bytes) -> str | None:
     if len(places) < 2:
         return None
     delimiter = by_count(lines[places[0]])[0]
-    header, *rows = rows_of([lines[place] for place in places], delimiter)
+    header, *rows = first_rows([lines[place] for place in places], delimiter)
     if len(header) < 2 or not is_header(header):
         return None
     columns = sorted(range(len(header)), key=lambda column: "loss" not in header[column].lower())

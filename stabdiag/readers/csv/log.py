@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
-from stabdiag.readers.columns import BadLine, Columns
-from stabdiag.readers.csv.cells import BLANKS
+from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows, names_in, rows_in
+from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
     about_words,
@@ -20,7 +19,6 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
     table_of,
 )
-from stabdiag.readers.csv.rows import Parsed, read_lines
 from stabdiag.readers.source import with_unwanted
 
 if TYPE_CHECKING:
@@ -109,7 +107,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 
 
 def _slab(stream: Stream, dialect: Dialect) -> Gathered:
-    from stabdiag.readers.slab import Slab, room_for
+    from stabdiag.readers.arrow import Slab, room_for
 
     return Slab(lines=dialect.lines, room=room_for(stream, len(dialect.names)))
 

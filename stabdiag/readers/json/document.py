@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.roles import assign, judge_without_a_loss
-from stabdiag.readers.chunks import Piece, Rows, join, names_in, rows_in
-from stabdiag.readers.columns import SHOWN, Columns
+from stabdiag.readers.columns import SHOWN, Columns, Piece, Rows, join, names_in, rows_in
 from stabdiag.readers.json.config import with_config
-from stabdiag.readers.json.lists import beside_steps, by_step, indexed, side_by_side
+from stabdiag.readers.json.lists import beside_steps, by_step, indexed, named, side_by_side
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import read_tables
-from stabdiag.readers.json.unnamed import named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

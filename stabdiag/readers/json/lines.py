@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.chunks import Gathered, Rows, names_in, rows_in
-from stabdiag.readers.columns import BadLine, Columns, every_column
+from stabdiag.readers.columns import (
+    BadLine,
+    Columns,
+    Gathered,
+    Rows,
+    every_column,
+    names_in,
+    rows_in,
+)
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
@@ -19,8 +26,7 @@ from stabdiag.readers.source import with_unwanted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.readers.chunks import Chunk
-    from stabdiag.readers.columns import Column, Wanted
+    from stabdiag.readers.columns import Chunk, Column, Wanted
     from stabdiag.readers.source import Stream
 
     # What a block holds: its records, the number of its lines, and those of them that are bad.
@@ -59,11 +65,11 @@ class _Fast:
     refused: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, block: Block) -> _Result:
-        from stabdiag.readers.json import arrow, uniform
+        from stabdiag.readers.json import arrow
 
         ways: dict[str, Callable[[bytes], Chunk | None]] = {
             "some": partial(arrow.read_wanted, wanted=self.wanted),
-            "uniform": uniform.read_block,
+            "uniform": arrow.read_uniform,
             "all": arrow.read_block,
         }
         if self.wanted is every_column:
@@ -153,7 +159,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 
 
 def _slab(stream: Stream) -> Gathered:
-    from stabdiag.readers.slab import Slab, room_for
+    from stabdiag.readers.arrow import Slab, room_for
 
     first, _, _ = stream.head()[0].partition(b"\n")
     return Slab(room=room_for(stream, columns=first.count(b":") or 1))

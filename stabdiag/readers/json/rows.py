@@ -6,9 +6,8 @@ import json
 import re
 from typing import Final
 
-from stabdiag.readers.chunks import Rows, rows_of
-from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json.epochs import steps_of
+from stabdiag.readers.columns import BadLine, Rows, rows_of
+from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.words import number_of
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.json.epochs import LONG
-from stabdiag.readers.json.keyed import number_of
+from stabdiag.readers.json.keyed import LONG, number_of
 from stabdiag.readers.json.rows import DECODER, mended
 from stabdiag.readers.words import NULL, NUMBER, meaning
 

@@ -6,11 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.chunks import Piece, Rows, piece_of, rows_of, stretched
-from stabdiag.readers.columns import BadLine
-from stabdiag.readers.json.epochs import has_a_loss, steps_of
-from stabdiag.readers.json.keyed import Path, join_keyed, take_keyed
-from stabdiag.readers.json.runs import lists_of, told_apart
+from stabdiag.readers.columns import BadLine, Piece, Rows, piece_of, rows_of, stretched
+from stabdiag.readers.json.keyed import (
+    Path,
+    has_a_loss,
+    join_keyed,
+    lists_of,
+    steps_of,
+    take_keyed,
+    told_apart,
+)
 from stabdiag.readers.json.stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps

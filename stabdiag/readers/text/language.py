@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from stabdiag.readers.reader import Turn
+from stabdiag.readers.reader import TextReader, Turn
 from stabdiag.readers.text.asides import SCALE, SKIPPED, found_by_megatron
 from stabdiag.readers.text.grammar import (
     BARS,
@@ -18,7 +18,6 @@ from stabdiag.readers.text.grammar import (
     Line,
     Part,
 )
-from stabdiag.readers.text.row import TextReader
 
 _LM_LOSS: Final = "lm loss"
 

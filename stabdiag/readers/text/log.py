@@ -11,8 +11,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import TOO_LONG, blocks
-from stabdiag.readers.chunks import join
-from stabdiag.readers.columns import SHOWN, BadLine, Columns
+from stabdiag.readers.columns import SHOWN, BadLine, Columns, join
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.steps import told_in

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stabdiag.readers.chunks import Piece, Rows, join, piece_of_meanings, piece_of_numbers
-from stabdiag.readers.columns import EXACT, Columns
+from stabdiag.readers.columns import (
+    EXACT,
+    Columns,
+    Piece,
+    Rows,
+    join,
+    piece_of_meanings,
+    piece_of_numbers,
+)
 from stabdiag.readers.text.grammar import Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.steps import TOTAL, filled, totals_of_training

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from stabdiag.readers.reader import TextReader
 from stabdiag.readers.text.asides import OVERFLOWS, found_by_detectron2
 from stabdiag.readers.text.grammar import NUMBER, SIGNS, Grammar, Line
-from stabdiag.readers.text.row import TextReader
 
 
 def _of_basicsr(name: str) -> str:

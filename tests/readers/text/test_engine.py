@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stabdiag.readers.registry import TEXT_READERS
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, inert
-from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of

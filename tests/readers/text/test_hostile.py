@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.registry import reader
+from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text import messages, prefix, tokens
-from stabdiag.readers.text.formats import TEXT_READERS
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 

@@ -13,7 +13,7 @@ import pytest
 
 import stabdiag
 from stabdiag.readers import read_columns
-from stabdiag.readers.text.formats import TEXT_READERS
+from stabdiag.readers.registry import TEXT_READERS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 

@@ -1,0 +1,205 @@
+"""MLflow: the folder of a run, one metric of it, and a run by its id in a tracking store.
+
+The folder is read as it lies on the disk: MLflow itself refuses a file store since version 3.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.text import plural
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.columns import (
+    SHOWN,
+    BadLine,
+    Columns,
+    Rows,
+    join,
+    names_in,
+    piece_of_cells,
+    rows_in,
+)
+from stabdiag.readers.points import Points
+from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.readers.words import number_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import PurePosixPath
+
+    from stabdiag.readers.columns import Chunk
+    from stabdiag.readers.source import Stream
+
+# Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
+_OF_A_RUN: Final = re.compile(rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII)
+
+_LONGEST_PARAMETER: Final = 1 << 16
+
+
+def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
+    """Read the files of a run, each with its path in the run's folder; others are passed over."""
+    points = Points()
+    parameters: dict[str, str] = {}
+    notes: list[str] = []
+    for path, stream in files:
+        folder, *parts = path.parts
+        if folder == "metrics" and parts:
+            notes += _read_metric("/".join(parts), stream, points)
+        elif folder == "params" and parts:
+            text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
+            parameters["/".join(parts)] = text.strip()
+    return points.columns(
+        source=name, format="mlflow", notes=tuple(notes), config=settings(parameters)
+    )
+
+
+def settings(parameters: Mapping[str, str]) -> dict[str, object]:
+    """Return the parameters of a run under dotted names, as a manifest has them."""
+    return {name.replace("/", "."): value for name, value in parameters.items()}
+
+
+def value_of(value: float, *, is_nan: bool = False) -> float:
+    """Return a metric as it was logged: a database knows no NaN and no infinity."""
+    if is_nan:
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) == sys.float_info.max else value
+
+
+def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
+    """Take the points of a metric, and return notes about its file."""
+    unreadable = 0
+    rest = b""
+    for block in blocks(stream):
+        # A number without the line end after it may be half a number.
+        *lines, rest = block.data.split(b"\n")
+        for line in lines:
+            found = _OF_A_RUN.fullmatch(line)
+            value = number_of(found[2].decode("ascii", "replace")) if found else None
+            if found is None or value is None:
+                unreadable += bool(line.strip())
+            else:
+                points.add(metric, int(found[3] or 0), value, time=int(found[1]))
+    notes = list(stream.notes)
+    if unreadable:
+        were = plural(unreadable, "line was", "lines were")
+        notes.append(f"{were} not readable in the metric {metric}")
+    if rest:
+        notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
+    return notes
+
+
+_ALONE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether each line is a time in milliseconds, a value and a step."""
+    lines = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")[:-1]
+    fitting = sum(_ALONE.fullmatch(line) is not None for line in lines)
+    # A line may break off where the writer was killed.
+    return fitting > 0 and len(lines) - fitting <= 1
+
+
+def read(stream: Stream) -> Columns:
+    """Read the file; the metric has the name of the file."""
+    metric = "value" if stream.name == STANDARD_INPUT else Path(stream.name).stem
+    chunks: list[Chunk] = []
+    bad: list[BadLine] = []
+    at = 0
+    for block in blocks(stream):
+        cells: list[tuple[bytes, ...]] = []
+        for line in block.data.removesuffix(b"\n").split(b"\n"):
+            at += 1
+            found = _ALONE.fullmatch(line)
+            if found is not None:
+                cells.append(found.groups())
+            elif line.strip():
+                bad.append(BadLine(line=at, reason="not a time, a value and a step"))
+        if cells:
+            chunks.append(_chunk(cells, metric))
+    if not chunks:
+        raise NoUsableRecord(f"{stream.name}: no record could be read; expected time, value, step")
+    return Columns(
+        source=stream.name,
+        format="mlflow-metric",
+        names=names_in(chunks),
+        rows=rows_in(chunks),
+        load=lambda name: join(chunks, name),
+        bad_lines=tuple(bad[:SHOWN]),
+        bad_count=len(bad),
+        notes=tuple(stream.notes),
+    )
+
+
+def _chunk(lines: list[tuple[bytes, ...]], metric: str) -> Rows:
+    names = ("timestamp", metric, "step")
+    columns = zip(*([cell.decode() for cell in line] for line in lines), strict=True)
+    return Rows.of(dict(zip(names, map(piece_of_cells, columns), strict=True)))
+
+
+_SCHEME: Final = "mlflow://"
+_STORE: Final = "MLFLOW_TRACKING_URI"
+_ALLOWED: Final = "MLFLOW_ALLOW_FILE_STORE"
+
+
+def read_url(url: str) -> Columns:
+    """Read the run that a URL names.
+
+    Raises:
+        LogError: If there is no such run, or its store cannot be reached.
+    """
+    if find_spec("mlflow") is None:
+        raise LogError(
+            f"{url}: a run in a tracking store of MLflow; to read it, install mlflow:"
+            " pip install 'stabdiag[mlflow]'"
+        )
+    _check_store(url, os.environ.get(_STORE, ""))
+    with warnings.catch_warnings():
+        # That MLflow uses something deprecated is no concern of those who read a run.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return _read_tracked(url, url.removeprefix(_SCHEME).strip("/"))
+
+
+def _read_tracked(url: str, run_id: str) -> Columns:
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    points = Points()
+    try:
+        client = MlflowClient()
+        run = client.get_run(run_id)
+        for metric in run.data.metrics:
+            for one in client.get_metric_history(run_id, metric):
+                points.add(metric, one.step, value_of(one.value), time=one.timestamp)
+    except MlflowException as error:
+        first = str(error).splitlines()[0]
+        raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error
+    return points.columns(source=url, format="mlflow", config=settings(run.data.params))
+
+
+def _check_store(url: str, store: str) -> None:
+    """Refuse a store that MLflow would not read, or would create because there is none."""
+    if not store:
+        raise LogError(f"{url}: set {_STORE} to the store that holds the run, such as {_EXAMPLE}")
+    parts = urlsplit(store)
+    if parts.scheme == "sqlite":
+        path = Path(unquote(parts.path.removeprefix("/")))
+        if not path.is_file():
+            raise LogError(f"{url}: {path}: no such file; check {_STORE}")
+    elif parts.scheme in ("", "file") and os.environ.get(_ALLOWED, "").lower() != "true":
+        folder = Path(unquote(parts.path), "EXPERIMENT", url.removeprefix(_SCHEME))
+        raise LogError(
+            f"{url}: MLflow does not read the folder {parts.path} any more; give the folder of"
+            f" the run instead: {folder}"
+        )
+
+
+_EXAMPLE: Final = "https://mlflow.example.org or sqlite:///mlflow.db"

@@ -1,1 +1,0 @@
-"""MLflow: a run's folder, its metric files, a tracking database or server."""

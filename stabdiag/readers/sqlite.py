@@ -1,0 +1,321 @@
+"""A SQLite database of MLflow or Trackio, read at no more work than one of its size takes."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.history import Event, EventKind
+from stabdiag.readers.columns import Columns, join, names_in, rows_in, rows_of
+from stabdiag.readers.mlflow import settings, value_of
+from stabdiag.readers.nested import Record, flattened, record_in
+from stabdiag.readers.points import Points
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from stabdiag.readers.columns import Rows
+    from stabdiag.readers.source import Stream
+
+# What reading a damaged database raises; MemoryError, if a length in it is damaged.
+DAMAGE: Final = (sqlite3.Error, MemoryError)
+
+# How many instructions of SQLite a byte of a database may cost: a row takes 50 bytes at least, some
+# 20 instructions, and is read once or twice. Where many pages lead to the same one, a few bytes
+# hold more rows than anyone can read.
+_MOST_WORK: Final = 4
+_AT_LEAST: Final = 1 << 22
+_EVERY: Final = 1 << 16
+_LONGEST: Final = 1 << 26  # bytes in one value
+
+# Seconds for which the lock of another program is waited for.
+_PATIENCE: Final = 5.0
+
+# The size of a page, the version of the format for writing (2: a write-ahead log), and the number
+# of pages.
+_HEADER: Final = struct.Struct(">16xHB9xI")
+_BY_LOG: Final = 2
+
+
+def reason(damage: Exception) -> str:
+    """Say in a few words what is wrong with a database."""
+    return str(damage) or "a length in it is wrong"
+
+
+def damaged(damage: Exception) -> tuple[str, ...]:
+    """Return a note on metrics that could not be read to their end; what is locked is whole."""
+    if is_locked(damage):
+        raise damage
+    return (f"the metrics are damaged ({reason(damage)}): read as far as they go",)
+
+
+def is_locked(error: Exception) -> bool:
+    """Tell whether a database could not be read since another program writes to it."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
+    return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def stored(database: sqlite3.Connection) -> dict[str, set[str]]:
+    """Return the columns of each table by its name, as far as they are stored and not computed.
+
+    A view, a virtual table or a computed column costs what whoever made it liked it to cost.
+    """
+    names = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+    return {
+        str(name): {str(row[1]) for row in database.execute(f"PRAGMA table_info({_quoted(name)})")}
+        for (name,) in names.fetchall()
+    }
+
+
+def holds(tables: Mapping[str, set[str]], wanted: Mapping[str, frozenset[str]]) -> bool:
+    """Tell whether there are the tables that are wanted, with their columns."""
+    return all(columns <= tables.get(name, set()) for name, columns in wanted.items())
+
+
+def _quoted(name: object) -> str:
+    return '"' + str(name).replace('"', '""') + '"'
+
+
+def cut_off(path: Path, name: str) -> tuple[str, ...]:
+    """Return a note if a database has fewer pages than it says."""
+    size, _, pages = _header(path)
+    there = path.stat().st_size // size
+    if there >= pages:
+        return ()
+    return (f"{name} breaks off: of {pages} pages {there} are there, and read as far as they go",)
+
+
+def _header(path: Path) -> tuple[int, int, int]:
+    with path.open("rb") as file:
+        head = file.read(_HEADER.size)
+    size, mode, pages = _HEADER.unpack(head.ljust(_HEADER.size, b"\0"))
+    return (size if size > 1 else 1 << 16), mode, pages
+
+
+@contextmanager
+def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
+    """Open a database so that nothing is written, not even the files that lock it.
+
+    Raises:
+        LogError: on the way out, if reading it took more work than a database of its size takes.
+    """
+    still = _header(path)[1] == _BY_LOG and not path.with_name(f"{path.name}-wal").is_file()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if still else ''}"
+    database = sqlite3.connect(uri, timeout=_PATIENCE, uri=True)
+    budget = iter(range((_AT_LEAST + _MOST_WORK * path.stat().st_size) // _EVERY))
+    endless = False
+
+    def stop() -> bool:
+        nonlocal endless
+        endless = next(budget, None) is None
+        return endless
+
+    try:
+        database.text_factory = _text
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        database.set_progress_handler(stop, _EVERY)
+        # Without this a database that is cut off is refused as a whole.
+        database.execute("PRAGMA writable_schema = ON")
+        yield database
+    except (sqlite3.Error, LogError):
+        if not endless:
+            raise
+    finally:
+        database.close()
+    if endless:
+        raise LogError(
+            f"{name}: a SQLite database that takes more work to read than one of its size does;"
+            " recover it first: sqlite3 FILE .recover"
+        )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+_MAGIC: Final = b"SQLite format 3\0"
+
+
+def recognises(head: bytes, *, whole: bool) -> bool:
+    """Return whether the head of a file is that of a SQLite database."""
+    return head.startswith(_MAGIC)
+
+
+def read(stream: Stream) -> Columns:
+    """Read the newest run of a database."""
+    with stream.on_disk() as path:
+        notes = (*stream.notes, *cut_off(path, stream.name))
+        try:
+            with opened(path, stream.name) as database:
+                tables = stored(database)
+                if holds(tables, _OF_MLFLOW):
+                    return _read_mlflow(database, stream.name, notes)
+                if holds(tables, _OF_TRACKIO):
+                    return _read_trackio(database, stream.name, notes)
+        except DAMAGE as error:
+            if is_locked(error):
+                raise LogError(
+                    f"{stream.name}: a SQLite database that another program keeps locked;"
+                    " try again when it has written"
+                ) from error
+            raise LogError(
+                f"{stream.name}: a SQLite database that is cut off or damaged ({reason(error)});"
+                " recover it first: sqlite3 FILE .recover"
+            ) from error
+    shown = ", ".join(map(repr, sorted(tables)[:5])) or "no tables"
+    raise LogError(
+        f"{stream.name}: a SQLite database of neither MLflow nor Trackio (it holds {shown})"
+    )
+
+
+_OF_MLFLOW: Final = {
+    "experiments": frozenset[str](),
+    "runs": frozenset({"run_uuid", "name", "start_time", "lifecycle_stage"}),
+    "metrics": frozenset({"run_uuid", "key", "step", "value", "is_nan", "timestamp"}),
+    "params": frozenset({"run_uuid", "key", "value"}),
+}
+
+# Without an index, which may be damaged where the table is not.
+_RUNS: Final = """
+    SELECT run_uuid, name FROM runs NOT INDEXED
+    WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
+"""
+_LOGGED: Final = "SELECT DISTINCT run_uuid FROM metrics NOT INDEXED"
+_METRICS: Final = "SELECT key, step, value, is_nan, timestamp FROM metrics {} WHERE run_uuid = ?"
+_PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
+
+
+def _read_mlflow(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
+    """Read the run that was started last, of those that logged a metric."""
+    runs = database.execute(_RUNS).fetchall()
+    logged = _with_metrics(database, {run for run, _ in runs})
+    for run, name in runs:
+        if run not in logged:
+            continue
+        points, damage = _mlflow_points(database, run)
+        if len(points):
+            return points.columns(
+                source=source,
+                format="sqlite",
+                notes=(*notes, *damage),
+                events=_of_several(len(runs), run, name),
+                config=settings(_mlflow_parameters(database, run)),
+            )
+    raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
+
+
+def _with_metrics(database: sqlite3.Connection, runs: set[object]) -> set[object]:
+    """Return those runs that logged a metric; all that might have, if the metrics are damaged."""
+    with suppress(*DAMAGE):
+        return {run for (run,) in database.execute(_LOGGED)}
+    return runs
+
+
+def _mlflow_parameters(database: sqlite3.Connection, run: str) -> dict[str, str]:
+    rows = database.execute(_PARAMETERS, [run])
+    return {name: value for name, value in rows if isinstance(name, str)}
+
+
+def _mlflow_points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
+    """Return the points of a run, and notes; if it is damaged, the points that can be read."""
+    points = Points()
+    try:
+        _take_points(points, database.execute(_METRICS.format(""), [run]))
+    except DAMAGE as error:
+        points = Points()
+        with suppress(*DAMAGE):
+            _take_points(points, database.execute(_METRICS.format("NOT INDEXED"), [run]))
+        return points, damaged(error)
+    return points, ()
+
+
+def _take_points(points: Points, rows: sqlite3.Cursor) -> None:
+    for metric, step, value, is_nan, time in rows:
+        # Where a page is damaged anything may stand in a column, whatever its type.
+        if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
+            when = time if isinstance(time, int) else 0
+            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
+
+
+def _of_several(count: int, run: str, name: str) -> tuple[Event, ...]:
+    if count == 1:
+        return ()
+    message = (
+        f"the database holds {count} runs; this is the latest with metrics, {name or 'unnamed'}"
+        f" ({run}); mlflow://ID reads another"
+    )
+    return (Event(kind=EventKind.ATTEMPT, message=message),)
+
+
+_OF_TRACKIO: Final = {
+    "metrics": frozenset({"id", "run_name", "step", "metrics"}),
+    "configs": frozenset({"run_name", "config"}),
+}
+
+# Without an index, which may be damaged where the table is not.
+_LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
+_COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
+_RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
+_CONFIGURATION: Final = "SELECT config FROM configs WHERE {} = ?"
+
+# Where Trackio is given no step, it counts the records. The HF Trainer gives it none, but logs a
+# step of its own, which is preferred to a column of this name, as with W&B.
+_STEP: Final = "_step"
+
+# How many records are gathered before they are put into columns.
+_BUNCH: Final = 4096
+
+
+def _read_trackio(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
+    """Read the run that was logged to last."""
+    columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
+    # Earlier versions knew a run by its name alone.
+    key = "run_id" if "run_id" in columns else "run_name"
+    last = database.execute(_LAST.format(key)).fetchone()
+    run, name = last or ("", "")
+    chunks, damage = _chunks(database, key, run)
+    if not chunks:
+        why = damage[0] if damage else "no run in it logged anything"
+        raise NoUsableRecord(f"{source}: no record could be read; {why}")
+    (count,) = database.execute(_COUNT.format(key)).fetchone()
+    message = f"the project holds {count} runs; this is the latest, {name}"
+    events = [Event(kind=EventKind.ATTEMPT, message=message)] if count > 1 else []
+    return Columns(
+        source=source,
+        format="sqlite",
+        names=names_in(chunks),
+        rows=rows_in(chunks),
+        load=lambda column: join(chunks, column),
+        notes=(*notes, *damage),
+        events=tuple(events),
+        config=_config(database, key, run),
+    )
+
+
+def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:
+    """Return the records of a run; if the table is damaged, those before the damage."""
+    chunks: list[Rows] = []
+    records: list[Record] = []
+    damage: tuple[str, ...] = ()
+    try:
+        for step, metrics in database.execute(_RECORDS.format(key), [run]):
+            records.append({_STEP: step, **record_in(metrics)})
+            if len(records) == _BUNCH:
+                chunks.append(rows_of(*flattened(records)))
+                records = []
+    except DAMAGE as error:
+        damage = damaged(error)
+    if records:
+        chunks.append(rows_of(*flattened(records)))
+    return chunks, damage
+
+
+def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
+    found = database.execute(_CONFIGURATION.format(key), [run]).fetchone()
+    config = record_in(found[0]) if found else {}
+    return {name: value for name, value in config.items() if not name.startswith("_")}
