@@ -285,6 +285,27 @@ class Gathered:
         return join(self.chunks, name)
 
 
+def gathered(
+    chunks: Sequence[Chunk],
+    *,
+    source: str,
+    format: str,
+    bad: Sequence[BadLine] = (),
+    notes: Iterable[str] = (),
+) -> Columns:
+    """Return the columns of chunks, under the names of their source and its format."""
+    return Columns(
+        source=source,
+        format=format,
+        names=names_in(chunks),
+        rows=rows_in(chunks),
+        load=lambda name: join(chunks, name),
+        bad_lines=tuple(bad[:SHOWN]),
+        bad_count=len(bad),
+        notes=tuple(notes),
+    )
+
+
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
     """Return the columns of all chunks, in the order in which they first appear."""
     return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))

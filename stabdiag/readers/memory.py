@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.columns import Columns, Rows, join, piece_of, piece_of_numbers, rows_of
+from stabdiag.readers.columns import (
+    Columns,
+    Rows,
+    gathered,
+    piece_of,
+    piece_of_numbers,
+    rows_of,
+)
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import NULL
 
@@ -63,14 +71,7 @@ def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
 
 
 def _columns(rows: Rows, kind: str) -> Columns:
-    return Columns(
-        source=kind,
-        format="memory",
-        names=tuple(rows.names),
-        rows=rows.rows,
-        load=lambda name: join([rows], name),
-        tells_null=True,
-    )
+    return replace(gathered([rows], source=kind, format="memory"), tells_null=True)
 
 
 def _piece(values: Any) -> Piece:

@@ -19,14 +19,11 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import (
-    SHOWN,
     BadLine,
     Columns,
     Rows,
-    join,
-    names_in,
+    gathered,
     piece_of_cells,
-    rows_in,
 )
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import STANDARD_INPUT
@@ -127,16 +124,7 @@ def read(stream: Stream) -> Columns:
             chunks.append(_chunk(cells, metric))
     if not chunks:
         raise NoUsableRecord(f"{stream.name}: no record could be read; expected time, value, step")
-    return Columns(
-        source=stream.name,
-        format="mlflow-metric",
-        names=names_in(chunks),
-        rows=rows_in(chunks),
-        load=lambda name: join(chunks, name),
-        bad_lines=tuple(bad[:SHOWN]),
-        bad_count=len(bad),
-        notes=tuple(stream.notes),
-    )
+    return gathered(chunks, source=stream.name, format="mlflow-metric", bad=bad, notes=stream.notes)
 
 
 def _chunk(lines: list[tuple[bytes, ...]], metric: str) -> Rows:

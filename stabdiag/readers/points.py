@@ -7,19 +7,21 @@ they were written, become one record; where a tag goes back in its steps, a new 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import Rows, gathered, piece_of_numbers
+from stabdiag.readers.words import ABSENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.model.arrays import Ints, Mask
     from stabdiag.model.history import Event
+    from stabdiag.readers.columns import Columns
 
 _STEP = "step"
 _CLOCK = "wall_time"
@@ -88,34 +90,22 @@ class Points:
         counted = len(records.steps) == 1 or bool((steps != steps[0]).any())
         by_tag = np.argsort(tags, kind="stable")
         ends = np.cumsum(np.bincount(tags)).tolist()
-        table = _Table(
-            step_of=records.steps,
-            row_of=records.rows[by_tag],
-            values=values[by_tag],
-            parts={
-                name: slice(ends[number - 1] if number else 0, ends[number])
-                for name, number in self._numbers.items()
-                if not (counted and name == _STEP)
-            },
-            clock=self._written(records, order),
-        )
-        timed = _CLOCK not in table.parts and bool((table.clock > 0).any())
-        return Columns(
-            source=source,
-            format=format,
-            names=(*([_STEP] if counted else []), *table.parts, *([_CLOCK] if timed else [])),
-            rows=len(records.steps),
-            load=table.column,
-            notes=notes,
-            events=events,
-            config=config or {},
-        )
-
-    def _written(self, records: _Records, order: Ints) -> Floats:
-        """Return when the last point of each record was written, 0 where that is not known."""
+        rows = Rows(rows=len(records.steps))
+        if counted:
+            step = piece_of_numbers(records.steps.astype(np.float64))
+            rows.parts[_STEP] = [(None, step)]
+        for name, number in self._numbers.items():
+            mine = by_tag[ends[number - 1] if number else 0 : ends[number]]
+            if name not in rows.parts:
+                rows.parts[name] = [(records.rows[mine], piece_of_numbers(values[mine]))]
+        # When the last point of each record was written, 0 where that is not known.
         written = np.zeros(len(records.steps))
         written[records.rows] = np.frombuffer(self._clock, dtype=np.float64)[order]
-        return written
+        if (written > 0).any():
+            clock = piece_of_numbers(written, written <= 0, gap=ABSENT)
+            rows.parts.setdefault(_CLOCK, [(None, clock)])
+        columns = gathered([rows], source=source, format=format, notes=notes)
+        return replace(columns, events=events, config=config or {})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -167,29 +157,3 @@ def _attempts(tags: Ints, steps: Ints) -> Ints:
         last[tag] = step
         attempts[point] = attempt
     return attempts
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Table:
-    """The step and the time of each record, and the points sorted by tag, a part each."""
-
-    step_of: Ints
-    row_of: Ints
-    values: Floats
-    parts: Mapping[str, slice]
-    clock: Floats
-
-    def column(self, name: str) -> Column:
-        """Return the column of a tag, or that of the steps or of the time."""
-        count = len(self.step_of)
-        nothing = np.zeros(count, dtype=np.bool_)
-        part = self.parts.get(name)
-        if part is None and name == _CLOCK:
-            return Column(values=self.clock, present=self.clock > 0, null=nothing)
-        if part is None:
-            return Column(values=self.step_of.astype(np.float64), present=~nothing, null=nothing)
-        values = np.full(count, np.nan)
-        present = nothing.copy()
-        values[self.row_of[part]] = self.values[part]
-        present[self.row_of[part]] = True
-        return Column(values=values, present=present, null=nothing)

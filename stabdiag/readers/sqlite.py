@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 import struct
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, join, names_in, rows_in, rows_of
+from stabdiag.readers.columns import Columns, gathered, rows_of
 from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import Record, flattened, record_in
 from stabdiag.readers.points import Points
@@ -285,16 +286,8 @@ def _read_trackio(database: sqlite3.Connection, source: str, notes: tuple[str, .
     (count,) = database.execute(_COUNT.format(key)).fetchone()
     message = f"the project holds {count} runs; this is the latest, {name}"
     events = [Event(kind=EventKind.ATTEMPT, message=message)] if count > 1 else []
-    return Columns(
-        source=source,
-        format="sqlite",
-        names=names_in(chunks),
-        rows=rows_in(chunks),
-        load=lambda column: join(chunks, column),
-        notes=(*notes, *damage),
-        events=tuple(events),
-        config=_config(database, key, run),
-    )
+    logged = gathered(chunks, source=source, format="sqlite", notes=(*notes, *damage))
+    return replace(logged, events=tuple(events), config=_config(database, key, run))
 
 
 def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:

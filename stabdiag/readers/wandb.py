@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Rows, join, names_in, piece_of, rows_in
+from stabdiag.readers.columns import Columns, Rows, gathered, piece_of
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 
@@ -209,13 +210,10 @@ class _Run:
         if not chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
-        return Columns(
-            source=name,
-            format="wandb",
-            names=tuple(sorted(names_in(chunks))),  # the members of a record have no order
-            rows=rows_in(chunks),
-            load=lambda column: join(chunks, column),
-            notes=notes,
+        columns = gathered(chunks, source=name, format="wandb", notes=notes)
+        return replace(
+            columns,
+            names=tuple(sorted(columns.names)),  # the members of a record have no order
             events=(*self._console.events(), *self._end()),
             config=self._config,
         )

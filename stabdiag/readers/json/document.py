@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.roles import assign, judge_without_a_loss
-from stabdiag.readers.columns import SHOWN, Columns, Piece, Rows, join, names_in, rows_in
+from stabdiag.readers.columns import Columns, Piece, Rows, gathered, names_in, rows_in
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.lists import beside_steps, by_step, indexed, named, side_by_side
 from stabdiag.readers.json.shapes import holds_history, is_document
@@ -84,22 +84,12 @@ def columns_of(
     config: Mapping[str, object],
 ) -> Columns:
     """Return the columns of some records of a document."""
-    rows = rows_in(chunks)
-    if not rows:
+    if not rows_in(chunks):
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
-    columns = Columns(
-        source=stream.name,
-        format=format,
-        names=names_in(chunks),
-        rows=rows,
-        load=lambda name: join(chunks, name),
-        bad_lines=tuple(tables.bad[:SHOWN]),
-        bad_count=len(tables.bad),
-        notes=tuple(stream.notes),
-        config=config,
-        tells_null=True,
+    columns = gathered(
+        chunks, source=stream.name, format=format, bad=tables.bad, notes=stream.notes
     )
-    return with_config(columns)
+    return with_config(replace(columns, config=config, tells_null=True))
 
 
 def _why_nothing(tables: Tables) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import TOO_LONG, blocks
-from stabdiag.readers.columns import SHOWN, BadLine, Columns, join
+from stabdiag.readers.columns import BadLine, Columns, gathered
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.steps import told_in
@@ -102,15 +103,10 @@ class TextLog:
                 f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
                 " counts"
             )
-        return Columns(
-            source=stream.name,
-            format=self._name,
-            names=tuple(done.rows.names),
-            rows=done.rows.rows,
-            load=lambda name: join([done.rows], name),
-            bad_lines=tuple(self._bad[:SHOWN]),
-            bad_count=len(self._bad),
-            notes=tuple(stream.notes),
+        name, notes = stream.name, stream.notes
+        columns = gathered([done.rows], source=name, format=self._name, bad=self._bad, notes=notes)
+        return replace(
+            columns,
             events=self._messages.events(done.step_at),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),

@@ -13,7 +13,7 @@ from stabdiag.readers.columns import (
     Columns,
     Piece,
     Rows,
-    join,
+    gathered,
     piece_of_meanings,
     piece_of_numbers,
 )
@@ -236,15 +236,7 @@ def columns_of(stream: Stream, format: str, names: Sequence[str], rows: Sequence
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, piece_of(column))
-    table = Rows.of(pieces)
-    return Columns(
-        source=stream.name,
-        format=format,
-        names=tuple(table.names),
-        rows=table.rows,
-        load=lambda name: join([table], name),
-        notes=tuple(stream.notes),
-    )
+    return gathered([Rows.of(pieces)], source=stream.name, format=format, notes=stream.notes)
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:
