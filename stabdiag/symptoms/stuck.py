@@ -273,14 +273,14 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     if not memorised and learning_slow(case) is not None:
         return None
     first, last = int(after.steps[0]), int(after.steps[-1])
-    whose = "the manifest's" if told else "as in usual benchmarks,"
+    whose = "of the manifest" if told else "(a common number; the manifest gives none)"
     return without_learning(
         case,
         PLATEAU_AT_CHANCE,
         step=first,
         because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians over "
         f"a tenth of the run) from {case.unit} {first} to {last}: guessing "
-        f"among {whose} {classes} classes costs {num(chance)}",
+        f"among {classes} classes {whose} costs {num(chance)}",
         measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
         first=small_test(chance),
     )
