@@ -34,6 +34,16 @@ _BEFORE = 4
 _SIGMAS = 4.0
 _RUN_AWAY = 0.5
 
+# What is memorised in the first fifth of a run may be one batch, or a label among the inputs.
+_SOON = 0.2
+_LOOK = Action(
+    Do.INSPECT_DATA,
+    "Print two training batches and an evaluation batch: the same batch again, a label among the "
+    "inputs or another preparation looks like memorising, too.",
+    also=(Do.CHECK_EVALUATION,),
+)
+
+_TURN = tuple(f"generalisation.{one}" for one in ("eval_rise", "train_fall", "min_evaluations"))
 _FEW_EVALUATIONS = (
     at_least("generalisation.min_evaluations", "loss"),
     at_least("generalisation.min_evaluations", "eval_loss"),
@@ -70,13 +80,14 @@ def overfitting(case: Case) -> Evidence | None:
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
-    jump = _jump(case)
+    is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
+    look, jump = (_LOOK,) if is_soon else (), _jump(case)
     return Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
-        first=stop if jump is None else jump,
-        then=OVERFITTING.then if jump is None else (stop, *OVERFITTING.then),
+        first=jump or stop,
+        then=(*((stop,) if jump else look), *OVERFITTING.then),
     )
 
 
@@ -177,11 +188,7 @@ OVERFITTING = Symptom(
     title="The model overfits: it memorises the training data",
     check=overfitting,
     needs=("loss", "eval_loss"),
-    limits=(
-        "generalisation.eval_rise",
-        "generalisation.train_fall",
-        "generalisation.min_evaluations",
-    ),
+    limits=_TURN,
     explained_by=("nan",),
     enough=_FEW_EVALUATIONS,
     then=(
@@ -197,11 +204,7 @@ EVAL_RISING = Symptom(
     title="The evaluation loss rises, but not by overfitting",
     check=eval_rising,
     needs=("loss", "eval_loss"),
-    limits=(
-        "generalisation.eval_rise",
-        "generalisation.train_fall",
-        "generalisation.min_evaluations",
-    ),
+    limits=_TURN,
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     enough=_FEW_EVALUATIONS,
     then=(
