@@ -19,7 +19,7 @@ _CACHED = 1 << 14
 
 # On long logs, or over wide windows, each median holds for several points, so that no more values
 # than this are sorted.
-_MOST_SORTED = 1_000_000
+_MOST_SORTED = 500_000
 
 
 def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ from stabdiag.symptoms.losses import (
     small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.tree.advice.shared import less_decay
+from stabdiag.tree.advice.shared import less_decay, usual_decay
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -222,11 +222,11 @@ def is_low(case: Case) -> bool:
 def setting_off(case: Case) -> tuple[str, Action] | None:
     """Return a setting outside what is ever used, and a remedy: the peak rate, or weight decay."""
     decay = case.manifest.weight_decay
-    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
+    highest, told = usual_decay(case)
     if decay is None or decay <= highest:
         return rate_off(case)
     remedy = less_decay(case)
-    words = f"The weight decay is {num(decay)}; recipes use up to {num(highest)}."
+    words = f"The weight decay is {num(decay)}; {told}."
     text = sentence(f"{remedy} and start again")
     return words, Action(remedy.kind, text, checkpoint=0, **remedy.change)
 

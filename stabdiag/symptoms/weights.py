@@ -13,7 +13,7 @@ from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
-from stabdiag.tree.advice.shared import less_decay, more_decay
+from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats
@@ -83,7 +83,7 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
 def _held_down(case: Case) -> Evidence | None:
     """Report a norm that a decay far above the usual holds far below its first value."""
     decay = case.manifest.weight_decay
-    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
+    highest, words = usual_decay(case)
     groups = [one for one in _groups(case, "weight_norm") if one.points.values[0] > 0]
     if decay is None or decay <= highest or not groups:
         return None
@@ -94,7 +94,7 @@ def _held_down(case: Case) -> Evidence | None:
     remedy = less_decay(case)
     return Evidence(
         because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)} under a "
-        f"weight decay of {num(decay)}; recipes use up to {num(highest)}.",
+        f"weight decay of {num(decay)}; {words}.",
         step=int(group.points.steps[0]),
         measured={"group": group.name, "first": first, "last": last, "ratio": last / first},
         first=Action(remedy.kind, sentence(str(remedy)), checkpoint=0, **remedy.change),

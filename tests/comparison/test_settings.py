@@ -56,6 +56,16 @@ def test_what_differs_by_the_kind_of_comparison(key, kind, bearing):
     assert of({key: 1}, {key: 2}, kind=kind).differences[0].bearing is bearing
 
 
+@pytest.mark.parametrize("swap", [False, True])
+def test_of_what_bears_the_same_the_setting_that_differs_most_leads(swap):
+    runs = [
+        {"weight_decay": 0.1, "peak_lr": 2e-4, "optimizer": "adam", "seed": 1},
+        {"weight_decay": 0.05, "peak_lr": 0.3, "optimizer": "sgd", "seed": 90210},
+    ]
+    found = of(*(reversed(runs) if swap else runs)).differences
+    assert [one.key for one in found] == ["peak_lr", "optimizer", "weight_decay", "seed"]
+
+
 def test_another_spelling_is_no_difference():
     assert of({"learning_rate": 1e-3}, {"lr": "0.001"}).differences == ()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import stabdiag
+
 N = 400
 STEPS = np.arange(N)
 RNG = np.random.default_rng(7)
@@ -86,6 +88,36 @@ def test_it_is_told_since_when_a_norm_changed(symptom, slug, sign):
     assert found.step == 0.4 * N
     assert f"went from {found.evidence['first']:.4g} at step 160 to" in found.summary
     assert found.evidence["ratio"] == found.evidence["last"] / found.evidence["first"]
+
+
+def held_down(line):
+    """Return a log in which a norm falls to a third and stays there, line by line."""
+    return "\n".join(
+        line.format(step=step, loss=2 + 3 * np.exp(-step / 100), norm=3 + 7 * np.exp(-step / 50))
+        for step in range(1, 601)
+    )
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "line", "found"),
+    [
+        ("adam", "step: {step} | loss: {loss:.4f} | weight_norm: {norm:.3f}", True),
+        ("adamw", "step: {step} | loss: {loss:.4f} | weight_norm: {norm:.3f}", False),
+        # Its Adam is AdamW.
+        (
+            "adam",
+            " iteration {step}/ 600 | lm loss: {loss:.6E} | grad norm: 1.1 | params norm: "
+            "{norm:.3f} |",
+            False,
+        ),
+    ],
+)
+def test_a_usual_weight_decay_is_that_of_the_optimizer(tmp_path, optimizer, line, found):
+    path = tmp_path / "train.log"
+    path.write_text(held_down(line), encoding="utf-8")
+    report = stabdiag.diagnose(path, manifest={"optimizer": optimizer, "weight_decay": 0.1})
+    assert report.history.group("weight_norm")
+    assert ("weight-norm-shrinking" in {one.slug for one in report.findings}) is found
 
 
 def test_weight_decay_of_the_wrong_sign_is_not_to_be_applied_to_more(symptom):

@@ -15,7 +15,7 @@ _FAMILIES = (
     ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
 )
 
-# Optimizers that scale the weight decay with the gradient, as AdamW does not.
+# Optimizers that add the weight decay to the gradient in PyTorch, as AdamW does not.
 _COUPLED = re.compile(r"(torch\.optim\.)?(r?adam|nadam|rmsprop)", re.IGNORECASE)
 
 _ADAM = "Kingma and Ba 2015: 0.001; convention"
@@ -67,7 +67,7 @@ class PreflightLimits:
     decay_high: float = limit(0.5, unit="weight decay", source="convention")
     """Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing."""
     l2_high: float = limit(0.01, unit="weight decay", source="Loshchilov and Hutter 2019")
-    """Adam itself adds the weight decay to the gradient. Above this it outweighs the loss's own."""
+    """PyTorch's Adam adds the weight decay to the gradient. Above this it outweighs the loss's."""
     checkpoint_share: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
@@ -75,7 +75,7 @@ class PreflightLimits:
     run."""
 
     def usual_decay(self, optimizer: str | None) -> float:
-        """Return the highest usual weight decay of an optimizer."""
+        """Return the highest usual weight decay of an optimizer, by its name in PyTorch."""
         coupled = optimizer is not None and _COUPLED.fullmatch(optimizer.strip()) is not None
         return self.l2_high if coupled else self.decay_high
 

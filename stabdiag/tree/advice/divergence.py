@@ -21,6 +21,7 @@ from stabdiag.tree.advice.shared import (
     near_climb,
     shown,
     to_log,
+    usual_decay,
 )
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.comparable import Reward, lost_reward
@@ -150,7 +151,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     told = sentence(answer.because)
     decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     first = found.reload.and_then(decay.kind, str(decay), **decay.change)
-    highest = case.limits.preflight.usual_decay(case.manifest.optimizer)
+    highest, _ = usual_decay(case)
     if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and (decay.now or 0.0) > highest:
         # Under a decay that nobody uses, the weights shrank from the first step on.
         text = sentence(f"{decay}, and start again")

@@ -49,8 +49,10 @@ _CLIP = 0.5
 # The weight decay that AdamW has unless told otherwise.
 _DECAY = 0.01
 
-# A usual weight decay where Adam adds it to the gradient.
+# A usual weight decay where Adam adds it to the gradient. In these frameworks it takes the decay
+# off the weights unless told otherwise, as AdamW does.
 _L2 = 1e-4
+_DECOUPLED = ("megatron", "deepspeed", "fairseq")
 
 # A level of the loss is the median of so many; where it changes is known to half of them.
 LEVEL = 21
@@ -163,6 +165,15 @@ def more_decay(case: Case, group: str = "") -> Decay:
     return Decay(kind=kind, words=f"{do}{now}{reaches}", now=decay, new=new)
 
 
+def usual_decay(case: Case) -> tuple[float, str]:
+    """Return the highest weight decay that recipes use for a run's optimizer, and in words."""
+    limits = case.limits.preflight
+    highest = limits.usual_decay(case.manifest.optimizer)
+    if highest == limits.decay_high or case.history.source.format in _DECOUPLED:
+        return limits.decay_high, f"recipes use up to {num(limits.decay_high)}"
+    return highest, f"recipes use up to {num(highest)} where it is added to the gradient"
+
+
 def less_decay(case: Case) -> Decay:
     """Return what to do about weights that shrink: less weight decay, if there is any."""
     decay = case.manifest.weight_decay
@@ -171,11 +182,10 @@ def less_decay(case: Case) -> Decay:
         words = f"find what shrinks the weights (the weight decay is {num(decay)}){sign}"
         kind = ActionKind.FIX_WEIGHT_DECAY if decay else ActionKind.CHECK_MODEL
         return Decay(kind=kind, words=words, now=decay)
-    optimizer, limits = case.manifest.optimizer, case.limits.preflight
-    kind, usual = ActionKind.LOWER_WEIGHT_DECAY, limits.usual_decay(optimizer)
-    if decay is not None and decay > usual and usual < limits.decay_high:
-        words = f"lower the weight decay from {num(decay)} to {num(_L2)}, or switch to AdamW: "
-        words += f"{optimizer} adds it to the gradient, and recipes use up to {num(usual)} there"
+    kind, (usual, _) = ActionKind.LOWER_WEIGHT_DECAY, usual_decay(case)
+    if decay is not None and decay > usual and usual < case.limits.preflight.decay_high:
+        words = f"if {case.manifest.optimizer} adds the weight decay to the gradient, as PyTorch's "
+        words += f"does, lower it from {num(decay)} to {num(_L2)} or switch to AdamW"
         return Decay(kind=kind, words=words, now=decay, new=_L2)
     if decay is not None and decay > usual:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
