@@ -74,7 +74,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="abrupt",
         purpose="in a short log, the few losses before a rise are enough to tell it by",
-        off={f"{STATS}.spikes:_abrupt_spikes": always(())},
+        off={f"{STATS}.spikes:abrupt_spikes": always(())},
         needed="logs of 10 to 200 epochs, in which the loss triples for some of them",
     ),
     Rule(

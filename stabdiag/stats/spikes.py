@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stabdiag.stats.levels import BESIDE, IN_A_ROW
-from stabdiag.stats.peaks import HALF, NEAR, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import ENOUGH, FEWEST, NOUGHT, TELLING, median
-from stabdiag.stats.rise import RANGES
-from stabdiag.stats.rolling import Baseline, baseline, rounding, trailing_moments
+from stabdiag.stats.abrupt import abrupt_spikes
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals
+from stabdiag.stats.quantiles import ENOUGH, TELLING, median
+from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
-from stabdiag.stats.trend import without_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,12 +29,6 @@ _LIKELIER = 5
 # On a descent the deviation over a window is that of the way down: in a log of fewer windows than
 # these, stretches are held against a narrower one, that share of the log.
 _WINDOWS = 5
-
-# In a log shorter than two windows the search of the whole log is blind to much that is plain to
-# see. There a rise is abrupt that begins so many times as far above so many points before it as any
-# of the last few such windows spans beside its trend, and is that many times as high as the highest
-# of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
-TIMES_AS_HIGH = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +77,7 @@ def find_spikes(
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
     if of_epochs or n < 2 * reach.window:
-        abrupt = _abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
     if n <= first + 1:
         return SpikeScan(
             spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
@@ -311,52 +304,6 @@ def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> t
 
     both = [*spikes, *filter(is_apart, others)]
     return tuple(sorted(both, key=lambda spike: spike.onset))
-
-
-def abrupt_rise(x: Floats, together: int) -> int | None:
-    """Return the position where a positive series rises abruptly, as it does nowhere else, or None.
-
-    Args:
-        x: shape (n,), finite.
-        together: so many points in a row have to be as high.
-
-    On a descent the noise over a long window is that of the way down: what was just before tells
-    more. But if other rises are nearly as high, it is what the run does.
-    """
-    beside = points_before(len(x))
-    if len(x) < beside + together or x.min() <= 0:
-        return None
-    windows = np.lib.stride_tricks.sliding_window_view
-    before = windows(x[:-together], beside)
-    highest = before.max(axis=1)
-    up = windows(x[beside:], together).min(axis=1) - highest
-    place = int(np.argmax(up))
-    lately = before[max(place - FEWEST + 1, 0) : place + 1]
-    spread = max(float(np.ptp(without_line(row))) for row in lately)
-    least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
-    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + beside :]])
-    unlike = up[place] > least and not (others >= HALF * up[place]).any()
-    return place + beside if unlike else None
-
-
-def points_before(count: int) -> int:
-    """Return how many points before a rise tell its level: fewer in a log of a few lines."""
-    return BESIDE if count >= 2 * BESIDE else IN_A_ROW
-
-
-def _abrupt_spikes(
-    x: Floats, reach: Reach, sigmas: float, together: int, atypical: Mask | None
-) -> tuple[Spike, ...]:
-    """Return the spike that the points just before it are enough to tell, if there is one."""
-    at = abrupt_rise(x, together)
-    if at is None:
-        return ()
-    beside = points_before(len(x))
-    before, same = x[at - beside : at], np.ones(len(x))
-    sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
-    base = Baseline(level=before.mean() * same, sigma=sigma * same)
-    spike = describe(x, base, at, replace(reach, window=beside, least=beside), atypical)
-    return (spike,) if spike.score > sigmas else ()
 
 
 def outliers(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:

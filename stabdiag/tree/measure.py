@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stabdiag.model.roles import OF_OPPONENTS
+from stabdiag.stats.abrupt import TIMES_AS_HIGH
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
 from stabdiag.stats.shape import rise_points
-from stabdiag.stats.spikes import TIMES_AS_HIGH, find_spikes
+from stabdiag.stats.spikes import find_spikes
 from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.roles import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.spikes import points_before
+from stabdiag.stats.abrupt import points_before
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import no_harm

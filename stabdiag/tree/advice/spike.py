@@ -213,11 +213,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
-    actions = (
-        _restart(case, spike),
-        *_skipped(case, spike),
-        *_about_the_rate(case, spike),
-    )
+    actions = (_restart(case, spike), *_skipped(case, spike), *_about_the_rate(case, spike))
     if spike.resumed is not None:
         again = Action(
             ActionKind.RESTORE_STATE,

@@ -1,0 +1,75 @@
+"""Rises that the few points just before them are enough to tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.stats.levels import BESIDE, IN_A_ROW
+from stabdiag.stats.peaks import HALF
+from stabdiag.stats.quantiles import FEWEST, NOUGHT
+from stabdiag.stats.rise import RANGES
+from stabdiag.stats.rolling import Baseline, rounding
+from stabdiag.stats.shape import Reach, Spike, describe
+from stabdiag.stats.trend import without_line
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Floats, Mask
+
+# In a log shorter than two windows the search of the whole log is blind to much that is plain to
+# see. There a rise is abrupt that begins so many times as far above so many points before it as any
+# of the last few such windows spans beside its trend, and is that many times as high as the highest
+# of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
+TIMES_AS_HIGH = 1.5
+
+
+def abrupt_spikes(
+    x: Floats, reach: Reach, sigmas: float, together: int, atypical: Mask | None
+) -> tuple[Spike, ...]:
+    """Return the spike that the points just before it are enough to tell, if there is one.
+
+    Args:
+        x: shape (n,), finite.
+        reach: the time to recover, in points, and how near.
+        sigmas: its peak lies more than so many deviations of these points above their mean.
+        together: so many points in a row have to be as high.
+        atypical: points, shape (n,), that are no part of what a spike has to come back to.
+    """
+    at = _abrupt_rise(x, together)
+    if at is None:
+        return ()
+    beside = points_before(len(x))
+    before, same = x[at - beside : at], np.ones(len(x))
+    sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
+    base = Baseline(level=before.mean() * same, sigma=sigma * same)
+    spike = describe(x, base, at, replace(reach, window=beside, least=beside), atypical)
+    return (spike,) if spike.score > sigmas else ()
+
+
+def _abrupt_rise(x: Floats, together: int) -> int | None:
+    """Return the position where a positive series rises abruptly, as it does nowhere else, or None.
+
+    On a descent the noise over a long window is that of the way down: what was just before tells
+    more. But if other rises are nearly as high, it is what the run does.
+    """
+    beside = points_before(len(x))
+    if len(x) < beside + together or x.min() <= 0:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view
+    before = windows(x[:-together], beside)
+    highest = before.max(axis=1)
+    up = windows(x[beside:], together).min(axis=1) - highest
+    place = int(np.argmax(up))
+    lately = before[max(place - FEWEST + 1, 0) : place + 1]
+    spread = max(float(np.ptp(without_line(row))) for row in lately)
+    least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
+    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + beside :]])
+    unlike = up[place] > least and not (others >= HALF * up[place]).any()
+    return place + beside if unlike else None
+
+
+def points_before(count: int) -> int:
+    """Return how many points before a rise tell its level: fewer in a log of a few lines."""
+    return BESIDE if count >= 2 * BESIDE else IN_A_ROW
