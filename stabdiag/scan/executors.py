@@ -202,6 +202,10 @@ class Workers(Executor):
                 continue
             try:
                 process = process or self._started()
+            except (OSError, BrokenExecutor) as failed:  # no fault of what is to be read
+                future.set_exception(failed)
+                continue
+            try:
                 answer, error = _answer(process, data)
             except (OSError, EOFError, pickle.UnpicklingError):
                 self._buried(process)
@@ -225,7 +229,7 @@ class Workers(Executor):
         )
         with self._lock:
             if self._closed:
-                raise EOFError
+                raise BrokenExecutor("the workers have shut down")
             process = subprocess.Popen(
                 [sys.executable, "-c", begin + "serve()"],
                 stdin=subprocess.PIPE,

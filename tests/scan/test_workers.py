@@ -33,6 +33,13 @@ def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
     assert [(row["run"], row["reason"]) for row in unread] == [("kills.jsonl", KILLED)]
 
 
+def test_a_worker_that_cannot_start_is_no_fault_of_a_log(sweep, monkeypatch):
+    monkeypatch.setattr("sys.executable", str(sweep / "no-python"))
+    rows = list(scan(sweep).rows)
+    assert {row.outcome for row in rows} == {"unread"}
+    assert all("No such file" in row.reason for row in rows)
+
+
 def test_a_log_that_hangs_is_a_row(sweep):
     os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
     done = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3, "-f", "json")

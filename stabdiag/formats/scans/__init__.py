@@ -89,8 +89,9 @@ def summary(overview: Overview) -> str:
         )
     text = f"{failed or 'None'} of {plural(read, 'run')} failed"
     if read == 1:
-        text = "The run failed" if failed else "The run did not fail"
-    if warned:
+        right = "has a warning" if warned else "did not fail"
+        text = f"The run {'failed' if failed else right}"
+    elif warned:
         text += f", {warned} {'has' if warned == 1 else 'have'} a warning"
     return f"{text}; {plural(missed, 'log')} could not be read" if missed else text
 
