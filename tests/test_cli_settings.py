@@ -96,6 +96,24 @@ def test_an_ignored_finding_is_listed_and_does_not_count(stabdiag, log, tmp_path
     )
 
 
+def test_a_post_mortem_calls_an_ignored_finding_by_that_name(stabdiag, log, tmp_path):
+    (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
+    assert f"ignored until {LATER}" in stabdiag("postmortem", log).out
+
+
+def test_preflight_does_not_count_what_is_ignored(stabdiag, tmp_path):
+    (tmp_path / "run.json").write_text('{"optimizer": "adam", "learning_rate": 5}')
+    words = ("preflight", "run.json", "--fail-on", "warning", "--json")
+    assert stabdiag(*words).code == 1
+    (tmp_path / "stabdiag.toml").write_text(
+        IGNORE.replace("spike-lr-jump", "peak-lr").format(LATER)
+    )
+    code, out, _ = stabdiag(*words)
+    told = json.loads(out)
+    assert (code, told["summary"].partition(" settings")[0]) == (0, "None of 11")
+    assert told["lists"][0]["items"][0]["ignored"]["severity"] == "warning"
+
+
 def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
     found = json.loads(stabdiag(log, "--json").out)["diagnosis"]

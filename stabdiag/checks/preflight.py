@@ -13,9 +13,10 @@ from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_numbe
 from stabdiag.model.text import every, num, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from stabdiag.model.checks import Tick
+    from stabdiag.model.findings import Ignored
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
@@ -61,10 +62,12 @@ class Launch:
         return Severity.NOTE if self.family == "sgd" else Severity.WARNING
 
 
-def preflight(manifest: Manifest, limits: Limits) -> Sheet:
+def preflight(manifest: Manifest, limits: Limits, ignored: Iterable[Ignored] = ()) -> Sheet:
     """Hold a manifest against what is usual, and list what to try before the launch."""
-    at = launch(manifest, limits)
-    ticks = (judge(Line(slug=slug, title=title), at) for slug, title, _, judge in CHECKS)
+    at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
+    ticks = (
+        judge(Line(slug=slug, title=title), at).ignoring(rules) for slug, title, _, judge in CHECKS
+    )
     settings = TickList(title="Configuration", words=_SETTING, ticks=tuple(ticks))
     trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest))
     return Sheet(
@@ -88,7 +91,8 @@ def launch(manifest: Manifest, limits: Limits) -> Launch:
 
 
 def _summary(settings: TickList) -> str:
-    look, open_ = settings.count(State.CROSSED), settings.count(State.UNKNOWN)
+    ignored = sum(tick.ignored is not None for tick in settings.ticks)
+    look, open_ = settings.count(State.CROSSED) - ignored, settings.count(State.UNKNOWN)
     count = plural(len(settings.ticks), "setting")
     if open_ == len(settings.ticks):
         return f"None of {count} could be checked: the manifest records too little."

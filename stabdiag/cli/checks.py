@@ -63,8 +63,8 @@ def preflight(
 
     chosen = out.chosen(how, [manifest])
     told = _read(manifest).override(how.given).assuming(how.project.manifest)
-    sheet = run(told, how.limits)
-    crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
+    sheet = run(told, how.limits, how.project.ignored)
+    crossed = [t for t in sheet.ticks if t.state is State.CROSSED and t.ignored is None]
     out.write(
         render(sheet, chosen, "sheet", **out.screen),
         f"{len(crossed)} to see to of {len([*sheet.ticks])}",

@@ -68,7 +68,7 @@ def postmortem(
     from stabdiag.api import postmortem as document
 
     with progress(logs):
-        report = run(logs, **how.arguments, literal=literal)
+        report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
         keep_inputs([out.output], report.history.source.files)
         text = document(report, chosen)
     out.write(text, verdict(report.diagnosis))

@@ -108,11 +108,11 @@ def finding(found: Finding) -> Json:
         "actions": [_action(action) for action in found.actions],
         "evidence": mapping(found.evidence),
         "asked_of": found.asked_of.value,
-        **({"ignored": _ignored(found.ignored)} if found.ignored else {}),
+        **({"ignored": ignored(found.ignored)} if found.ignored else {}),
     }
 
 
-def _ignored(rule: Ignored) -> Json:
+def ignored(rule: Ignored) -> Json:
     """Return why a finding does not count, until when, and how severe it would be."""
     return {
         "reason": escape(rule.reason),

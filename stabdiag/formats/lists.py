@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import dumps, escape
+from stabdiag.formats.json import dumps, escape, ignored
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.model.checks import State
@@ -113,6 +113,7 @@ def _entry(tick: Tick, one: TickList) -> Json:
         "word": one.words[tick.state],
         "severity": tick.severity.value if tick.state is State.CROSSED else None,
         "because": escape(tick.because),
+        **({"ignored": ignored(tick.ignored)} if tick.ignored else {}),
         "do": [escape(action) for action in tick.do],
     }
 

@@ -11,6 +11,8 @@ from stabdiag.model.findings import Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from stabdiag.model.findings import Ignored
+
 
 class State(StrEnum):
     """How a line of a list stands."""
@@ -25,7 +27,8 @@ class Tick:
     """One line of a list.
 
     ``because`` is one sentence with the numbers in it; ``do`` is what to do or to run where the
-    line is not ticked, in order; ``severity`` how bad it is where it is crossed.
+    line is not ticked, in order; ``severity`` how bad it is where it is crossed: a note at most
+    where that is ``ignored``.
     """
 
     slug: str
@@ -34,6 +37,19 @@ class Tick:
     because: str
     do: tuple[str, ...] = ()
     severity: Severity = Severity.NOTE
+    ignored: Ignored | None = None
+
+    def ignoring(self, rules: Mapping[str, Ignored]) -> Tick:
+        """Return the line as one that is ignored, if it is crossed and a rule names it."""
+        rule = rules.get(self.slug)
+        if rule is None or self.state is not State.CROSSED:
+            return self
+        return replace(
+            self,
+            because=f"{rule.told} {self.because}",
+            severity=Severity.NOTE,
+            ignored=replace(rule, severity=self.severity),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,6 +225,11 @@ class Ignored:
     until: date
     severity: Severity | None = None
 
+    @property
+    def told(self) -> str:
+        """Until when and why, as a sentence."""
+        return f"Ignored until {self.until}: {self.reason.rstrip('.')}."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
@@ -278,7 +283,7 @@ class Finding:
         return replace(
             self,
             severity=severity,
-            summary=f"Ignored until {rule.until}: {rule.reason.rstrip('.')}. {self.summary}",
+            summary=f"{rule.told} {self.summary}",
             ignored=replace(rule, severity=self.severity),
         )
 
