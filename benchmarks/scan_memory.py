@@ -19,7 +19,7 @@ import numpy as np
 from pyarrow import parquet
 
 from stabdiag.cli.terminal import write
-from stabdiag.formats.scans import pieces
+from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
 from stabdiag.scan.executors import without_pandas
 from stabdiag.scan.overview import overview_of
@@ -58,7 +58,7 @@ def main() -> None:
         if options.format == "parquet":
             write_rows(overview.rows, Path(folder, "out.parquet"))
         else:
-            text = pieces(overview, options.format, command="stabdiag scan /runs")
+            text = pieces(overview, options.format, "overview", command="stabdiag scan /runs")
             write(text, Path(folder, "out.txt"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{options.rows} rows, {options.settings} settings, {options.format}: {peak:.0f} MB")

@@ -106,9 +106,10 @@ class Report(reported.Report):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
-        from stabdiag.formats.terminal import ReportPage
+        from stabdiag.formats.terminal import lines
+        from stabdiag.formats.terminal.page import Printable
 
-        yield ReportPage(report=self, width=options.max_width)
+        yield Printable(lines=partial(lines, self))
 
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
@@ -150,9 +151,10 @@ class Comparison(compared.Comparison):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
-        from stabdiag.formats.compared.terminal import ComparisonPage
+        from stabdiag.formats.compared.text import lines
+        from stabdiag.formats.terminal.page import Printable
 
-        yield ComparisonPage(comparison=self, width=options.max_width)
+        yield Printable(lines=partial(lines, self))
 
 
 @_quiet

@@ -60,9 +60,8 @@ def check(
     fail_on: options.Severe = None,
 ) -> Exit:
     """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""
-    from stabdiag.formats import render
+    from stabdiag.formats import pieces, render
     from stabdiag.formats.issues import limits_line
-    from stabdiag.formats.scans import pieces
     from stabdiag.scan.overview import overview_of
 
     chosen = out.chosen(how, logs)
@@ -94,7 +93,7 @@ def check(
         if chosen == "lines":
             return [totals] if shown else [*told, totals]
         how = {"command": again(context), "fail_on": fails_on, **out.screen}
-        return pieces(overview_of(rows, places=logs), chosen, **how)
+        return pieces(overview_of(rows, places=logs), chosen, "overview", **how)
 
     out.tell(report, totals)
     return code

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.cli.terminal import tell
@@ -77,15 +78,15 @@ class _Panel:
         self._drawn: tuple[Report | None, str] | None = None
 
     def __call__(self, seen: Seen) -> None:
-        from stabdiag.formats.terminal.panel import LivePanel
+        from stabdiag.formats.terminal.page import Printable
+        from stabdiag.formats.terminal.panel import lines
 
         status = _status(seen)
         if self._drawn == (seen.report, status):
             return
         self._drawn = (seen.report, status)
-        self._live.update(
-            LivePanel(name=self._name, status=status, report=seen.report), refresh=True
-        )
+        page = partial(lines, seen.report, name=self._name, status=status)
+        self._live.update(Printable(lines=page), refresh=True)
 
 
 def _status(seen: Seen) -> str:

@@ -168,14 +168,14 @@ def _write(
     overview: Overview, outputs: Sequence[tuple[Path | None, str]], told: Mapping[str, object]
 ) -> None:
     """Write the overview in each format, files first."""
-    from stabdiag.formats.scans import pieces
+    from stabdiag.formats import pieces
     from stabdiag.scan.rows import write_rows
 
     for path, name in (*outputs[1:], outputs[0]):
         if path is not None and name == _ROWS:
             write_rows(overview.rows, path)
         else:
-            write(pieces(overview, name, **told), path)
+            write(pieces(overview, name, "overview", **told), path)
 
 
 def _exit_of(overview: Overview, fail_on: FailOn) -> Exit:

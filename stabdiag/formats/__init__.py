@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
@@ -21,7 +22,8 @@ Kind: TypeAlias = Literal[
 class Writer:
     """A function that writes one thing in one format, and the options that it takes.
 
-    It is named, not imported: a format costs nothing until it is used.
+    It is named, not imported: a format costs nothing until it is used. That of the terminal yields
+    the lines of a page, and the options are those with which the page is printed.
     """
 
     module: str
@@ -38,21 +40,19 @@ class Format:
     suffixes: tuple[str, ...] = ()
 
 
-_SCREEN = ("width", "color", "encoding")
+_SCREEN = ("width", "color", "encoding", "verbose")
 
 FORMATS: tuple[Format, ...] = (
     Format(
         name="terminal",
         suffixes=(".txt",),
         writers={
-            "report": Writer(module="terminal", options=(*_SCREEN, "verbose")),
-            "comparison": Writer(module="compared.terminal", options=(*_SCREEN, "verbose")),
-            "overview": Writer(
-                module="scans.overview_text", function="terminal_of", options=_SCREEN
-            ),
-            "sheet": Writer(module="lists", function="sheet_page", options=_SCREEN),
-            "limits": Writer(module="terminal.limits", options=_SCREEN),
-            "logs": Writer(module="lists", function="logs_page", options=_SCREEN),
+            "report": Writer(module="terminal", function="lines", options=_SCREEN),
+            "comparison": Writer(module="compared.text", function="lines", options=_SCREEN),
+            "overview": Writer(module="scans.overview_text", function="lines", options=_SCREEN),
+            "sheet": Writer(module="lists", function="sheet_lines", options=_SCREEN),
+            "limits": Writer(module="limits", function="lines", options=_SCREEN),
+            "logs": Writer(module="lists", function="logs_lines", options=_SCREEN),
         },
     ),
     Format(
@@ -90,7 +90,9 @@ FORMATS: tuple[Format, ...] = (
         writers={
             "report": Writer(module="markdown", options=("command",)),
             "postmortem": Writer(module="postmortem", function="markdown", options=("detected",)),
-            "comparison": Writer(module="compared.markdown", options=("command",)),
+            "comparison": Writer(
+                module="compared.text", function="markdown_of", options=("command",)
+            ),
             "overview": Writer(
                 module="scans.overview_text", function="markdown_of", options=("command",)
             ),
@@ -159,15 +161,21 @@ def writer(
     refuse_unknown(format, names(kind))
     chosen = next(entry.writers[kind] for entry in FORMATS if entry.name == format)
     module = import_module(f"stabdiag.formats.{chosen.module}")
-    write: Callable[..., str | Iterable[str]] = getattr(module, chosen.function)
+    write: Callable[..., Any] = getattr(module, chosen.function)
+    if format == "terminal":
+        from stabdiag.formats.terminal.page import printed
+
+        return partial(printed, write), chosen.options
     return write, chosen.options
 
 
-def render(subject: object, format: str, kind: Kind = "report", /, **options: object) -> str:
-    """Return a report, or something of another kind, as text in one format.
+def pieces(
+    subject: object, format: str, kind: Kind = "report", /, **options: object
+) -> Iterable[str]:
+    """Return a report, or something of another kind, as text in one format, piece by piece.
 
-    Each writer gets the options that it takes, so a caller may pass ``width`` without asking
-    whether the format is a page or a data structure.
+    The rows of a scan may be more than memory holds. Each writer gets the options that it takes, so
+    a caller may pass ``width`` without asking whether the format is a page or a data structure.
 
     Raises:
         StabdiagError: for an unknown format, or an option that no format takes.
@@ -178,4 +186,13 @@ def render(subject: object, format: str, kind: Kind = "report", /, **options: ob
         if option not in known:
             raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, known)}")
     written = write(subject, **{name: options[name] for name in taken if name in options})
-    return written if isinstance(written, str) else "".join(written)
+    return [written] if isinstance(written, str) else written
+
+
+def render(subject: object, format: str, kind: Kind = "report", /, **options: object) -> str:
+    """Return a report, or something of another kind, as text in one format.
+
+    Raises:
+        StabdiagError: as ``pieces`` does.
+    """
+    return "".join(pieces(subject, format, kind, **options))

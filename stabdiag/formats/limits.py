@@ -1,4 +1,4 @@
-"""The thresholds in force as Markdown, JSON and TOML: the quick reference, and every limit."""
+"""The thresholds in force, in every format: the quick reference, and every limit."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 
 from stabdiag.formats.json import dumps
 from stabdiag.formats.markdown_text import own_table
+from stabdiag.formats.measured import number
+from stabdiag.model.limits.declare import TREE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
     from stabdiag.formats.json import Json
+    from stabdiag.formats.terminal.page import Page
     from stabdiag.model.limits import LimitInfo, Limits
 
 
@@ -31,6 +38,10 @@ class Row:
     node: str
     limits: tuple[str, ...] = ()
 
+
+# The columns of the terminal's table that name a question, and where a threshold is from.
+_NARROW = 4
+_LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 # The tree's own six rows, and below them what else the walk can find.
 ROWS: tuple[Row, ...] = (
@@ -147,6 +158,47 @@ def bounds(info: LimitInfo) -> str:
     if math.isinf(info.about.at_most):
         return f"at least {info.about.at_least:g}"
     return f"{info.about.at_least:g} to {info.about.at_most:g}"
+
+
+def lines(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield the quick reference and every limit, for a terminal."""
+    yield from _reference(limits, page)
+    yield from _declared(limits, page)
+
+
+def _reference(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield the quick reference as a table; FROM says where each threshold is from."""
+    from stabdiag.formats.terminal.page import GAP, columns
+
+    third = (page.width - 2 * _NARROW - 4 * GAP) // 3
+    widths = (_NARROW, third, third, third, _NARROW)
+    head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
+    yield from columns(head, widths, page, "bold")
+    for row in ROWS:
+        said = "tree" if TREE in source(row, limits) else "ours"
+        cells = (row.node, row.symptom, filled(row, limits), row.first_action, said)
+        yield from columns(cells, widths, page)
+    yield page.text("")
+    yield from page.wrap(page.text(_LEGEND, "dim"))
+
+
+def _declared(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield every limit by section: its name, its value, and why it is so."""
+    for section, group in groupby(limits.items(), key=lambda info: info.name.partition(".")[0]):
+        infos = list(group)
+        yield from page.heading(f"[{section}]")
+        for info in infos:
+            yield from _limit(info, page)
+
+
+def _limit(info: LimitInfo, page: Page) -> Iterator[Text]:
+    value = page.text(number(info.value), "bold yellow" if info.overridden else "bold")
+    changed = f"  (default {number(info.default)})" if info.overridden else ""
+    yield from page.wrap(
+        page.line(f"{info.name} = ", value, f" {info.about.unit}{changed}"), "  ", "    "
+    )
+    facts = f"{info.why} [{bounds(info)}; {info.about.source}]"
+    yield from page.wrap(page.text(facts, "dim"), "      ")
 
 
 def markdown(limits: Limits) -> str:

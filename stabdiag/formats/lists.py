@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
@@ -31,16 +30,8 @@ _INDENT = "    "
 _NAME, _STATE = 18, 9
 
 
-def sheet_page(
-    sheet: Sheet, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return lists to tick as text for a terminal."""
-    from stabdiag.formats.terminal.page import printed
-
-    return printed(partial(_sheet, sheet), width=width, color=color, encoding=encoding)
-
-
-def _sheet(sheet: Sheet, page: Page) -> Iterator[Text]:
+def sheet_lines(sheet: Sheet, page: Page) -> Iterator[Text]:
+    """Yield lists to tick, for a terminal."""
     yield from page.wrap(
         page.line(page.text(sheet.name.upper(), "bold"), page.text(f"  {sheet.subject}", "dim"))
     )
@@ -139,16 +130,8 @@ class LogFormat:
         return f"pip install 'stabdiag[{self.extra}]'" if self.state == "missing" else None
 
 
-def logs_page(
-    formats: Sequence[LogFormat], *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return the readable log formats as text for a terminal."""
-    from stabdiag.formats.terminal.page import printed
-
-    return printed(partial(_logs, formats), width=width, color=color, encoding=encoding)
-
-
-def _logs(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
+def logs_lines(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
+    """Yield the readable log formats, for a terminal."""
     from stabdiag.formats.terminal.page import columns
 
     widths = (_NAME, _STATE, page.width - _NAME - _STATE - 4)

@@ -20,9 +20,8 @@ from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.model.text import clipped, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from stabdiag.formats.subject import Plot
     from stabdiag.model.comparison import Comparison
     from stabdiag.model.findings import Finding
     from stabdiag.model.history import Series
@@ -55,7 +54,8 @@ def render(report: Report, *, command: str | None = None) -> str:
     """Return the report as Markdown; ``command`` is what makes the report again, if it is known."""
     blocks = [
         MARK,
-        *_head(report),
+        *head(report.diagnosis, code(report.history.source.name)),
+        *([escape(report.otherwise)] if report.otherwise else []),
         *actions(report),
         *also_found(report),
         *_messages(report),
@@ -64,7 +64,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         *_trail(report),
         *_missing(report),
         *_reading(report),
-        *_foot(report, command),
+        *foot(report.diagnosis, command, source_facts(report)),
     ]
     while sum(len(block) + 2 for block in blocks) > MOST:
         longest = max(blocks, key=len)
@@ -72,14 +72,11 @@ def render(report: Report, *, command: str | None = None) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _head(report: Report) -> Iterator[str]:
-    """Yield the headline and the summary."""
-    found = report.diagnosis
+def head(found: Finding, about: str) -> Iterator[str]:
+    """Yield the headline, a line that ends with what was looked at, and the summary."""
     yield f"### {SIGNS[found.severity]} {_named(found)}"
-    yield f"**{found.severity.value}** · `{found.slug}` · {code(report.history.source.name)}"
+    yield f"**{found.severity.value}** · `{found.slug}` · {about}"
     yield escape(found.summary)
-    if report.otherwise:
-        yield escape(report.otherwise)
 
 
 def _named(found: Finding) -> str:
@@ -132,26 +129,25 @@ def _evidence(report: Report) -> Iterator[str]:
     if plot is not None or values:
         yield "**Evidence**"
     if plot is not None:
-        yield _bars_of(plot)
+        series = (plot.series, *plot.companions)
+        rows = [(clipped(s.role, _LABEL), s, span(s.finite().values)) for s in series]
+        yield chart(rows, plot.first, plot.last, plot.event)
     if values:
-        rows = [[escape(label(name)), escape(in_words(name, value))] for name, value in values]
-        yield table(["Measured", "Value"], rows)
+        cells = [[escape(label(name)), escape(in_words(name, value))] for name, value in values]
+        yield table(["Measured", "Value"], cells)
 
 
-def _bars_of(plot: Plot) -> str:
-    """Return a row of bars for each series, each as high as the highest point in its column.
+def chart(rows: Sequence[tuple[str, Series, str]], first: int, last: int, event: int | None) -> str:
+    """Return a row of bars for each series, between its label and a note.
 
-    What is NaN or infinite is a ``×``; the row below marks the step of the finding.
+    A bar is as high as the highest point in its column, and a ``×`` where there is a NaN or an
+    infinite value. The row below marks the step of the finding.
     """
-    view = View(first=plot.first, last=plot.last, columns=_COLUMNS)
-    series = (plot.series, *plot.companions)
-    labels = [clipped(one.role, _LABEL) for one in series]
-    width = max(map(len, labels))
-    rows = [
-        f"{label:<{width}}  {_bars(one, view)}  {span(one.finite().values)}"
-        for label, one in zip(labels, series, strict=True)
-    ]
-    return block("\n".join([*rows, f"{'step':<{width}}  {_axis(plot, view)}".rstrip()]), "text")
+    view = View(first=first, last=last, columns=_COLUMNS)
+    drawn = [(label, f"{_bars(series, view)}  {note}") for label, series, note in rows]
+    drawn.append(("step", _axis(view, event)))
+    width = max(len(label) for label, _ in drawn)
+    return block("\n".join(f"{label:<{width}}  {row}".rstrip() for label, row in drawn), "text")
 
 
 def _bars(series: Series, view: View) -> str:
@@ -160,17 +156,16 @@ def _bars(series: Series, view: View) -> str:
     return "".join("×" if b else char for char, b in zip(drawn, bad, strict=True))
 
 
-def _axis(plot: Plot, view: View) -> str:
-    """Return the first and the last step, and the finding's between them where there is room."""
-    first, last = str(plot.first), str(plot.last)
-    row = list(f"{first}{' ' * (_COLUMNS - len(first) - len(last))}{last}")
-    if plot.event is not None:
-        label = f"▲ {plot.event}"
-        begin = min(view.column(plot.event), _COLUMNS - len(label))
-        room = slice(max(begin - 1, 0), begin + len(label) + 1)
-        if "".join(row[room]).strip():  # the finding's step is the one that must be shown
-            row = [" "] * _COLUMNS
-        row[begin : begin + len(label)] = label
+def _axis(view: View, event: int | None) -> str:
+    """Return the finding's step, and the first and the last one where there is room."""
+    row = [" "] * view.columns
+    marks = [(view.first, str(view.first)), (view.last, str(view.last))]
+    if event is not None:
+        marks.insert(0, (event, f"▲ {event}"))
+    for step, mark in marks:
+        begin = min(view.column(step), view.columns - len(mark))
+        if not "".join(row[max(begin - 1, 0) : begin + len(mark) + 1]).strip():
+            row[begin : begin + len(mark)] = mark
     return "".join(row)
 
 
@@ -230,9 +225,13 @@ def _folded(title: str, content: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
 
 
-def _foot(report: Report, command: str | None) -> Iterator[str]:
-    """Yield the commands that print this and more, and which log this was."""
-    commands = [command or "", f"stabdiag explain {report.diagnosis.slug}"]
+def foot(found: Finding, command: str | None, told: Sequence[str]) -> Iterator[str]:
+    """Yield the commands that print this and more, and what was read."""
+    commands = [command or "", f"stabdiag explain {found.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
-    told = [f"stabdiag {__version__}", *map(escape, source_facts(report))]
-    yield f"<sub>{' · '.join(told)}</sub>"
+    yield signed(told)
+
+
+def signed(told: Sequence[str]) -> str:
+    """Return the last line: the version, and what was read."""
+    return f"<sub>{' · '.join(map(escape, (f'stabdiag {__version__}', *told)))}</sub>"

@@ -14,8 +14,8 @@ from rich.console import Console
 
 import stabdiag
 from stabdiag import formats
+from stabdiag.formats.compared import overlay
 from stabdiag.formats.compared.structured import schema
-from stabdiag.formats.compared.view import overlay
 from tests.conftest import compare_golden
 
 ROOT = Path(__file__).parents[2]

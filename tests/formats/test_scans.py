@@ -13,8 +13,7 @@ import pytest
 from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
-from stabdiag.formats import names
-from stabdiag.formats.scans import render
+from stabdiag.formats import names, render
 from stabdiag.formats.scans.overview_data import escape, schema
 from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
@@ -38,7 +37,7 @@ PLAIN = "plain"
 
 @pytest.fixture(autouse=True)
 def _one_version(monkeypatch):
-    for module in ("scans.overview_text", "scans.overview_data", "html.shell"):
+    for module in ("markdown", "scans.overview_data", "html.shell"):
         monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
@@ -54,7 +53,7 @@ def overview():
 
 @pytest.mark.parametrize("format_name", names("overview"))
 def test_golden(overview, format_name):
-    text = render(overview, format_name, command="stabdiag scan runs")
+    text = render(overview, format_name, "overview", command="stabdiag scan runs")
     if format_name == "html":  # without what is in files of its own
         text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)
         text = re.sub(r"'sha256-.*?'", "'sha256'", text)
@@ -64,7 +63,7 @@ def test_golden(overview, format_name):
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_golden_at_a_terminal(overview, encoding):
     color = encoding == "utf-8"
-    text = render(overview, "terminal", color=color, encoding=encoding)
+    text = render(overview, "terminal", "overview", color=color, encoding=encoding)
     compare_golden(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
 
 
@@ -97,28 +96,30 @@ ODD = {
 
 
 def test_odd_scans_at_a_terminal():
-    parts = [f"# {name}\n\n{render(made(rows), 'terminal')}" for name, rows in ODD.items()]
+    parts = [
+        f"# {name}\n\n{render(made(rows), 'terminal', 'overview')}" for name, rows in ODD.items()
+    ]
     compare_golden("\n\n".join(parts), GOLDEN / "odd.txt")
 
 
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("format_name", names("overview"))
 def test_odd_scans_in_every_format(format_name, rows):
-    assert render(made(rows, before=table_of(rows)), format_name)
+    assert render(made(rows, before=table_of(rows)), format_name, "overview")
 
 
 @pytest.mark.parametrize("width", [40, 57, 80, 100, 200])
 @pytest.mark.parametrize("rows", [ROWS, ODD["long"]])
 def test_no_line_is_wider_than_the_page(rows, width):
     for encoding in ("utf-8", "ascii"):
-        text = render(made(rows), "terminal", width=width, encoding=encoding)
+        text = render(made(rows), "terminal", "overview", width=width, encoding=encoding)
         assert max(map(cell_len, text.splitlines())) <= width
         if encoding == "ascii":
             assert text.isascii()
 
 
 def test_the_json_has_every_row_and_what_they_have_in_common(overview):
-    told = json.loads(render(overview, "json"))
+    told = json.loads(render(overview, "json", "overview"))
     assert [row["path"] for row in told["rows"]] == [row.path for row in overview.rows]
     assert set(told["rows"][0]) == {field.name for field in fields(Row)} - {"curve"}
     (one,) = told["in_common"]
@@ -132,11 +133,11 @@ def test_the_json_satisfies_its_schema(rows):
     checked.check_schema(json.loads(schema()))
     before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
     for overview in (made(rows), made(rows, before=before, seconds=0.5)):
-        checked.validate(json.loads(render(overview, "json")))
+        checked.validate(json.loads(render(overview, "json", "overview")))
 
 
 def test_the_csv_has_a_column_for_every_setting(overview):
-    rows = list(csv.DictReader(StringIO(render(overview, "csv"))))
+    rows = list(csv.DictReader(StringIO(render(overview, "csv", "overview"))))
     assert len(rows) == overview.runs
     assert {row["settings.schedule"] for row in rows} == {"cosine", "linear", "constant", ""}
     assert {float(row["peak_lr"]) for row in rows if row["peak_lr"]} == {
@@ -156,7 +157,7 @@ def test_a_number_stays_one(text):
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 12), ("warning", 13), ("never", 0)])
 def test_what_fails_in_junit(overview, fail_on, failures):
-    text = render(overview, "junit", fail_on=fail_on)
+    text = render(overview, "junit", "overview", fail_on=fail_on)
     assert text.count("<failure ") == failures
     assert f'failures="{failures}"' in text
     assert text.count("<skipped ") == 2
@@ -164,16 +165,16 @@ def test_what_fails_in_junit(overview, fail_on, failures):
 
 def test_an_unknown_format():
     with pytest.raises(StabdiagError, match=r"did you mean html\?"):
-        render(made([]), "htm")
+        render(made([]), "htm", "overview")
 
 
 def test_with_several_places_runs_are_called_by_their_paths():
-    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown")
+    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown", "overview")
     assert "| `lr-0.03/seed0/log.jsonl` |" in text
-    text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit")
+    text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit", "overview")
     assert 'name="runs/lr-0.0001/seed0/log.jsonl"' in text
     file = [replace(row, path=row.run.replace("/", "-"), run=".") for row in ROWS]
-    assert 'name="lr-0.03-seed0"' in render(made(file), "junit")
+    assert 'name="lr-0.03-seed0"' in render(made(file), "junit", "overview")
 
 
 def named(name):
@@ -222,6 +223,6 @@ def check(format_name, text, plain):
 
 @pytest.mark.parametrize("format_name", names("overview"))
 def test_what_logs_say_is_inert(format_name):
-    plain = render(named(PLAIN), format_name)
+    plain = render(named(PLAIN), format_name, "overview")
     for name in (*HOSTILE.values(), *BEGINS, " ".join(HOSTILE.values())):
-        check(format_name, render(named(name), format_name), plain)
+        check(format_name, render(named(name), format_name, "overview"), plain)

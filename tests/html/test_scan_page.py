@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from stabdiag.formats.scans import render
+from stabdiag.formats import render
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
 from tests.html.conftest import Opened
@@ -23,7 +23,9 @@ def scanned(context, tmp_path):
 
     def open_page(rows, **options):
         path = tmp_path / "scan.html"
-        page = render(overview_of(rows, places=("runs",)), "html", command="stabdiag scan runs")
+        page = render(
+            overview_of(rows, places=("runs",)), "html", "overview", command="stabdiag scan runs"
+        )
         path.write_text(page, "utf-8")
         shown = Opened(context(**options).new_page())
         pages.append(shown.page)
@@ -155,7 +157,7 @@ def test_ten_thousand_runs_come_in_pages(scanned):
 
 def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
     monkeypatch.setattr("stabdiag.formats.scans.overview_page._MOST_ROWS", 5)
-    text = render(overview_of(sweep()), "html")
+    text = render(overview_of(sweep()), "html", "overview")
     assert "The page holds the worst 5 of 26 runs" in text
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert data["lost_steps"] == [500, 490, 480, 470, 360]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from stabdiag.formats import compared as view
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.compared import view
 from stabdiag.formats.html.charts import marks, overlays, panels, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.json import MANIFEST_FIELDS

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.canvas import Scale
-from stabdiag.formats.compared.view import gap
+from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark
 from stabdiag.model.findings import AskedOf

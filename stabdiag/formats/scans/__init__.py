@@ -1,43 +1,22 @@
-"""Overview → text: what it says, which every format escapes and lays out, and the formats."""
+"""What every format says of an overview, and escapes and lays out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.formats import writer
 from stabdiag.formats.measured import number
 from stabdiag.model.scan import ANY_ERROR, Changes
 from stabdiag.model.text import listed, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from stabdiag.model.scan import Change, Common, Group, Overview, Row, Split, Unread
 
 _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 
 NO_CAUSE = "correlation, not cause"
-
-
-def pieces(overview: Overview, format: str, **options: object) -> Iterable[str]:
-    """Return the overview in one format, piece by piece: all rows may be more than memory holds.
-
-    Raises:
-        StabdiagError: for an unknown format.
-    """
-    write, taken = writer(format, "overview")
-    written = write(overview, **{name: options[name] for name in taken if name in options})
-    return [written] if isinstance(written, str) else written
-
-
-def render(overview: Overview, format: str, **options: object) -> str:
-    """Return the overview as text in one format; each is handed the options that it takes.
-
-    Raises:
-        StabdiagError: for an unknown format.
-    """
-    return "".join(pieces(overview, format, **options))
 
 
 @dataclass(frozen=True, kw_only=True)

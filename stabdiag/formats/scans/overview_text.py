@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.text import Text
 
-from stabdiag._version import __version__
 from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.github import LEVELS, annotation
-from stabdiag.formats.markdown import SIGNS
+from stabdiag.formats.markdown import SIGNS, signed
 from stabdiag.formats.markdown_text import block, code, escape, table
-from stabdiag.formats.terminal.page import console_for, fitted, page_for, unbroken, written
+from stabdiag.formats.terminal.page import fitted
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
@@ -23,8 +21,6 @@ from stabdiag.model.text import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.formats.terminal.page import Page
     from stabdiag.model.scan import Overview, Row
@@ -35,28 +31,8 @@ _MOST = 5
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverviewPage:
-    """An overview that rich can print, in the width and the characters of the console at hand."""
-
-    overview: Overview
-    width: int = 80
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the page, line by line."""
-        yield from unbroken(_lines(self.overview, page_for(options, self.width)))
-
-
-def terminal_of(
-    overview: Overview, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
-) -> str:
-    """Return the overview as text, with terminal colours or without."""
-    console = console_for(width, color=color, encoding=encoding)
-    console.print(OverviewPage(overview=overview, width=width))
-    return written(console)
-
-
-def _lines(overview: Overview, page: Page) -> Iterator[Text]:
+def lines(overview: Overview, page: Page) -> Iterator[Text]:
+    """Yield the overview for a terminal, line by line."""
     badge = page.text("UNREAD", "reverse")
     if severity := _worst(overview):
         badge = page.text(severity.upper(), BADGE[Severity(severity)])
@@ -162,8 +138,7 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
             yield escape(section.end)
     if command:
         yield block(command, "sh")
-    foot = [f"stabdiag {__version__}", *overview.places, words.took(overview)]
-    yield f"<sub>{' · '.join(map(escape, foot))}</sub>"
+    yield signed((*overview.places, words.took(overview)))
 
 
 def _sign(severity: str | None) -> str:
@@ -172,10 +147,10 @@ def _sign(severity: str | None) -> str:
 
 def github_of(overview: Overview) -> Iterator[str]:
     """Yield an annotation for the scan, and one for each of the worst runs."""
-    lines = [sentence(words.summary(overview))]
-    lines += [f"{words.statement(one)} ({words.NO_CAUSE})" for one in overview.common]
-    lines += [f"Not read: {words.unread(one)}" for one in overview.unread]
-    yield f"{annotation('notice', *lines, title='stabdiag scan')}\n"
+    told = [sentence(words.summary(overview))]
+    told += [f"{words.statement(one)} ({words.NO_CAUSE})" for one in overview.common]
+    told += [f"Not read: {words.unread(one)}" for one in overview.unread]
+    yield f"{annotation('notice', *told, title='stabdiag scan')}\n"
     for row in overview.worst:
         action = [f"First action: {row.action}"] if row.action else []
         line = annotation(

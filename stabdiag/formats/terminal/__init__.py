@@ -5,15 +5,18 @@ The page is laid out for 80 columns and reads the same without colour, in a CI l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.terminal import sections
-from stabdiag.formats.terminal.page import console_for, page_for, unbroken, written
+from stabdiag.formats.terminal.page import Printable, console_for
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from collections.abc import Callable, Iterable, Iterator
 
+    from rich.text import Text
+
+    from stabdiag.formats.terminal.page import Page
     from stabdiag.model.report import Report
 
 LAYOUT = (
@@ -29,49 +32,23 @@ LAYOUT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportPage:
-    """A report that rich can print, in the width and the characters of the console at hand."""
-
-    report: Report
-    width: int
-    verbose: bool = False
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the page, line by line."""
-        page = page_for(options, self.width, verbose=self.verbose)
-        for section in LAYOUT:
-            yield from unbroken(section(self.report, page))
-
-
-def render(
-    report: Report,
-    *,
-    width: int = 80,
-    color: bool = False,
-    encoding: str = "utf-8",
-    verbose: bool = False,
-) -> str:
-    """Return the report as text, with terminal colours or without.
-
-    ``encoding`` is that of the stream which the text is for: one that is not Unicode gets ASCII.
-    """
-    console = console_for(width, color=color, encoding=encoding)
-    console.print(ReportPage(report=report, width=width, verbose=verbose))
-    return written(console)
+def lines(report: Report, page: Page) -> Iterator[Text]:
+    """Yield the report, line by line."""
+    for section in LAYOUT:
+        yield from section(report, page)
 
 
 def svg(report: Report, *, verbose: bool = False) -> str:
     """Return the terminal report as a picture, for a README or an incident page."""
-    return picture(ReportPage(report=report, width=80, verbose=verbose), "stabdiag diagnose")
+    return picture(partial(lines, report), "stabdiag diagnose", verbose=verbose)
 
 
-def picture(page: object, title: str) -> str:
-    """Return what rich can print as an SVG of 80 columns; rich escapes log text."""
+def picture(lines: Callable[[Page], Iterable[Text]], title: str, *, verbose: bool = False) -> str:
+    """Return the lines of a page as an SVG of 80 columns; rich escapes log text."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
     console = console_for(80, color=True, record=True)
-    console.print(page)
+    console.print(Printable(lines=lines, verbose=verbose))
     return console.export_svg(
         title=title, unique_id="stabdiag", code_format=_without_fonts(CONSOLE_SVG_FORMAT)
     )

@@ -7,8 +7,9 @@ or ends in blanks, and log text never meets rich's markup.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -19,7 +20,7 @@ from stabdiag.formats.measured import code, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.console import ConsoleOptions
+    from rich.console import ConsoleOptions, RenderResult
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""
@@ -102,17 +103,20 @@ class Page:
         return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
 
 
-def page_for(options: ConsoleOptions, width: int, *, verbose: bool = False) -> Page:
-    """Return a page no wider than this and than the console at hand, in its characters."""
-    width = min(width, options.max_width, MAX_WIDTH)
-    return Page(width=width, ascii=options.ascii_only, verbose=verbose)
+@dataclass(frozen=True, kw_only=True)
+class Printable:
+    """A page that rich can print, in the width and the characters of its console."""
 
+    lines: Callable[[Page], Iterable[Text]]
+    verbose: bool = False
 
-def unbroken(lines: Iterable[Text]) -> Iterator[Text]:
-    """Yield lines that are laid out already; rich leaves them alone."""
-    for line in lines:
-        line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
-        yield line
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the lines; they are laid out already, and rich leaves them alone."""
+        width = min(options.max_width, MAX_WIDTH)
+        page = Page(width=width, ascii=options.ascii_only, verbose=self.verbose)
+        for line in self.lines(page):
+            line.no_wrap, line.overflow, line.end = True, "ignore", "\n"
+            yield line
 
 
 def _broken(content: Text, room: int) -> list[Text]:
@@ -235,10 +239,18 @@ def written(console: Console) -> str:
 
 
 def printed(
-    lines: Callable[[Page], Iterable[Text]], *, width: int, color: bool, encoding: str
+    lines: Callable[[Any, Page], Iterable[Text]],
+    subject: object,
+    *,
+    width: int = 80,
+    color: bool = False,
+    encoding: str = "utf-8",
+    verbose: bool = False,
 ) -> str:
-    """Return the lines of a page as text, laid out for this width and these characters."""
+    """Return the lines of a page about something as text, with terminal colours or without.
+
+    ``encoding`` is that of the stream which the text is for: one that is not Unicode gets ASCII.
+    """
     console = console_for(width, color=color, encoding=encoding)
-    for line in unbroken(lines(page_for(console.options, width))):
-        console.print(line)
+    console.print(Printable(lines=partial(lines, subject), verbose=verbose))
     return written(console)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
-from stabdiag.formats.terminal.page import Page, page_for, unbroken
 from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import AskedOf, Verdict
@@ -18,8 +16,7 @@ from stabdiag.model.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.console import Console, ConsoleOptions, RenderResult
-
+    from stabdiag.formats.terminal.page import Page
     from stabdiag.model.history import History
     from stabdiag.model.report import Report
 
@@ -28,20 +25,6 @@ _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_seco
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4
 _LABEL = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class LivePanel:
-    """What rich shows of a run that is watched, in the width of the console at hand."""
-
-    name: str
-    status: str
-    report: Report | None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the panel, line by line."""
-        page = page_for(options, options.max_width - 1)
-        yield from unbroken(lines(self.report, page, name=self.name, status=self.status))
 
 
 def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:

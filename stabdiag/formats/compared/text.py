@@ -1,73 +1,48 @@
-"""The comparison for a person at a terminal, in the manner of the report on one run.
+"""The comparison as text, in the manner of the report on one run: at a terminal, as Markdown.
 
-The overlay is drawn with characters: one run as a line, the others by their mark. It needs no
-colour: where only the line is seen, the runs are the same.
+At a terminal the overlay is drawn with characters: one run as a line, the others by their mark. It
+needs no colour: where only the line is seen, the runs are the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from rich.text import Text
 
+from stabdiag.formats import compared as view
+from stabdiag.formats import markdown
 from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
-from stabdiag.formats.compared import view
+from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.measured import number
-from stabdiag.formats.terminal.page import console_for, fitted, page_for, unbroken, written
+from stabdiag.formats.terminal import sections
+from stabdiag.formats.terminal.page import fitted
 from stabdiag.formats.terminal.plot import room, row, step_axis, styled
-from stabdiag.formats.terminal.sections import actions, also_found, head
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from collections.abc import Iterator, Sequence
 
     from stabdiag.formats.terminal.page import Page
     from stabdiag.model.comparison import Comparison
+
+MARK: Final = "<!-- stabdiag compare -->"
+"""The first line of the Markdown, by which a workflow finds its comment again."""
 
 _ROWS: Final = 9
 _STYLES: Final = ("yellow", "magenta", "green", "blue")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonPage:
-    """A comparison that rich can print, in the width and the characters of the console at hand."""
-
-    comparison: Comparison
-    width: int
-    verbose: bool = False
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the page, line by line."""
-        page = page_for(options, self.width, verbose=self.verbose)
-        yield from unbroken(_lines(self.comparison, page))
-
-
-def render(
-    comparison: Comparison,
-    *,
-    width: int = 80,
-    color: bool = False,
-    verbose: bool = False,
-    encoding: str = "utf-8",
-) -> str:
-    """Return the comparison as text, with terminal colours or without."""
-    console = console_for(width, color=color, encoding=encoding)
-    console.print(ComparisonPage(comparison=comparison, width=width, verbose=verbose))
-    return written(console)
-
-
-def _lines(comparison: Comparison, page: Page) -> Iterator[Text]:
-    yield from head(comparison, page)
-    yield from actions(comparison, page)
+def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
+    """Yield the comparison for a terminal, line by line."""
+    yield from sections.head(comparison, page)
+    yield from sections.actions(comparison, page)
     yield from _where(comparison, page)
     if comparison.levels:
         yield from page.heading("Where they end")
         yield from fitted(view.LEVELS, view.levels(comparison), page)
-    yield from also_found(comparison, page)
+    yield from sections.also_found(comparison, page)
     yield from _settings(comparison, page)
     yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
     yield from fitted(view.RUNS, view.runs(comparison), page)
@@ -161,3 +136,51 @@ def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield Text("")
     yield from page.wrap(page.text("; ".join(parts), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
+
+
+def markdown_of(comparison: Comparison, *, command: str | None = None) -> str:
+    """Return the comparison as Markdown; ``command`` is what makes it again, if it is known."""
+    found, common = comparison.diagnosis, plural(comparison.common, "common loss", "common losses")
+    blocks = [
+        MARK,
+        *markdown.head(found, f"{len(comparison.runs)} runs"),
+        *markdown.actions(comparison),
+        *markdown.also_found(comparison),
+        *_bars(comparison),
+        *_tables(comparison),
+        *markdown.foot(found, command, (common, *comparison.notes)),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _bars(comparison: Comparison) -> Iterator[str]:
+    """Yield a row of bars for each run, and one for how far they lie apart."""
+    drawn = view.overlay(comparison)
+    if drawn is None:
+        return
+    rows = [(mark, one, "") for mark, one in drawn.curves]
+    if drawn.gap is not None:
+        rows.append(("apart by", drawn.gap, ""))
+    yield f"**Where they part** ({escape(drawn.role)})"
+    yield markdown.chart(rows, drawn.first, drawn.last, drawn.event)
+
+
+def _tables(comparison: Comparison) -> Iterator[str]:
+    rows = view.partings(comparison)
+    if rows:
+        yield table(view.PARTINGS, _cells(rows))
+    if comparison.levels:
+        yield "**Where they end**"
+        yield table(view.LEVELS, _cells(view.levels(comparison)))
+    if comparison.differences:
+        yield "**Settings that differ**"
+        yield "\n".join(
+            f"- {escape(view.setting(one))} ({one.bearing.value})" for one in comparison.differences
+        )
+    yield f"**Compared as {comparison.kind.value}**: {escape(comparison.why)}"
+    listed = [(label, code(name), *cells) for label, name, *cells in view.runs(comparison)]
+    yield table(view.RUNS, listed)
+
+
+def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[escape(cell) for cell in row] for row in rows]
