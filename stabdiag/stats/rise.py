@@ -34,8 +34,9 @@ RANGES = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 
 # Nor does it if so many in a row each lie above the last, and the last so many times as high as the
-# first of them. Of the same pieces, one in two thousand is called a rise by that.
-_IN_ORDER = 6
+# first of them; fewer are enough after as many of which each lies below the last. Of the same
+# pieces, one in two thousand is called a rise by either.
+_IN_ORDER, _TURNED = 6, 4
 _FAR_ABOVE = 1.5
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
@@ -160,7 +161,8 @@ def _steady(x: Floats) -> Rise | None:
     """
     best = int(np.argmin(x)) if len(x) else 0
     count = len(x) - best
-    if count < _IN_ORDER or not (np.diff(x[best:]) > 0).all():
+    turned = best + 1 >= _TURNED and bool((np.diff(x[: best + 1]) < 0).all())
+    if count < (_TURNED if turned else _IN_ORDER) or not (np.diff(x[best:]) > 0).all():
         return None
     if not x[-1] > _FAR_ABOVE * x[best] > 0:
         return None

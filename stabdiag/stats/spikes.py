@@ -55,7 +55,7 @@ def find_spikes(
     atypical: Mask | None = None,
     suspect: Mask | None = None,
     *,
-    of_epochs: bool = False,
+    of_means: bool = False,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -68,7 +68,7 @@ def find_spikes(
             over.
         atypical: points, shape (n,), that are no part of what a spike has to come back to.
         suspect: points, shape (n,), just after a logged cause.
-        of_epochs: whether each loss is of an epoch: a mean over many batches.
+        of_means: whether each loss is a mean over many batches: of an epoch, or an evaluation.
 
     A point is too high if its distance from the baseline, in deviations, lies beyond the
     family-wise limit of this run's own scores; a stretch if the median of the next few points
@@ -76,8 +76,8 @@ def find_spikes(
     """
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
-    if of_epochs or n < 2 * reach.window:
-        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_epochs else IN_A_ROW, atypical)
+    if of_means or n < 2 * reach.window:
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else IN_A_ROW, atypical)
     if n <= first + 1:
         return SpikeScan(
             spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
@@ -112,7 +112,7 @@ def find_spikes(
         resume = _over(spike, reach)
     largest = int(np.argmax(single.points.scores[first:])) + first
     return SpikeScan(
-        spikes=_joined(abrupt, spikes, reach) if of_epochs else _joined(spikes, abrupt, reach),
+        spikes=_joined(abrupt, spikes, reach) if of_means else _joined(spikes, abrupt, reach),
         limit=single.limit,
         largest=float(single.points.scores[largest]),
         largest_at=largest,

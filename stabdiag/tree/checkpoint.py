@@ -81,6 +81,8 @@ def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     since the record before.
     """
     every, last = run.manifest.checkpoint_every, run.manifest.checkpoint_before(step)
+    if every is None and run.history.counts_records:
+        last = None  # a piece of a log may begin anywhere
     if every is None or last is None:
         return Checkpoint(step=last, every=None, unit=run.unit)
     since = step - round(stride)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.model.roles import OF_OPPONENTS
+from stabdiag.model.roles import OF_OPPONENTS, is_evaluation
 from stabdiag.stats.abrupt import TIMES_AS_HIGH
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
@@ -54,7 +54,7 @@ def measure(run: Run) -> Measures:
         limits.min_rise,
         atypical=run.on_repeats,
         suspect=run.suspect,
-        of_epochs=run.history.counts_epochs,
+        of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
     )
     reward = held_reward(run)
     shifts = shifts_of(run, scan.spikes)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.api import report_on
-from stabdiag.model.history import EventKind
+from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles import hardens
 from stabdiag.stats.quantiles import usual_gap
@@ -81,7 +81,9 @@ def _at_once(found: Finding, report: Report) -> bool:
         return found.slug == "spike-persistent"
     if not _is_read_well(found, report):
         return False
-    is_hidden = any(event.kind is EventKind.HIDDEN_NAN for event in report.history.events)
+    # What other fields of the record prove needs no more records.
+    hidden = [one for one in report.history.events if one.kind is EventKind.HIDDEN_NAN]
+    is_hidden = any(one.code is not EventCode.NOT_FINITE for one in hidden)
     if not is_hidden or found.step is None:
         return True
     last = report.history.last_step

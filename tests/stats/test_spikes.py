@@ -58,7 +58,7 @@ def epochs(*factors, n=30):
 
 
 def towers(x):
-    found = find_spikes(x, Reach(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_epochs=True)
+    found = find_spikes(x, Reach(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_means=True)
     return [spike.onset for spike in found.spikes]
 
 

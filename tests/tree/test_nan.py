@@ -167,6 +167,15 @@ def test_a_run_without_a_checkpoint_is_told_once_to_restart(surging):
         assert action.lower().count("restart") == 1
 
 
+def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
+    log = {"loss": [0.2, np.nan, np.nan], "grad_norm": [np.nan] * 3}
+    action = "Reload the last checkpoint before the first non-finite value, at step 0, "
+    assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
+    action = "Restart from the beginning (no checkpoint precedes the first non-finite value"
+    log["step"] = np.arange(3)
+    assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
+
+
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", None])
 def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype):
     log = calm(1000)

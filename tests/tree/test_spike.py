@@ -83,12 +83,24 @@ def test_how_many_losses_are_high_is_told_unless_none_is(calm):
         ([2.77, 3.5, 4.4, 5.6, 7.0, 8.7, 10.9, 13.6], "divergence-unexplained"),
         # Two losses before it tell no level.
         ([2.78, 2.77, 7.34, 8.72, 7.65, 7.19, 6.85], "divergence-unexplained"),
+        # It falls from line to line, and then climbs from line to line.
+        ([15.5, 13.0, 3.8, 2.4, 1.4, 5.8, 7.1, 10.0], "divergence-unexplained"),
+        ([15.5, 13.0, 3.8, 2.4, 1.4, 5.8, 7.1], "insufficient-data"),
+        ([15.5, 13.0, 3.8, 4.1, 1.4, 5.8, 7.1, 10.0], "insufficient-data"),
     ],
 )
 def test_a_jump_shows_in_a_few_lines(loss, slug):
     report = stabdiag.diagnose({"step": 29020 + 10 * np.arange(len(loss)), "loss": loss})
     assert report.diagnosis.slug == slug
     assert slug != "spike-unresolved" or report.diagnosis.step == 29050
+
+
+def test_an_evaluation_that_stands_in_for_the_loss_is_no_single_batch():
+    loss = [0.1499, 0.1472, 0.1486, 0.148, 0.7117]
+    log = {"step": 500 * np.arange(1, 6), "validation loss": loss}
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-unresolved"
+    log["loss"] = log.pop("validation loss")
+    assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"
 
 
 def of_epochs(factor, stays, *, n=30, at=15):

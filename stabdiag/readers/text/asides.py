@@ -155,8 +155,10 @@ _APEX = Aside(
 OVERFLOWS: Final = (*SCALE, _APEX)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
+# [Rank 0] Overflow detected. Skipping step. Attempted loss scale: 32.0, reducing to 16.0
 _OVERFLOW = Line(
-    pattern=rb"OVERFLOW! Rank \d{1,6} Skipping step\.(?: Attempted loss scale: (%b),)?" % NUMBER,
+    pattern=rb"(?:(?:OVERFLOW|overflow)! Rank \d{1,6}|Overflow detected\.) Skipping step\."
+    rb"(?: Attempted loss scale: (%b),)?" % NUMBER,
     names=(_SCALE,),
     fixed=SKIPPED,
 )

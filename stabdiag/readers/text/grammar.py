@@ -207,7 +207,8 @@ class Grammar:
     With ``joined``, consecutive lines of one step make one record. ``ended`` finds the line that is
     printed when a training has ended: another may follow it. ``config`` finds the names and
     values of arguments that are printed before the first record; the one called ``total`` is how
-    many steps the run has.
+    many steps the run has. ``left_out`` is the column of which the framework prints no NaN: a kind
+    of line has put those back.
     """
 
     step: str
@@ -215,6 +216,7 @@ class Grammar:
     joined: bool = False
     config: bytes | None = None
     total: str = ""
+    left_out: str = ""
     ended: bytes | None = None
 
     def recognises(self, data: bytes) -> bool:

@@ -109,6 +109,7 @@ LANGUAGE: Final = (
                 *SCALE,
             ),
             joined=True,
+            left_out=_LM_LOSS,
             config=rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})",
         ),
     ),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.text import plural
 from stabdiag.readers.blocks import TOO_LONG, blocks
 from stabdiag.readers.columns import BadLine, Columns, gathered
 from stabdiag.readers.text.clean import Text
@@ -19,7 +21,7 @@ from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from stabdiag.readers.blocks import Block
     from stabdiag.readers.source import Stream
@@ -107,10 +109,23 @@ class TextLog:
         columns = gathered([done.rows], source=name, format=self._name, bad=self._bad, notes=notes)
         return replace(
             columns,
-            events=self._messages.events(done.step_at),
+            events=(*self._put_back(columns), *self._messages.events(done.step_at)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
         )
+
+    def _put_back(self, columns: Columns) -> Iterator[Event]:
+        """Yield how many values the framework left out as they were NaN."""
+        if self._grammar.left_out not in columns.names:
+            return
+        count = int(np.isnan(columns.load(self._grammar.left_out).logged).sum())
+        if count:
+            yield Event(
+                kind=EventKind.HIDDEN_NAN,
+                code=EventCode.NOT_FINITE,
+                message=f"{plural(count, 'loss counts', 'losses count')} as NaN, though not written"
+                " so: the line has no loss, and its other fields say why",
+            )
 
 
 def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:

@@ -14,6 +14,14 @@ def _of_basicsr(name: str) -> str:
     return f"loss_{name.removeprefix('l_')}" if name.startswith("l_") else name
 
 
+_OF_YOLACT: Final = {
+    "B": "loss_box",
+    "C": "loss_class",
+    "M": "loss_mask",
+    "S": "loss_segmentation",
+    "T": "loss",
+}
+
 VISION: Final = (
     TextReader(
         name="tacotron2",
@@ -101,6 +109,26 @@ VISION: Final = (
                 ),
             ),
             config=rb"(Learning Rate|Momentum|Decay): (%b)" % NUMBER,
+        ),
+    ),
+    TextReader(
+        name="yolact",
+        title="what YOLACT printed",
+        recognised="a line of an epoch in brackets, an iteration, and losses between double bars",
+        loses="the time that is left; each loss is a mean of the last 100 steps",
+        example="[  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …",
+        grammar=Grammar(
+            step="iteration",
+            kinds=(
+                Line(
+                    pattern=rb"\[ {0,4}(\d{1,4})\] {1,12}(\d{1,12}) \|\| "
+                    rb"([^\n]{1,400}?T: [^\n]{1,60}\|\|) ETA: ",
+                    names=("epoch", "iteration"),
+                    pairs=rb"(?<!\w)([A-Z]): (%b) \|" % NUMBER,
+                    named=lambda name: _OF_YOLACT.get(name, name),
+                ),
+                *OVERFLOWS,
+            ),
         ),
     ),
     TextReader(

@@ -151,6 +151,7 @@ class TestMegatron:
         path = put("".join(iteration(n, rest=f"{sign} |") for n in (10, 20, 30)))
         loss = stabdiag.read(path).series["loss"]
         assert (loss.steps.tolist(), np.isnan(loss.values).all()) == ([10, 20, 30], True)
+        assert "3 losses count as NaN" in stabdiag.read(path).events[0].message
         assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan-")
 
     @pytest.mark.parametrize(("skipped", "sign"), [(10, "grad norm: nan"), (0, "grad norm: 0.5")])
@@ -457,6 +458,12 @@ class TestOthers:
             "test loss": [7.02, None],
         }
 
+    def test_the_letters_of_yolact_are_its_losses(self, values):
+        letters = "B: 5.495 | C: 3.668 | M: 6.919 | S: 1.564 | T: nan"
+        found = values("yolact", f"[  1]    1440 || {letters} || ETA: 1 day || timer: 0.298\n")
+        assert (found["iteration"], found["loss_mask"]) == ([1440], [6.919])
+        assert np.isnan(found["loss"][0])
+
     def test_the_resume_of_a_log_supersedes_what_it_goes_over(self, tmp_path):
         log = tmp_path / "run.log"
         text = "".join(f"s:{n} trl:{5 - n / 100:.2f}\n" for n in range(100))
@@ -690,6 +697,8 @@ class TestAlarms:
         deepspeed = "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 64, reducing to 32\n"
         path.write_text("step 10 loss 2.5\nstep 20 loss 2.4\n" + deepspeed)
         assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64, 32]
+        path.write_text(deepspeed.replace("OVERFLOW! Rank 0", "[Rank 0] Overflow detected."))
+        assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64]
 
     def test_keras_counts_batches_from_zero(self, tmp_path):
         path = tmp_path / "run.log"

@@ -46,6 +46,7 @@ STEPS = {
     "tacotron2": range(12),
     "text": range(1, 13),
     "text/tutorial": range(100, 1300, 100),
+    "yolact": range(10, 130, 10),
     "yolo": range(1, 13),
     "torchtitan": (1, *range(10, 120, 10)),
 }
@@ -131,6 +132,7 @@ def test_roles_beside_the_loss():
         "printed-table/rich.log": {"eval_loss"},
         "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
         "text/plain.log": {"lr", "grad_norm", "clock"},
+        "yolact/plain.log": {"epoch"},
         "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
     }
     for name, roles in expected.items():
