@@ -36,7 +36,8 @@ _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 # Nor does it if so many in a row each lie above the last, and the last so many times as high as the
 # first of them; fewer are enough after as many of which each lies below the last. Of the same
 # pieces, one in two thousand is called a rise by either.
-_IN_ORDER, _TURNED = 6, 4
+_IN_ORDER = 6
+_TURNED = 4
 _FAR_ABOVE = 1.5
 
 # A rise counts against this many deviations of such levels, and this many times the largest rise
@@ -46,7 +47,7 @@ WANDERS = 2.0
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by
 # this factor.
-_BEGUN = 0.1
+BEGUN = 0.1
 _STANDS_OUT = 2.0
 
 # A level is no more exact than its last digit, even one that never varies.
@@ -248,7 +249,7 @@ def climb_onset(x: Floats, rise: Rise, size: int) -> int:
         return rise.onset
     climbing = x[rise.best : rise.crest + 1]
     # What ends a million times as high had left its level long before a tenth of that.
-    share = min(_BEGUN * rise.amount, max(_BEGUN * rise.progress, rise.bar))
+    share = min(BEGUN * rise.amount, max(BEGUN * rise.progress, rise.bar))
     # The noise of a run that diverges grows with it.
     noise = level_noise(block_levels(x[: max(rise.onset, TELLING * size)], size)[0])
     wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)

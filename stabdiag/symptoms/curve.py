@@ -11,9 +11,12 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num
 from stabdiag.stats.levels import levels
+from stabdiag.stats.peaks import APART
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
+    FALLEN,
+    HARDLY,
     RANGE_TEST,
     TENTHS,
     few_trained,
@@ -31,15 +34,6 @@ if TYPE_CHECKING:
 
 # Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
 _LEVELS = 100
-
-# A loss well below its first tenth has fallen: its first value was low by chance.
-_FALLEN = 0.8
-
-# A loss that gains less than a twentieth of its fall in the second half of a run is flat.
-_FLAT = 0.05
-
-# Points this near to one another are one spike.
-_ONE_SPIKE = 3
 
 
 def loss_oscillating(case: Case) -> Evidence | None:
@@ -71,7 +65,7 @@ def _above_start(case: Case) -> Evidence | None:
     low, high = quantiles(late, (0.1, 0.9)).tolist()
     if level < limits.above_start * began or high < limits.swing * low or low <= began:
         return None
-    has_fallen = level < _FALLEN * typical(x[: len(x) // TENTHS])
+    has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
     # A loss that keeps climbing diverges, which the tree reports.
     climbs = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
     if has_fallen or climbs:
@@ -179,7 +173,7 @@ def plateau_early(case: Case) -> Evidence | None:
     level = levels(after.values, 2 * TENTHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last
-    flat = float(level[TENTHS]) - last <= _FLAT * fallen
+    flat = float(level[TENTHS]) - last <= HARDLY * fallen
     if not flat or last <= case.limits.learning.above_target * target or fallen <= 0:
         return None
     step = int(after.steps[len(after) // 2])
@@ -300,8 +294,8 @@ def _starts(high: Ints) -> Ints:
     """Return where spikes begin, given the positions of high points; what stays up is none."""
     if not len(high):
         return high
-    first = np.append(0, np.flatnonzero(np.diff(high) > _ONE_SPIKE) + 1)
-    short = np.diff(np.append(first, len(high))) <= 2 * _ONE_SPIKE
+    first = np.append(0, np.flatnonzero(np.diff(high) > APART + 1) + 1)
+    short = np.diff(np.append(first, len(high))) <= 2 * (APART + 1)
     found: Ints = high[first[short]]
     return found
 

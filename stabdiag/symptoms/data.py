@@ -10,21 +10,14 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
-from stabdiag.stats.quantiles import median, medians, robust_sigma, usual_gap
+from stabdiag.stats.coincidence import ALL_ALONG
+from stabdiag.stats.levels import BESIDE
+from stabdiag.stats.quantiles import ENOUGH, median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
     from stabdiag.tree.case import Case
-
-# The loss on either side of a boundary is the median of five points.
-_BESIDE = 5
-
-# Of a long log, about so many places show how the loss changes elsewhere.
-_ENOUGH = 10_000
-
-# Ids of which more than a tenth come back are how the loader numbers its batches.
-_USUAL_REPEATS = 0.1
 
 # A loss that ends at a hundredth of the evaluation's has memorised its only batch. A run that
 # has no more data ends low on both.
@@ -43,7 +36,7 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     steps = loss.steps[at]
     if len(at) < FEW or usual_gap(at) < LEAST or _rate_restarts(case, steps):
         return None
-    elsewhere = np.arange(_BESIDE, len(loss) - _BESIDE, -(-len(loss) // _ENOUGH))
+    elsewhere = np.arange(BESIDE, len(loss) - BESIDE, -(-len(loss) // ENOUGH))
     noise = robust_sigma(_changes(loss.values, elsewhere))
     usual = median(_changes(loss.values, at))
     least = limits.epoch_jump_share * abs(median(loss.values))
@@ -68,13 +61,13 @@ def _boundaries(case: Case) -> Ints:
     epoch, steps = case.history.finite("epoch"), case.loss.steps
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
     found: Ints = np.searchsorted(steps, turns)
-    return found[(found >= _BESIDE) & (found <= len(steps) - _BESIDE)]
+    return found[(found >= BESIDE) & (found <= len(steps) - BESIDE)]
 
 
 def _changes(x: Floats, places: Ints) -> Floats:
     """Return how far the median from each place on lies above that of the points before it."""
-    windows = np.lib.stride_tricks.sliding_window_view(x, _BESIDE)
-    return medians(windows[places]) - medians(windows[places - _BESIDE])
+    windows = np.lib.stride_tricks.sliding_window_view(x, BESIDE)
+    return medians(windows[places]) - medians(windows[places - BESIDE])
 
 
 def _rate_restarts(case: Case, steps: Ints) -> bool:
@@ -119,7 +112,7 @@ def batch_repeats(case: Case) -> Evidence | None:
     count, which = int(soon.sum()), len(np.unique(ids[soon]))
     # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
     is_one = which == len(np.unique(ids)) == 1 and _is_memorised(case)
-    usual = which > _USUAL_REPEATS * len(np.unique(ids))
+    usual = which > ALL_ALONG * len(np.unique(ids))
     by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
     if count < case.limits.data.repeated_batches:
         return None

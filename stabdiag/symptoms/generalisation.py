@@ -11,8 +11,9 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TENTHS, few_trained, from_the_start, is_distance, trained
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 
@@ -20,13 +21,9 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# The last level of an evaluation is the median of three.
-_LAST = 3
-
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
 # beyond what evaluations differed by before.
 _AT_ONCE = 1 / 3
-_CLEAR = 5.0
 _BEFORE = 4
 
 # A turn is clear beyond four deviations of one evaluation from the next, and the training loss has
@@ -97,8 +94,8 @@ def _jump(case: Case) -> Action | None:
     x = held.values
     rises = np.diff(x)
     at = int(rises.argmax())
-    least = _AT_ONCE * (median(x[-_LAST:]) - float(x.min()))
-    if at < _BEFORE or rises[at] < max(least, _CLEAR * diff_sigma(x[at // 2 : at + 1])):
+    least = _AT_ONCE * (median(x[-IN_A_ROW:]) - float(x.min()))
+    if at < _BEFORE or rises[at] < max(least, CLEAR * diff_sigma(x[at // 2 : at + 1])):
         return None
     since, step = int(held.steps[at]), int(held.steps[at + 1])
     return Action(
@@ -137,8 +134,8 @@ def _turn(case: Case) -> Turn | None:
     (train, held), limits = pair, case.limits.generalisation
     x = held.values
     at = int(np.argmin(x))
-    best, last = float(x[at]), median(x[-_LAST:])
-    if at > len(x) - 1 - _LAST or last - best <= limits.eval_rise * best:
+    best, last = float(x[at]), median(x[-IN_A_ROW:])
+    if at > len(x) - 1 - IN_A_ROW or last - best <= limits.eval_rise * best:
         return None
     then, now = _train_beside(train, held, at), _train_beside(train, held, len(x) - 1)
     if then is None or now is None:
@@ -317,7 +314,7 @@ def underfitting(case: Case) -> Evidence | None:
     pair, after, classes = _with_evaluations(case), trained(case), case.manifest.vocab_size or 0
     if pair is None or after is None or classes < 2:
         return None
-    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-_LAST:])
+    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-IN_A_ROW:])
     chance = math.log(classes)
     learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
     if not learned or last < case.limits.generalisation.underfit * chance or held < last:

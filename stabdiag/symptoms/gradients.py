@@ -10,8 +10,9 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median, quantiles, robust_sigma
-from stabdiag.symptoms.losses import TENTHS
+from stabdiag.stats.quantiles import TELLING, median, quantiles, robust_sigma
+from stabdiag.stats.tails import CLEAR
+from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.shared import clip_at
@@ -21,23 +22,12 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# The levels of a norm are medians over twentieths of the run.
-_STRETCHES = 2 * TENTHS
-
-# Most of the loss is left if it still has this share of its first level.
-_LEFT = 0.8
-
-# The end of a series is a median of eight points.
-_END = 8
-
 # A gradient that is usually this many times the clip threshold has another unit, or comes from
 # weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
 _FAR_OFF = 50.0
 
-# Groups are compared from four on. An outlier lies five deviations away, and a loss that got worse
-# five times what its level usually changes by.
+# Groups are compared from four on.
 _GROUPS = 4
-_SPREADS = 5.0
 
 
 def grad_nonfinite(case: Case) -> Evidence | None:
@@ -91,9 +81,9 @@ GRAD_NONFINITE = Symptom(
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?"""
     norm = _norm(case)
-    if norm is None or len(case.loss) < _END or not _got_worse(case):
+    if norm is None or len(case.loss) < TELLING or not _got_worse(case):
         return None
-    lowest, last = float(levels(norm.values, _STRETCHES).min()), median(norm.values[-_END:])
+    lowest, last = float(levels(norm.values, TWENTIETHS).min()), median(norm.values[-TELLING:])
     ratio = last / lowest if lowest > 0 else 0.0
     if ratio <= case.limits.gradients.explode_ratio:
         return None
@@ -123,9 +113,9 @@ def _norm(case: Case) -> Series | None:
 
 def _got_worse(case: Case) -> bool:
     """Tell whether the loss ends above its best level by more than its levels vary."""
-    loss = levels(case.loss.values, _STRETCHES)
-    worse = median(case.loss.values[-_END:]) - float(loss.min())
-    return len(loss) > 1 and worse > _SPREADS * median(np.abs(np.diff(loss)))
+    loss = levels(case.loss.values, TWENTIETHS)
+    worse = median(case.loss.values[-TELLING:]) - float(loss.min())
+    return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
 
 
 GRAD_EXPLODING = Symptom(
@@ -136,7 +126,7 @@ GRAD_EXPLODING = Symptom(
     needs=("grad_norm", "loss"),
     limits=("gradients.explode_ratio",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, "grad_norm"), at_least(_END, "loss")),
+    enough=(at_least(MANY, "grad_norm"), at_least(TELLING, "loss")),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -151,10 +141,10 @@ def grad_vanishing(case: Case) -> Evidence | None:
     # How much of a loss is left is unknown if it may be negative.
     if norm is None or len(loss) < MANY or loss.min() <= 0:
         return None
-    reached, left = levels(norm.values, _STRETCHES), levels(loss, _STRETCHES)
-    early, last = median(reached[: _STRETCHES // 4]), float(reached[-1])
+    reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
+    early, last = median(reached[: TWENTIETHS // 4]), float(reached[-1])
     share = last / early if early > 0 else 1.0
-    if share >= limits.vanish_ratio or left[-1] < _LEFT * left[0]:
+    if share >= limits.vanish_ratio or left[-1] < FALLEN * left[0]:
         return None
     # Weights that go to nothing take the gradient with them: that is another symptom.
     if weight_norm_shrinking(case) is not None:
@@ -260,7 +250,7 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
     away = np.abs(logs - middle)
     at = int(np.argmax(away))
     least = np.log(case.limits.gradients.layer_ratio)
-    if away[at] <= max(least, _SPREADS * robust_sigma(logs)):
+    if away[at] <= max(least, CLEAR * robust_sigma(logs)):
         return None
     name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
     compared, times = ("above", ratio) if ratio > 1 else ("below", 1 / ratio)

@@ -9,9 +9,11 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import block_levels, levels
+from stabdiag.stats.levels import BESIDE, block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.losses import (
+    BEYOND_CHANCE,
+    HARDLY,
     ONE_BATCH,
     RANGE_TEST,
     TENTHS,
@@ -27,7 +29,6 @@ from stabdiag.symptoms.losses import (
     trained,
 )
 from stabdiag.symptoms.stuck import (
-    MEMORISED,
     held_out_is_constant,
     loss_constant,
     plateau_at_chance,
@@ -39,9 +40,6 @@ from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
-# A fall by more than three standard errors is no noise.
-_ERRORS = 3.0
-
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (3, 5, 10)
 _BY_CHANCE = 0.001
@@ -49,8 +47,8 @@ _BY_CHANCE = 0.001
 # An evaluation in the first twentieth of a run is one of a model that has hardly been trained.
 _AT_FIRST = 0.05
 
-# With five losses in each tenth, the levels of tenths tell whether any of them fell.
-_TOLD = 50
+# With so many losses in each tenth, the levels of tenths tell whether any of them fell.
+_TOLD = BESIDE * TENTHS
 
 
 def not_learning(case: Case) -> Evidence | None:
@@ -120,7 +118,7 @@ def _stands_still(case: Case) -> bool:
     early, late = x[: len(x) // 2], x[len(x) // 2 :]
     error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
     least = case.limits.learning.least_fall * float(early.mean())
-    return float(early.mean() - late.mean()) <= max(least, _ERRORS * error)
+    return float(early.mean() - late.mean()) <= max(least, BEYOND_CHANCE * error)
 
 
 def _rose_at_once(case: Case) -> bool:
@@ -137,7 +135,7 @@ def _never_fell(case: Case) -> bool:
         return False
     x, least = case.loss.values, case.limits.learning.least_fall
     tenths, _ = block_levels(x, len(x) // TENTHS)
-    noise = _ERRORS * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
+    noise = BEYOND_CHANCE * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
     first = float(tenths[0])
     began = max(first, median(x[:3]) - noise)
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
@@ -153,7 +151,7 @@ def _held_out_never_fell(case: Case) -> bool:
         return False
     begun, tenths = float(held.values[0]), levels(x, TENTHS)
     gained = begun - float(held.values.min())
-    same = float(tenths[-1]) >= (1 - MEMORISED) * float(tenths[0])
+    same = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
     return same and gained <= learning.least_fall * begun
 
 

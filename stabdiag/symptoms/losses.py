@@ -31,11 +31,20 @@ _GAMES = frozenset(
     }
 )
 
-# The number of stretches that a run is cut into.
+# The numbers of stretches that a run is cut into.
 TENTHS = 10
+TWENTIETHS = 2 * TENTHS
+
+# A loss that keeps this share of its first level has not fallen. One that falls by less than a
+# twentieth has hardly begun to learn: a net reaches that by memorising its batches.
+FALLEN = 0.8
+HARDLY = 0.05
+
+# A change by three deviations is chance once in 700 runs.
+BEYOND_CHANCE = 3.0
 
 # A learning rate this far below its peak has decayed.
-_DECAYED = 0.1
+DECAYED = 0.1
 
 # The distances of a rhythm usually differ by less than a tenth.
 _REGULAR = 0.1
@@ -82,7 +91,7 @@ def rate_is_zero(case: Case, since: int) -> bool:
 def has_ended(case: Case) -> bool:
     """Tell whether the run came to its end, by its schedule or by the manifest's length."""
     rates, total = case.history.finite("lr").values, case.manifest.total_steps
-    if len(rates) and rates.max() > 0 and rates[-1] <= _DECAYED * rates.max():
+    if len(rates) and rates.max() > 0 and rates[-1] <= DECAYED * rates.max():
         return True
     return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
 

@@ -11,13 +11,10 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
-from stabdiag.tree.scaler import skips
+from stabdiag.tree.scaler import PAUSE, skips
 
 if TYPE_CHECKING:
     from stabdiag.tree.case import Case
-
-# A scaler searches its scale for this many steps or a tenth of the log, whichever is longer.
-_SEARCH = 50
 
 
 def overflow_rate_high(case: Case) -> Evidence | None:
@@ -26,7 +23,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     if len(skipped) < 10:
         return None
     counts, begin, end = skips(skipped), int(skipped.steps[0]), int(skipped.steps[-1])
-    after = begin + max(_SEARCH, 0.1 * (end - begin))
+    after = begin + max(2 * PAUSE, 0.1 * (end - begin))
     late, steps = skipped.steps > after, end - after
     count = int(counts[late].sum())
     share = count / steps if steps > 0 else 0.0

@@ -13,9 +13,13 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
+    BEYOND_CHANCE,
+    HARDLY,
     RANGE_TEST,
     TENTHS,
+    TWENTIETHS,
     changes_meaning,
     few_trained,
     from_the_start,
@@ -31,20 +35,10 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-# The course of a run in twentieths; a climb lasts for three of them.
-_PARTS = 20
+# The course of a run is told in twentieths; a climb lasts for three of them.
 _LONG = 3
-_LEAST = 3 * _PARTS
+_LEAST = 3 * TWENTIETHS
 _SOON = 1
-
-# A climb of the levels stands out by so many deviations of one of them.
-_CLEAR = 5.0
-
-# A first loss lies three deviations below the level by chance once in 700 runs.
-_BY_CHANCE = 3.0
-
-# At a usual rate, a loss that falls by more than a twentieth has begun to learn.
-_HARDLY = 0.05
 
 # A rate this many times the highest usual one is no matter of taste.
 _FAR = 10.0
@@ -86,21 +80,23 @@ def _above_start(case: Case) -> Climb | None:
     if not _is_whole(case):
         return None
     x, steps = case.loss.values, case.loss.steps
-    began, parts = float(x[0]), levels(x, _PARTS)
+    began, parts = float(x[0]), levels(x, TWENTIETHS)
     high = np.flatnonzero(parts > case.limits.learning.above_start * began)
     # What came later has another cause, which the tree looks for.
     if len(high) < _LONG or high[0] > _SOON:
         return None
     # The first loss may be low by chance.
-    size = len(x) // _PARTS
-    noise = np.array([diff_sigma(part) for part in x[len(x) - _PARTS * size :].reshape(_PARTS, -1)])
-    if np.median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < _BY_CHANCE:
+    size = len(x) // TWENTIETHS
+    pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)
+    noise = np.array([diff_sigma(piece) for piece in pieces])
+    if np.median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < BEYOND_CHANCE:
         return None
     top = float(parts.max())
-    at = int(high[0]) * len(x) // _PARTS
+    at = int(high[0]) * len(x) // TWENTIETHS
     return Climb(
         words=f"The loss began at {num(began)} and stood above "
-        f"{num(case.limits.learning.above_start * began)} for {len(high) / _PARTS:.0%} of the run, "
+        f"{num(case.limits.learning.above_start * began)} for "
+        f"{len(high) / TWENTIETHS:.0%} of the run, "
         f"at up to {num(top)}: the first steps made the model worse than untrained.",
         step=int(steps[at]),
         low=began,
@@ -115,18 +111,18 @@ def _climbed(case: Case) -> Climb | None:
     if not is_high(case) or not _is_whole(case) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
-    parts, size = levels(x, _PARTS), len(x) // _PARTS
-    ends = steps[len(x) - _PARTS * size :][size - 1 :: size]
+    parts, size = levels(x, TWENTIETHS), len(x) // TWENTIETHS
+    ends = steps[len(x) - TWENTIETHS * size :][size - 1 :: size]
     rates = np.interp(ends, lr.steps, lr.values)
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
     came_back = parts[-1] < parts[low_at]
     if high_at < top_rate or not (came_back or is_high(case, _FAR)):
         return None
-    early = x[len(x) - _PARTS * size :][low_at * size : (high_at + 1) * size]
+    early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
     noise = _OF_MEDIAN * diff_sigma(early) / size**0.5
     least = case.limits.learning.climb * parts[low_at]
-    if rise <= max(_CLEAR * noise, least):
+    if rise <= max(CLEAR * noise, least):
         return None
     return Climb(
         words=f"The loss rose from {num(float(parts[low_at]))} to {num(float(parts[high_at]))} "
@@ -141,7 +137,7 @@ def _climbed(case: Case) -> Climb | None:
 def _evaluated_worse(case: Case) -> Climb | None:
     """Return that evaluations were far worse than an untrained model, at a rate above the usual."""
     held = case.history.finite("eval_loss")
-    if not is_high(case) or not _is_whole(case) or len(held) < _PARTS // 2:
+    if not is_high(case) or not _is_whole(case) or len(held) < TWENTIETHS // 2:
         return None
     began = float(case.loss.values[0])
     worse = np.flatnonzero(held.values > case.limits.learning.above_start * began)
@@ -274,11 +270,11 @@ LR_TOO_HIGH = Symptom(
 def learning_slow(case: Case) -> Evidence | None:
     """Did the loss fall little, and along a straight line of the learning rate spent?"""
     lr = case.history.finite("lr")
-    if not _is_whole(case) or few_trained(case) or not has_ended(case) or len(lr) < _PARTS:
+    if not _is_whole(case) or few_trained(case) or not has_ended(case) or len(lr) < TWENTIETHS:
         return None
     held = case.history.finite("eval_loss")
     for series in (held, case.loss):
-        if len(series) >= _PARTS // 2 and (found := _straight(case, series, lr)):
+        if len(series) >= TWENTIETHS // 2 and (found := _straight(case, series, lr)):
             return found
     return None
 
@@ -286,7 +282,7 @@ def learning_slow(case: Case) -> Evidence | None:
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     """Report a series that falls as much for each unit of the rate at the end as at the start."""
     limits, x = case.limits.learning, series.values
-    parts = levels(x, _PARTS)
+    parts = levels(x, TWENTIETHS)
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
     spent = np.concatenate(([0.0], np.cumsum(lr.values[1:] * np.diff(lr.steps))))
@@ -300,8 +296,8 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     noise = _OF_MEDIAN * diff_sigma(x - line) / size**0.5
     fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
     first, last = float(parts[0]), float(parts[-1])
-    is_clear = fell > _CLEAR * noise and -late * np.ptp(along[half:]) > 3 * noise
-    little = limits.little if is_low(case) else _HARDLY
+    is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
+    little = limits.little if is_low(case) else HARDLY
     if not is_clear or fell > little * first or -late < limits.straight * -early:
         return None
     return _slow(case, series, first, last)

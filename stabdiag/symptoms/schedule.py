@@ -10,8 +10,9 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
+from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
-from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.losses import BEYOND_CHANCE, from_the_start, is_distance
 from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import clip_at
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 
 _ENOUGH = (at_least(LEAST, "lr"),)
 
-# A loss that stays up for three points is no single bad batch. Noise gets there by chance, and the
-# first loss may be low by chance: the rise has to be four deviations, that of the median three.
-_ROW = 3
+# Noise gets there by chance, and the first loss may be low by chance: a rise of some points in a
+# row has to be four deviations.
 _NOISE = 4
-_NOISE_OF_MEDIAN = 3
 
 # A warm-up that is off by fewer steps is a matter of counting.
 _SLACK = 20
@@ -59,17 +58,17 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     first, peak = float(lr.values[0]), float(lr.values.max())
     if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
         return None
-    count = max(round(limits.early * len(loss)), 2 * _ROW)
+    count = max(round(limits.early * len(loss)), 2 * IN_A_ROW)
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
-    if len(early) < 2 * _ROW:
+    if len(early) < 2 * IN_A_ROW:
         return None
-    held = np.lib.stride_tricks.sliding_window_view(early, _ROW).min(axis=1)
+    held = np.lib.stride_tricks.sliding_window_view(early, IN_A_ROW).min(axis=1)
     high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
     # A loss that has come down is less noisy by its share.
     noise = diff_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
-    stays = level >= risen and level - begun > _NOISE_OF_MEDIAN * noise
+    stays = level >= risen and level - begun > BEYOND_CHANCE * noise
     if high < risen or (high - begun <= _NOISE * noise and not stays):
         return None
     # A rate that nobody uses is no matter of the warm-up.
@@ -89,8 +88,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     )
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
-        f"the loss went up from {num(begun)} to at least {num(high)} at {_ROW} logged points in a "
-        f"row from {case.unit} {step} on.",
+        f"the loss went up from {num(begun)} to at least {num(high)} at {IN_A_ROW} logged points "
+        f"in a row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=warm if off is None else off[1],
@@ -116,7 +115,7 @@ LR_NO_WARMUP = Symptom(
     check=lr_no_warmup,
     needs=("loss", "lr"),
     limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
-    enough=(*_ENOUGH, at_least(2 * _ROW + 1, "loss")),
+    enough=(*_ENOUGH, at_least(2 * IN_A_ROW + 1, "loss")),
     then=(),
 )
 

@@ -14,6 +14,7 @@ from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import (
+    HARDLY,
     ONE_BATCH,
     TENTHS,
     best_evaluation,
@@ -51,9 +52,6 @@ _ABOVE_CHANCE = 3.0
 
 # Nine in ten evaluations are better than the one before.
 _ALL_ALONG = 0.9
-
-# A loss that falls by less than a twentieth is one that a net reaches by memorising its batches.
-MEMORISED = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,7 +297,7 @@ def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
         return False
     limits = case.limits.learning
     at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
-    near = float(held[-1]) <= chance * (1 + MEMORISED)
+    near = float(held[-1]) <= chance * (1 + HARDLY)
     return at_chance and near and bool(late.min() >= chance * limits.hardly)
 
 

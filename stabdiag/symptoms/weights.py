@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
+from stabdiag.stats.rise import BEGUN
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 # A third of the change in the last three of nine tenths is a straight line; a random walk slows
 # down below it. The last of the three has a third of its share, or the norm jumped and settled.
 _GOES_ON = 1 / 3
-
-# A norm has begun to change in the last tenth by which it had made no more than this share.
-_BEGUN = 0.1
 
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
@@ -131,7 +129,7 @@ def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
     """Return the evidence for a norm that still does something at the end: growing, shrinking."""
     known = np.maximum(group.levels[1:], 1e-300)
     done = np.log(known / known[0]) / np.log(_ratio(group))
-    begun = int(np.flatnonzero(done <= _BEGUN)[-1]) + 1
+    begun = int(np.flatnonzero(done <= BEGUN)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
         because=f"The weight norm of {group.name!r} went from {num(begin)} at {case.unit} "

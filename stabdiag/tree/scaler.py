@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
 # first scale once it goes twice as long without one, or a tenth of a short run.
-_PAUSE = 25
+PAUSE = 25
 
 # Scalers begin at 2^32 at most: down to 1 it takes 32 overflows, or with the hysteresis of Megatron
 # and DeepSpeed twice as many. A scale that falls by more is none.
@@ -89,7 +89,7 @@ class Overflows:
         led = self.at[self.at <= fall.since]
         if not len(led):
             return fall.since
-        pauses = np.flatnonzero(np.diff(led) > max(_PAUSE, 3 * stride))
+        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
         first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0])
         lower = led[led > fall.usual_until]
         return min(first, int(lower[0])) if len(lower) else first
@@ -167,7 +167,7 @@ def _calibration(search: Ints, begun: int, ended: int, stride: float, *, seen: b
     overflows step after step, and pauses only near its end. Where no scale was logged (not
     ``seen``), those that mostly come after a pause are overflows like any other.
     """
-    patience = max(min(2 * _PAUSE, (ended - begun) / 10), 3 * stride)
+    patience = max(min(2 * PAUSE, (ended - begun) / 10), 3 * stride)
     gaps = np.diff(search, prepend=begun)
     over = gaps > patience
     count = int(np.argmax(over)) if over.any() else len(search)
@@ -294,7 +294,7 @@ def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
     if median(values[scale.steps >= fall.since]) > _PROBE * floor:
         return None
     # A scaler that rests at its floor is working.
-    rests = int(scale.steps[-1]) - fall.since >= max(_PAUSE, 3 * case.stride)
+    rests = int(scale.steps[-1]) - fall.since >= max(PAUSE, 3 * case.stride)
     return None if rests and not found.after(fall.since) else fall
 
 
