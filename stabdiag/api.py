@@ -298,7 +298,7 @@ def first_detected(report: Report) -> reported.Detected | None:
     diagnosis. The last gap is then searched, to a hundredth of its distance from the onset. A
     finding that comes and goes within a gap may be missed.
     """
-    from stabdiag.formats.postmortem.incident import incident_of
+    from stabdiag.formats.postmortem import incident_of
 
     onset, loss = incident_of(report).onset, report.history.get("loss")
     longest = max(report.history.series.values(), key=len) if loss is None else loss

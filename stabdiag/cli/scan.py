@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import signal
-import sys
 import time
 from collections import Counter, deque
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, again, bundled
-from stabdiag.cli.terminal import Exit, stopping, tell, write
+from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.model.scan import UNREAD
@@ -202,17 +201,11 @@ def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
 @contextmanager
 def scan_display(color: bool | None) -> Iterator[ScanDisplay]:
     """Give what is told of every row, on a terminal or where there is none."""
-    if not sys.stderr.isatty():
-        yield ScanDisplay()
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(
-        stderr=True, highlight=False, markup=False, emoji=False, no_color=color is False or None
-    )
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        display = ScanDisplay(live, every=_REFRESH)
+    with live(color) as drawn:
+        if drawn is None:
+            yield ScanDisplay()
+            return
+        display = ScanDisplay(drawn, every=_REFRESH)
         display.show()
         yield display
 
@@ -225,9 +218,9 @@ class ScanDisplay:
 
     total: int | None = None
 
-    def __init__(self, live: Live | None = None, *, every: float = _EVERY) -> None:
+    def __init__(self, drawn: Live | None = None, *, every: float = _EVERY) -> None:
         self.done = 0
-        self._live = live
+        self._live = drawn
         self._every = every
         self._began = self._shown = time.monotonic()
         self._counts: Counter[str] = Counter()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from types import FrameType
 
+    from rich.live import Live
     from typing_extensions import Buffer
 
     from stabdiag.model.history import Source
@@ -194,6 +195,22 @@ def stopping() -> Iterator[Sequence[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def live(color: bool | None) -> Iterator[Live | None]:
+    """Give what is drawn again and again on standard error; None where that is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(
+        stderr=True, highlight=False, markup=False, emoji=False, no_color=color is False or None
+    )
+    with Live(console=console, auto_refresh=False, transient=True) as drawn:
+        yield drawn
 
 
 @contextmanager

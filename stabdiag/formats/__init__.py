@@ -89,7 +89,9 @@ FORMATS: tuple[Format, ...] = (
         suffixes=(".md", ".markdown"),
         writers={
             "report": Writer(module="markdown", options=("command",)),
-            "postmortem": Writer(module="postmortem", function="markdown", options=("detected",)),
+            "postmortem": Writer(
+                module="postmortem.document", function="markdown", options=("detected",)
+            ),
             "comparison": Writer(
                 module="compared.text", function="markdown_of", options=("command",)
             ),
@@ -104,7 +106,7 @@ FORMATS: tuple[Format, ...] = (
     Format(
         name="github",
         writers={
-            "report": Writer(module="github"),
+            "report": Writer(module="issues", function="github"),
             "overview": Writer(module="scans.overview_text", function="github_of"),
         },
     ),
@@ -126,7 +128,9 @@ FORMATS: tuple[Format, ...] = (
         writers={
             "report": Writer(module="html", options=("command",)),
             "comparison": Writer(module="html", function="compared", options=("command",)),
-            "postmortem": Writer(module="postmortem", function="html", options=("detected",)),
+            "postmortem": Writer(
+                module="postmortem.document", function="html", options=("detected",)
+            ),
             "overview": Writer(
                 module="scans.overview_page", function="html_of", options=("command",)
             ),

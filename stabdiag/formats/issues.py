@@ -1,4 +1,4 @@
-"""Findings with their files and lines: as linters write them, and for GitLab's code quality."""
+"""Findings with their files and lines: as linters write them, for GitLab, for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from stabdiag.model.findings import Finding
     from stabdiag.model.history import Event, Source
     from stabdiag.model.limits import Limits
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
 
 GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 
+GITHUB = {
+    Severity.ERROR: "error",
+    Severity.WARNING: "warning",
+    Severity.NOTE: "notice",
+    Severity.OK: "notice",
+}
+
+# GitHub shows ten annotations of a level for a step.
+_MOST_MESSAGES = 5
 
 # As terminals know them: bold red, bold yellow, bold.
 _COLORS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1"}
@@ -68,6 +79,54 @@ def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
             "lines": {"begin": line_of(finding, report) or 1},
         },
     }
+
+
+def github(report: Report) -> str:
+    """Return an annotation for each finding, the worst first, and for messages in the log.
+
+    The runner takes an annotation for an order; log text cannot end one or begin another.
+    """
+    told = (*_annotations(report), *_messages(report))
+    return "".join(f"{line}\n" for line in told)
+
+
+def _value(text: str) -> str:
+    """Return log text as a message, which nothing in it can end."""
+    return visible(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    """Return log text as the value of a property, before the message."""
+    return _value(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
+    """Return one annotation, of lines and properties that may be log text."""
+    told = (f"{name}={_property(str(v))}" for name, v in properties.items() if v is not None)
+    return f"::{level} {','.join(told)}::{'%0A'.join(map(_value, lines))}"
+
+
+def _annotations(report: Report) -> Iterator[str]:
+    source = report.history.source
+    for finding in report.findings:
+        lines = [finding.summary]
+        if finding.first_action and finding.severity is not Severity.OK:
+            lines.append(f"First action: {finding.first_action}")
+        yield annotation(
+            GITHUB[finding.severity],
+            *lines,
+            file=log_path(source, finding.step),
+            line=line_of(finding, report),
+            title=f"{finding.headline} [{finding.slug}]",
+        )
+    if told := list(changed_limits(report.limits)):
+        yield annotation("notice", *told, title="Limits that differ from their defaults")
+
+
+def _messages(report: Report) -> Iterator[str]:
+    for event in report.history.messages[-_MOST_MESSAGES:]:
+        path = event_path(event, report.history.source)
+        yield annotation("notice", event.message, file=path, line=event.line, title="The log says")
 
 
 def path_of(finding: Finding, report: Report) -> str:

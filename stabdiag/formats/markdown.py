@@ -13,8 +13,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, bad_columns, strip
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label, pairs, span
-from stabdiag.formats.reading import notes, source_facts, unchecked
-from stabdiag.formats.subject import choose, decisive, numbers
+from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
 from stabdiag.model.text import clipped, plural

@@ -17,8 +17,8 @@ from stabdiag.api import report_on
 from stabdiag.assemble.inputs import run_found, wanted_columns
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
+from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
-from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest.keys import KEYS

@@ -13,7 +13,7 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.html import notebook
 from stabdiag.formats.issues import GITLAB
-from stabdiag.formats.postmortem.incident import incident_of
+from stabdiag.formats.postmortem import incident_of
 from stabdiag.model.findings import Severity, Verdict
 from tests.formats.conftest import ROOT
 

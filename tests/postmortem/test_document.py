@@ -10,9 +10,9 @@ import pytest
 import stabdiag
 from stabdiag import postmortem
 from stabdiag.errors import StabdiagError
+from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.causes import Sureness, cause_of, suspects
 from stabdiag.formats.postmortem.document import MARK
-from stabdiag.formats.postmortem.incident import incident_of
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
 from tests.conftest import compare_golden

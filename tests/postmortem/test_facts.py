@@ -8,8 +8,8 @@ import pytest
 
 import stabdiag
 from stabdiag.api import first_detected
+from stabdiag.formats.postmortem import Incident, incident_of
 from stabdiag.formats.postmortem.cost import clock_of
-from stabdiag.formats.postmortem.incident import Incident, incident_of
 from stabdiag.model.history import History, Series, Source
 
 BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC

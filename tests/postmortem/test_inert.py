@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 import stabdiag
 from stabdiag import postmortem
-from stabdiag.formats.postmortem.document import webpage, write
+from stabdiag.formats.postmortem.document import html, markdown
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotLogged, Tree
@@ -145,8 +145,8 @@ def tags(text):
 @cache
 def expected(log):
     """Return the structure of the document on a run in which all names are plain."""
-    document = write(hostile(reports(log), "plain"), None)
-    return structure(document.markdown), tags(webpage(document))
+    report = hostile(reports(log), "plain")
+    return structure(markdown(report)), tags(html(report))
 
 
 @cache
@@ -157,12 +157,12 @@ def reports(log):
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 @pytest.mark.parametrize("log", LOGS)
 def test_a_name_changes_nothing(log, name):
-    document = write(hostile(reports(log), name), None)
-    markdown, html = document.markdown, webpage(document)
-    assert (structure(markdown), tags(html)) == expected(log)
-    assert all(char == "\n" or char.isprintable() for char in html)
-    assert all(char in "\n\u200b" or char.isprintable() for char in markdown)
-    assert not re.search(r"^\s*(::|##\[)", markdown, re.MULTILINE)
+    report = hostile(reports(log), name)
+    text, page = markdown(report), html(report)
+    assert (structure(text), tags(page)) == expected(log)
+    assert all(char == "\n" or char.isprintable() for char in page)
+    assert all(char in "\n\u200b" or char.isprintable() for char in text)
+    assert not re.search(r"^\s*(::|##\[)", text, re.MULTILINE)
 
 
 def test_what_was_logged_can_still_be_read(broken):

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 import stabdiag
-from stabdiag.cli.display import display
+from stabdiag.cli.watch import display
 from stabdiag.errors import NoUsableRecord
 from stabdiag.watch import Seen
 

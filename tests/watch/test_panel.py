@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import stabdiag
-from stabdiag.cli.display import _status
+from stabdiag.cli.watch import _status
 from stabdiag.errors import LogError
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.panel import lines as panel

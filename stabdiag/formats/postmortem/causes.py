@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.formats.postmortem.incident import asked
+from stabdiag.formats.postmortem import asked
 from stabdiag.model.findings import Answer, AskedOf, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.formats.postmortem.incident import Incident
+    from stabdiag.formats.postmortem import Incident
     from stabdiag.model.findings import Panel
 
 

@@ -1,6 +1,9 @@
-"""The document: a Markdown template filled in, and the HTML page made from it.
+"""The post-mortem of a run: the document one writes after a spike or a NaN, filled in.
 
-Whatever a template writes is escaped for Markdown, unless it is Markdown already.
+A report says what is wrong now. A post-mortem is for those who were not there: what happened when,
+what it cost, how it is known, what was ruled out, what to do, and what is left for a person to say.
+It is one Markdown template; the HTML page is made from the same text. Whatever a template writes is
+escaped for Markdown, unless it is Markdown already.
 """
 
 from __future__ import annotations
@@ -20,9 +23,9 @@ from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page
 from stabdiag.formats.markdown_text import GAP, block, escape
 from stabdiag.formats.measured import in_words, label, number
+from stabdiag.formats.postmortem import Incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
-from stabdiag.formats.postmortem.incident import Incident, incident_of
 from stabdiag.formats.sarif import rule_of
 from stabdiag.formats.subject import Mark, choose, decisive
 from stabdiag.formats.terminal.page import Page
@@ -66,8 +69,12 @@ class Document:
     plot: Plot | None = None
 
 
-def write(report: Report, detected: Detected | None) -> Document:
-    """Write the post-mortem of a report."""
+def markdown(report: Report, *, detected: Detected | None = None) -> str:
+    """Return the post-mortem as Markdown."""
+    return _document(report, detected).markdown
+
+
+def _document(report: Report, detected: Detected | None) -> Document:
     found = report.diagnosis
     if not report.tree.outcome.section and found.severity is not Severity.ERROR:
         title = f"No post-mortem to write: {uncapitalised(found.title)}"
@@ -93,8 +100,9 @@ def write(report: Report, detected: Detected | None) -> Document:
     return Document(title=title, markdown=text, incident=one, plot=plot)
 
 
-def webpage(document: Document) -> str:
-    """Return the document as a page that opens without a network and runs nothing."""
+def html(report: Report, *, detected: Detected | None = None) -> str:
+    """Return the post-mortem as a page that opens without a network and runs nothing."""
+    document = _document(report, detected)
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     body: str = reader.render(document.markdown)
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import View, strip
-from stabdiag.formats.github import LEVELS, annotation
+from stabdiag.formats.issues import GITHUB, annotation
 from stabdiag.formats.markdown import SIGNS, signed
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.page import fitted
@@ -154,7 +154,7 @@ def github_of(overview: Overview) -> Iterator[str]:
     for row in overview.worst:
         action = [f"First action: {row.action}"] if row.action else []
         line = annotation(
-            LEVELS[Severity(row.severity or "note")],
+            GITHUB[Severity(row.severity or "note")],
             *(words.name(row, overview), *action),
             file=None if _URL.match(row.path) else row.path,
             title=f"{row.headline or row.outcome} [{row.outcome}]",

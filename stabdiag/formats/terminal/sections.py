@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from stabdiag.formats.measured import in_words, label, pairs
-from stabdiag.formats.reading import notes, source_facts, unchecked
-from stabdiag.formats.subject import choose, decisive, numbers
+from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict, open_questions
