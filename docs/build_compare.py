@@ -92,8 +92,8 @@ prints it.
 ## As JSON
 
 `--format json` writes one object of schema 2, published as
-[comparison.schema.json](../stabdiag/formats/compared/comparison.schema.json) and by
-`stabdiag.formats.compared.structured.schema()`. `--format markdown` suits a comment or issue."""
+[comparison.schema.json](../stabdiag/formats/comparison.schema.json) and by
+`stabdiag.formats.json.schema("comparison")`. `--format markdown` suits a comment or issue."""
 
 EXAMPLES = (
     ("config-differs-lr", "A different learning rate"),

@@ -76,7 +76,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     held = files(wheel / "stabdiag")
     assert held == files(ROOT / "stabdiag")
     assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= held
-    assert {"formats/compared/comparison.schema.json", "explain/comparisons/agree.md"} <= held
+    assert {"formats/comparison.schema.json", "explain/comparisons/agree.md"} <= held
     assert {"formats/html/report.html", "formats/html/uplot/uPlot.iife.min.js"} <= held
     licences = wheel / name / "licenses"
     assert (licences / "LICENSE").is_file()

@@ -197,6 +197,12 @@ def _line(x: Ints, y: Ints) -> set[tuple[int, int]]:
     return dots
 
 
+def titled(series: Series, scale: Scale) -> str:
+    """Return what stands above a curve: its role, its column if that is another, its scale."""
+    column = "" if series.column == series.role else f" ({series.column})"
+    return f"{series.role}{column}{', log scale' if scale.log else ''}"
+
+
 def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
     """Return the chart as one SVG element, to stand in an HTML page."""
     view = View(first=plot.first, last=plot.last, columns=_INSIDE // DOTS_X)
@@ -224,9 +230,7 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     """Yield one series: its frame, its axis, where it is not finite, and its line."""
     scale = Scale.of(series.values)
     yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_INSIDE}" height="{high}"/>'
-    name = series.role if series.column == series.role else f"{series.role} ({series.column})"
-    log = ", log scale" if scale.log else ""
-    yield _text(_LEFT, top - 6, f"{clipped(name, 60)}{log}", "name")
+    yield _text(_LEFT, top - 6, clipped(titled(series, scale), 75), "name")
     for value in _values(scale, few=high < _MAIN):
         y = round(top + high * (1 - float(scale.share(np.array([value]))[0])), 1)
         yield f'<path class="grid" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>'

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import ORDERS
+from stabdiag.model.manifest.keys import KEYS
 
 if TYPE_CHECKING:
     import re
@@ -26,38 +27,17 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 SCHEMA = 2
 
-MANIFEST_FIELDS = (
-    "dtype",
-    "optimizer",
-    "peak_lr",
-    "warmup_steps",
-    "total_steps",
-    "schedule",
-    "grad_clip",
-    "weight_decay",
-    "epsilon",
-    "checkpoint_every",
-    "checkpoints_kept",
-    "vocab_size",
-    "target_loss",
-    "batch_size",
-    "seed",
-    "loss_scale_window",
-    "loss_scale_min",
-    "static_loss_scale",
-)
-
 
 def render(report: Report, *, indent: int | None = 2) -> str:
     """Return the report as one JSON object, in ASCII, without a newline at its end."""
     return dumps(as_json(report), indent=indent)
 
 
-def schema() -> str:
-    """Return the JSON Schema that every report satisfies."""
+def schema(of: str = "report") -> str:
+    """Return the JSON Schema that every report satisfies, or every ``comparison`` or ``scan``."""
     from importlib.resources import files
 
-    return files("stabdiag.formats").joinpath("report.schema.json").read_text(encoding="utf-8")
+    return files("stabdiag.formats").joinpath(f"{of}.schema.json").read_text(encoding="utf-8")
 
 
 def as_json(report: Report) -> dict[str, Json]:
@@ -186,7 +166,7 @@ def _series(series: Series) -> Json:
 
 
 def _manifest(manifest: Manifest) -> Json:
-    values = {name: getattr(manifest, name) for name in MANIFEST_FIELDS}
+    values = {key.name: getattr(manifest, key.name) for key in KEYS}
     return {
         "path": scalar(manifest.path),
         "values": mapping({name: value for name, value in values.items() if value is not None}),

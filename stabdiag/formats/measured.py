@@ -5,9 +5,10 @@ Every format's escape function begins with ``visible``.
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING, Final
+
+from stabdiag.model.text import num
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,9 +59,6 @@ _LABELS: Final[Mapping[str, str]] = {
 # A smaller probability is rounding noise.
 _NO_CHANCE: Final = 1e-12
 
-# From here on a power of ten is easier to read than all the digits.
-_WHOLE_BELOW: Final = 1e6
-
 
 def visible(text: str) -> str:
     r"""Write what is not printable, or an order to a server, as Python would: ``\x1b``, ``\n``.
@@ -93,13 +91,7 @@ def number(value: Scalar, digits: int = 4) -> str:
         return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if math.isnan(value):
-        return "NaN"
-    if isinstance(value, int) or (abs(value) < _WHOLE_BELOW and value == int(value)):
-        return str(int(value))
-    if 10**digits <= abs(value) < _WHOLE_BELOW:
-        return str(round(value))
-    return f"{value:.{digits}g}"
+    return str(value) if isinstance(value, int) else num(value, digits)
 
 
 def label(name: str) -> str:

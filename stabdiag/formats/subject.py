@@ -201,7 +201,7 @@ def _companions(
         parts = [series.between(first, last) for series in history.group(role).values()]
         drawn = [part for part in parts if part.role != main and len(part.finite()) > 1]
         if drawn:
-            yield max(drawn, key=lambda part: (group(part.role) in named, _ratio(part)))
+            yield max(drawn, key=lambda part: (group(part.role) in named, movement(part)))
 
 
 def group(role: str) -> str:
@@ -209,11 +209,11 @@ def group(role: str) -> str:
     return role.partition("/")[2] or role
 
 
-def _ratio(series: Series) -> float:
-    """Return how far a series moves, highest to lowest; 0 where it reaches zero."""
-    values = np.abs(series.finite().values)
-    lowest = float(values.min())
-    return float(values.max()) / lowest if lowest > 0 else 0.0
+def movement(series: Series) -> float:
+    """Return how far a series moves, highest to lowest, on a logarithmic scale without zeros."""
+    sizes = np.abs(series.finite().values)
+    sizes = sizes[sizes > 0]
+    return float(np.log(sizes.max()) - np.log(sizes.min())) if len(sizes) else 0.0
 
 
 def numbers(report: Report) -> dict[str, Scalar]:

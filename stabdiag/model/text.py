@@ -40,15 +40,15 @@ def every(count: float | str, unit: str = "step") -> str:
     return f"every {unit}" if told == "1" else f"every {told} {unit}s"
 
 
-def num(value: float) -> str:
-    """Return a number in four significant digits, plain where that is short."""
+def num(value: float, figures: int = 4) -> str:
+    """Return a number in some significant figures, plain where that is short."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("inf" if value > 0 else "-inf")
     if value == int(value) and abs(value) < _PLAIN_BELOW:
         return str(int(value))
-    if 1e4 <= abs(value) < _PLAIN_BELOW:
+    if 10**figures <= abs(value) < _PLAIN_BELOW:
         return str(round(value))
-    return f"{value:.4g}"
+    return f"{value:.{figures}g}"
 
 
 def digits(value: float) -> int:

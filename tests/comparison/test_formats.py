@@ -15,7 +15,7 @@ from rich.console import Console
 import stabdiag
 from stabdiag import formats
 from stabdiag.formats.compared import overlay
-from stabdiag.formats.compared.structured import schema
+from stabdiag.formats.json import schema
 from tests.conftest import compare_golden
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_json_that_is_not_finite_is_a_string():
     one = {"step": steps, "loss": [1.0] * 30}
     other = {"step": steps, "loss": [1.0] * 25 + [float("nan")] * 5}
     found = json.loads(stabdiag.compare([one, other], kind="reruns").to_json())
-    jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
+    jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(found)
     (loss,) = [one for one in found["partings"] if one["role"] == "loss"]
     assert loss["values"] == [1.0, "NaN"]
     assert loss["largest"] == "Infinity"

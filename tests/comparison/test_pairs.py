@@ -10,7 +10,7 @@ import pytest
 
 import stabdiag
 from stabdiag.comparison.outcomes import BY_SLUG
-from stabdiag.formats.compared.structured import schema
+from stabdiag.formats.json import schema
 from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Severity
 
@@ -127,7 +127,7 @@ def refuse(name):
 @every_pair
 def test_its_json_is_strict_and_every_finding_says_what_to_do(compared, pair):
     found = json.loads(compared(pair).to_json(), parse_constant=refuse)
-    jsonschema.Draft202012Validator(json.loads(schema())).validate(found)
+    jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(found)
     assert found["diagnosis"]["slug"] == about(pair)["expect"]
     for finding in compared(pair).findings:
         outcome = BY_SLUG[finding.slug]

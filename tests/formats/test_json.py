@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from stabdiag.formats import render
-from stabdiag.formats.json import MANIFEST_FIELDS, schema
+from stabdiag.formats.json import schema
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.manifest.keys import KEYS
 
 
 def strict(text):
@@ -80,7 +81,8 @@ def test_the_schema_knows_every_kind_of_event_and_action():
 
 def test_the_manifest_has_every_field_and_no_unknown_value(persistent):
     book_keeping = {"path", "inferred", "overridden", "logged", "also", "unknown"}
-    assert tuple(f.name for f in fields(Manifest) if f.name not in book_keeping) == MANIFEST_FIELDS
+    known = [one.name for one in fields(Manifest) if one.name not in book_keeping]
+    assert known == [key.name for key in KEYS]
     text = render(persistent, "json")
     assert strict(text)["manifest"]["unknown"] == ["team"]
     assert "secret" not in text

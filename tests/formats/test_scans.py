@@ -14,7 +14,8 @@ from rich.cells import cell_len
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names, render
-from stabdiag.formats.scans.overview_data import escape, schema
+from stabdiag.formats.json import schema
+from stabdiag.formats.scans.overview_data import escape
 from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
@@ -129,8 +130,8 @@ def test_the_json_has_every_row_and_what_they_have_in_common(overview):
 
 @pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
 def test_the_json_satisfies_its_schema(rows):
-    checked = jsonschema.Draft202012Validator(json.loads(schema()))
-    checked.check_schema(json.loads(schema()))
+    checked = jsonschema.Draft202012Validator(json.loads(schema("scan")))
+    checked.check_schema(json.loads(schema("scan")))
     before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
     for overview in (made(rows), made(rows, before=before, seconds=0.5)):
         checked.validate(json.loads(render(overview, "json", "overview")))

@@ -42,7 +42,7 @@ def test_options_of_diagnose_are_taken(command, log):
         log, "--dtype", "bf16", "--set", "checkpoint_every=250", "--limit", "spike.sigma=3.5"
     )
     assert "from the checkpoint of step 500 to the end at 899" in result.out
-    assert "- checkpoint_every 250, set by hand." in result.out
+    assert "- manifest: set by a flag: checkpoint_every 250" in result.out
     assert "- Limit spike.sigma 3.5 (default 3)." in result.out
 
 

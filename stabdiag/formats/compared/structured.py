@@ -1,8 +1,7 @@
-"""The comparison as strict JSON, schema 2 (``comparison.schema.json`` beside this file)."""
+"""The comparison as strict JSON, schema 2 (``comparison.schema.json``)."""
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from stabdiag._version import __version__
@@ -13,12 +12,6 @@ if TYPE_CHECKING:
     from stabdiag.model.comparison import Comparison, Parting, Run
 
 SCHEMA: Final = 2
-
-
-def schema() -> str:
-    """Return the JSON Schema that every comparison satisfies."""
-    place = files("stabdiag.formats.compared").joinpath("comparison.schema.json")
-    return place.read_text(encoding="utf-8")
 
 
 def render(comparison: Comparison) -> str:

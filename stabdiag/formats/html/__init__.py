@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -11,16 +10,14 @@ from stabdiag.formats import compared as view
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.charts import marks, overlays, panels, payload
 from stabdiag.formats.html.shell import filled, page, source
-from stabdiag.formats.json import MANIFEST_FIELDS
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.subject import Mark, choose, decisive, whole_loss
-from stabdiag.model.edges import QUESTIONS
-from stabdiag.model.findings import AskedOf
+from stabdiag.model.edges import NAMES, QUESTIONS
+from stabdiag.model.manifest.keys import KEYS
 
 if TYPE_CHECKING:
     from stabdiag.model.comparison import Comparison
-    from stabdiag.model.findings import Answer, Scalar
-    from stabdiag.model.limits import LimitInfo
+    from stabdiag.model.findings import Scalar
     from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
@@ -32,45 +29,11 @@ def _scripts() -> tuple[str, str]:
     return library, "\n".join(map(source, _SCRIPTS))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A question of the tree, its answer if the walk reached it, and its limits."""
-
-    id: str
-    name: str
-    asks: str
-    answer: Answer | None
-    limits: tuple[LimitInfo, ...]
-    decisive: bool = False
-
-    @property
-    def lead_up(self) -> bool:
-        """Whether it was asked of the steps before a NaN only."""
-        return self.answer is not None and self.answer.asked_of is AskedOf.LEAD_UP
-
-
-def questions(report: Report) -> list[Asked]:
-    """Return every question, in the order of the walk, then of the tree."""
-    given = {answer.question: answer for answer in report.tree.answers}
-    weighing = {answer.question for answer in decisive(report)}
-    limits = {info.name: info for info in report.limits.items()}
-    return [
-        Asked(
-            id=question.id,
-            name=question.name,
-            asks=question.asked(report.limits),
-            answer=given.get(question.id),
-            limits=tuple(limits[name] for name in question.limits),
-            decisive=question.id in weighing,
-        )
-        for question in sorted(QUESTIONS, key=lambda one: [*given, one.id].index(one.id))
-    ]
-
-
 def render(report: Report, *, command: str | None = None) -> str:
     """Return the report as a page; ``command`` is what makes it again, if that is known."""
+    limits = {info.name: info for info in report.limits.items()}
+    asked = {answer.question for answer in report.tree.answers}
     charts, marked, focus = tuple(panels(report)), tuple(marks(report)), choose(report)
-    asked = questions(report)
     events = [(event.kind.value, event.message) for event in report.history.notes]
     return page(
         "report.html",
@@ -91,8 +54,10 @@ def render(report: Report, *, command: str | None = None) -> str:
         thinned=[chart for chart in charts if chart.thinned],
         marks=[mark for mark in marked if mark.kind != "bad"],
         sketch=_sketch(report),
-        answers=[one for one in asked if one.answer],
-        unasked=[one for one in asked if not one.answer],
+        names=NAMES,
+        weighing=decisive(report),
+        held={one.id: [limits[name] for name in one.limits] for one in QUESTIONS},
+        unasked=[one for one in QUESTIONS if one.id not in asked],
         messages=report.history.messages,
         reading=[*(("limit", told) for told in changed_limits(report.limits)), *events],
         manifest=_manifest(report),
@@ -143,7 +108,8 @@ def notebook(report: Report) -> str:
         report=report,
         found=report.diagnosis,
         sketch=_sketch(report),
-        answers=[one for one in questions(report) if one.answer],
+        names=NAMES,
+        weighing=decisive(report),
         style=Markup(source("notebook.css")),
     )
 
@@ -161,7 +127,7 @@ def _sketch(report: Report) -> Markup:
 def _manifest(report: Report) -> list[tuple[str, Scalar, str]]:
     """Return the fields of the manifest that are known, each with its value and its origin."""
     known = report.manifest
-    values = {name: getattr(known, name) for name in MANIFEST_FIELDS}
+    values = {key.name: getattr(known, key.name) for key in KEYS}
     return [(n, value, _origin(report, n)) for n, value in values.items() if value is not None]
 
 

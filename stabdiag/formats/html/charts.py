@@ -14,7 +14,7 @@ import numpy as np
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
-from stabdiag.formats.subject import Mark
+from stabdiag.formats.subject import Mark, movement
 from stabdiag.model.findings import AskedOf
 from stabdiag.model.history import EventKind
 
@@ -111,7 +111,7 @@ def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) ->
 
 
 def _groups(role: str, groups: list[Series], places: list[int]) -> Panel:
-    shown = sorted(groups, key=_movement, reverse=True)[:_MOST_GROUPS]
+    shown = sorted(groups, key=movement, reverse=True)[:_MOST_GROUPS]
     drawn = [series for series in groups if series in shown]
     most = max(MOST // len(drawn), _FEWEST)
     panel = _panel(role, drawn, _steps(drawn, places, most))
@@ -136,13 +136,6 @@ def _scale(role: str, drawn: list[Series]) -> str:
         return "linear"
     values = np.concatenate([series.finite().values for series in drawn])
     return "log" if Scale.of(values).log else "linear"
-
-
-def _movement(series: Series) -> float:
-    """Return how far a series moves, highest to lowest, on a logarithmic scale."""
-    sizes = np.abs(series.finite().values)
-    sizes = sizes[sizes > 0]
-    return float(np.log(sizes.max()) - np.log(sizes.min())) if len(sizes) else 0.0
 
 
 def _steps(drawn: list[Series], places: list[int], most: int) -> Ints:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stabdiag._version import __version__
@@ -86,7 +86,7 @@ def _shown(value: Scalar | Markup) -> str | Markup:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(source),
+        loader=PackageLoader("stabdiag.formats", "html"),
         autoescape=True,
         finalize=_shown,
         undefined=StrictUndefined,

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
@@ -27,7 +26,7 @@ from stabdiag.formats.postmortem import Incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_of
-from stabdiag.formats.subject import Mark, choose, decisive
+from stabdiag.formats.subject import Mark, choose, decisive, notes
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.findings import Severity
@@ -179,10 +178,6 @@ def _filled(template: str, **values: object) -> str:
     return _environment().get_template(template).render(values)
 
 
-def _source(name: str) -> str:
-    return files("stabdiag.formats.postmortem").joinpath(name).read_text(encoding="utf-8")
-
-
 def _shown(value: Scalar | Markup) -> str:
     """Return what a template writes for a value."""
     return value if isinstance(value, Markup) else escape(number(value))
@@ -196,7 +191,7 @@ def _limits(limits: dict[str, Scalar]) -> Markup:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_source),
+        loader=PackageLoader("stabdiag.formats", "postmortem"),
         finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -210,6 +205,7 @@ def _environment() -> Environment:
         label=label,
         large=large,
         limits=_limits,
+        notes=notes,
         plural=plural,
         whole_sentence=whole_sentence,
     )

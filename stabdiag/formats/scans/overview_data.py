@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import xml.etree.ElementTree as ET
 from dataclasses import fields
-from importlib.resources import files
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -45,11 +44,6 @@ def json_of(overview: Overview) -> Iterator[str]:
         yield f"{comma}    {dumps({**values, 'settings': mapping(row.settings)}, indent=None)}"
         comma = ",\n"
     yield "\n  ]\n}"
-
-
-def schema() -> str:
-    """Return the JSON Schema that every overview satisfies."""
-    return files("stabdiag.formats.scans").joinpath("scan.schema.json").read_text(encoding="utf-8")
 
 
 def _content(overview: Overview) -> dict[str, Json]:

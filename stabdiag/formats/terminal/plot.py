@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.text import Text
 
-from stabdiag.formats.canvas import BLANK, Scale, View, bad_columns, curve, round_numbers, strip
+from stabdiag.formats.canvas import (
+    BLANK,
+    Scale,
+    View,
+    bad_columns,
+    curve,
+    round_numbers,
+    strip,
+    titled,
+)
 from stabdiag.formats.measured import number, span
 from stabdiag.formats.subject import Plot, group
 from stabdiag.formats.terminal.page import Page
@@ -34,7 +43,9 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
         return
     view = View(first=plot.first, last=plot.last, columns=columns)
     scale = Scale.of(plot.series.values)
-    yield from _title(plot, scale, page)
+    told = [titled(plot.series, scale)]
+    told += [f"{one.role} {span(one.finite().values)}" for one in plot.companions]
+    yield from page.wrap("; ".join(told), "  ")
     yield from _body(plot, view, scale, page)
     rounds = round_numbers(plot.first, plot.last, _MOST_TICKS)
     yield from step_axis(view, plot.event, page, map(int, rounds))
@@ -43,15 +54,6 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
         role = companion.role
         label = role if len(role) <= _LABEL else group(role)
         yield row(label, " ", page.text(bars, "magenta"), page)
-
-
-def _title(plot: Plot, scale: Scale, page: Page) -> Iterator[Text]:
-    name = plot.series.role
-    if plot.series.column != name:
-        name += f" ({plot.series.column})"
-    told = [f"{name}{', log scale' if scale.log else ''}"]
-    told += [f"{one.role} {span(one.finite().values)}" for one in plot.companions]
-    yield from page.wrap("; ".join(told), "  ")
 
 
 def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
