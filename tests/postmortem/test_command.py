@@ -43,7 +43,7 @@ def test_options_of_diagnose_are_taken(command, log):
     )
     assert "from the checkpoint of step 500 to the end at 899" in result.out
     assert "- manifest: set by a flag: checkpoint_every 250" in result.out
-    assert "- Limit spike.sigma 3.5 (default 3)." in result.out
+    assert "- limit: spike.sigma is 3.5 (default 3, set by --limit)" in result.out
 
 
 def test_the_literal_tree_is_named(command, runs):
