@@ -329,14 +329,6 @@ class Sheet(Data):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(Data):
-    """The options about the list of settings."""
-
-    format: Annotated[str | None, format_option(("terminal", "json"))] = None
-    known = ("terminal", "json")
-
-
-@dataclass(frozen=True, kw_only=True)
 class Brief(Data):
     """The options about an output that the verdict may stand for."""
 

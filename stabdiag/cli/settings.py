@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, bundled
@@ -33,8 +34,16 @@ class Setting(NamedTuple):
     reason: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings(options.Data):
+    """The options about the list of settings."""
+
+    format: Annotated[str | None, options.format_option(("terminal", "json"))] = None
+    known = ("terminal", "json")
+
+
 @bundled
-def config(how: options.Runs, out: options.Settings, fail_on: options.Severe = None) -> None:
+def config(how: options.Runs, out: Settings, fail_on: options.Severe = None) -> None:
     """Show the project's settings in force, and where each comes from."""
     chosen = out.chosen(how, [])
     found = [*_settings(how, fail_on)]

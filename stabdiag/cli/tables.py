@@ -101,7 +101,7 @@ def explain(
     chosen = out.chosen(how, [])
     text = page(" ".join(words), how.limits) if words else contents(how.limits)
     if chosen == "terminal":
-        from stabdiag.formats.terminal.prose import markdown_page
+        from stabdiag.formats.terminal.page import markdown_page
 
         text = markdown_page(text, **out.screen)
     out.write(text)

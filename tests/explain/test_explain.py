@@ -9,7 +9,7 @@ import stabdiag.explain as package
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
-from stabdiag.formats.terminal.prose import markdown_page
+from stabdiag.formats.terminal.page import markdown_page
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits

@@ -6,6 +6,7 @@ or ends in blanks, and log text never meets rich's markup.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -34,6 +35,7 @@ _LEAST_ROOM = 12
 _NARROW = 60
 
 _WIDEST = 34
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _ASCII = {
     "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
     "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
@@ -254,3 +256,22 @@ def printed(
     console = console_for(width, color=color, encoding=encoding)
     console.print(Printable(lines=partial(lines, subject), verbose=verbose))
     return written(console)
+
+
+def markdown_page(
+    content: str, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
+) -> str:
+    """Return Markdown of this program's own as text for a terminal.
+
+    Headings are bold paragraphs: rich would centre them, and draw a box around the first.
+    """
+    from rich.markdown import Markdown
+
+    console = console_for(min(width, MAX_WIDTH), color=color, encoding=encoding)
+    content = _HEADING.sub(r"**\1**", content)
+    if console.options.ascii_only:
+        content = "\n".join(escape(line, ascii=True) for line in content.splitlines())
+    console.print(Markdown(content, code_theme="bw", hyperlinks=False))
+    text = written(console)
+    # The bullets are rich's own, and the only thing in it that is not ASCII.
+    return text.replace("•", "*") if console.options.ascii_only else text
