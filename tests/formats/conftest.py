@@ -16,7 +16,7 @@ from stabdiag.model.history import Event, EventKind, History, Series, Source
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.report import NotLogged, Tree
+from stabdiag.model.report import NotChecked, NotLogged, Tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -339,6 +339,7 @@ def renamed():
         events = (
             Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
             Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),
+            Event(kind=EventKind.REWIND, message=name, step=9),
         )
         logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
         logged[f"weight_norm/{name}"] = replace(
@@ -356,14 +357,19 @@ def renamed():
             evidence={name: name},
         )
         answers = tuple(
-            replace(a, because=f"It is {name}.", measured={name: name}, branch=name)
+            replace(a, asks=name, because=f"It is {name}.", measured={name: name}, branch=name)
             for a in report.tree.answers
+        )
+        others = (
+            replace(one, title=name, summary=name, actions=first.actions)
+            for one in report.also_found
         )
         return replace(
             report,
-            findings=(first, *(replace(f, summary=name) for f in report.findings[1:])),
+            findings=(first, *others),
             tree=Tree(outcome=first, answers=answers),
             not_logged=(NotLogged(role=name, cost=name),),
+            not_checked=(NotChecked(symptom="mfu-low", missing=(name,)),),
             history=replace(report.history, series=logged, source=source, events=events),
             manifest=replace(
                 report.manifest,

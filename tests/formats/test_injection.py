@@ -7,12 +7,14 @@ the keys, the lines that are orders, must be the same. The test is over all form
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
 from functools import cache
 from html.parser import HTMLParser
+from io import StringIO
 
 import numpy as np
 import pytest
@@ -129,7 +131,14 @@ def of_lines(text):
     return [line.startswith("    ") for line in text.split("\n")]
 
 
+def of_csv(text):
+    rows = [*csv.reader(StringIO(text))]
+    assert [cell for row in rows for cell in row if re.match(r"\s*[=+@-]\D", cell)] == []
+    return [len(row) for row in rows]
+
+
 READERS = {
+    "csv": of_csv,
     "terminal": of_terminal,
     "lines": of_lines,
     "svg": of_svg,
@@ -174,7 +183,8 @@ def test_what_a_log_says_is_inert(persistent, renamed, format_name, name):
 
 @pytest.mark.parametrize("made", ["healthy", "nan"])
 @pytest.mark.parametrize("format_name", names())
-def test_in_every_kind_of_report(request, renamed, format_name, made):
+def test_in_every_kind_of_report(request, renamed, monkeypatch, format_name, made):
+    monkeypatch.setattr("stabdiag.formats.markdown.MOST", 10**6)  # nothing is left out
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
     for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
@@ -186,6 +196,14 @@ def test_a_notebook_is_inert(persistent, renamed, joined):
     plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))  # type: ignore[attr-defined]
     check("html", told, plain)
     assert "<script" not in told
+
+
+@pytest.mark.parametrize("format_name", names("postmortem"))
+@pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
+def test_a_post_mortem_is_inert(nan, healthy, renamed, format_name, name):
+    for report in (nan, healthy):
+        plain = render(renamed(report, PLAIN), format_name, "postmortem")
+        check(format_name, render(renamed(report, name), format_name, "postmortem"), plain)
 
 
 @cache

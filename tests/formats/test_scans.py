@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import unicodedata
 from dataclasses import fields, replace
 from io import StringIO
 from pathlib import Path
@@ -20,7 +19,7 @@ from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
 from tests.conftest import compare_golden
-from tests.formats.test_injection import BEGINS, HOSTILE, LOUD, orders, structure
+from tests.formats.test_injection import BEGINS, HOSTILE, PLAIN, check
 from tests.scan.made import sweep
 
 GOLDEN = Path(__file__).parent / "golden" / "scan"
@@ -33,7 +32,6 @@ SUFFIXES = {
     "junit": "junit.xml",
     "html": "html",
 }
-PLAIN = "plain"
 
 
 @pytest.fixture(autouse=True)
@@ -201,25 +199,6 @@ def named(name):
     before = [replace(row, outcome=f"was {name}", severity="ok") for row in rows[::2]]
     found = overview_of(rows, places=(name,), before=table_of(before))
     return replace(found, common=(told,))
-
-
-def of_csv(text):
-    return [len(row) for row in csv.reader(StringIO(text))]
-
-
-def check(format_name, text, plain):
-    assert text != plain
-    if format_name == "csv":
-        assert of_csv(text) == of_csv(plain)
-        cells = [cell for row in csv.reader(StringIO(text)) for cell in row]
-        assert [cell for cell in cells if re.match(r"\s*[=+@-]\D", cell)] == []
-    else:
-        assert structure(format_name, text) == structure(format_name, plain)
-    allowed = {"\n"} if format_name != "markdown" else {"\n", "\ufe0f"}
-    assert {char for char in text if unicodedata.category(char) in LOUD} <= allowed
-    text.encode("utf-8")
-    if format_name != "github":
-        assert orders(text) == []
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
