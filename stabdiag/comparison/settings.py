@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
-from stabdiag.model.comparison import Bearing, Difference, Kind, Run
+from stabdiag.model.comparison import Bearing, Difference, Kind, Run, same
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.manifest.keys import KEYS, number, plain
-from stabdiag.model.text import clipped, listed
+from stabdiag.model.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
     found = []
     for key in dict.fromkeys(key for values in known.values() for key in values):
         values = {label: of.get(key) for label, of in known.items()}
-        if len({_same(value) for value in values.values()}) > 1:
+        if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
             found.append(Difference(key=key, values=shown, bearing=_bearing(key, kind)))
     order = list(Bearing)
@@ -151,12 +151,6 @@ def _bearing(key: str, kind: Kind) -> Bearing:
     return Bearing.EXPLAINS if causes and not _EVALUATION.search(word) else Bearing.MAY
 
 
-def _same(value: object) -> object:
-    """Return a key under which equal settings fall together: 1e-3 and "0.001" are one."""
-    read = None if isinstance(value, bool) else number(value)
-    return str(value) if read is None else read
-
-
 def _shown(key: str, value: object) -> Scalar:
     if value is None:
         return None
@@ -177,20 +171,8 @@ def _manifests(causes: tuple[Difference, ...]) -> str:
 
 def _in_words(difference: Difference) -> str:
     """Return a setting with its values: ``peak_lr is 0.003 in A and B, 0.001 in C``."""
-    by_value: dict[object, list[str]] = {}
-    for label, value in difference.values.items():
-        by_value.setdefault(_same(value), []).append(label)
-    parts = [
-        f"{_value(difference.values[labels[0]])} in {joined(labels)}"
-        for labels in by_value.values()
-    ]
+    parts = [f"{value} in {joined(labels)}" for value, labels in difference.by_value]
     return f"{difference.key} is {', '.join(parts)}"
-
-
-def _value(value: Scalar) -> str:
-    if value is None:
-        return "not recorded"
-    return f"{value:.6g}" if isinstance(value, float) else clipped(str(value), 60)
 
 
 def _rates(rates: list[Parting]) -> str:

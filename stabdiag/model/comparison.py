@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
 from stabdiag.model.findings import ignoring
+from stabdiag.model.manifest.keys import number
+from stabdiag.model.text import clipped, num
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -87,6 +89,26 @@ class Difference:
     key: str
     values: Mapping[str, Scalar]
     bearing: Bearing
+
+    @property
+    def by_value(self) -> list[tuple[str, list[str]]]:
+        """Each value as it is written, with the labels of the runs that have it."""
+        alike: dict[object, list[str]] = {}
+        for label, value in self.values.items():
+            alike.setdefault(same(value), []).append(label)
+        return [(_written(self.values[labels[0]]), labels) for labels in alike.values()]
+
+
+def same(value: object) -> object:
+    """Return a key under which equal settings fall together: 1e-3 and "0.001" are one."""
+    read = None if isinstance(value, bool) else number(value)
+    return str(value) if read is None else read
+
+
+def _written(value: Scalar) -> str:
+    if value is None:
+        return "not recorded"
+    return num(value, 6) if isinstance(value, float) else clipped(str(value), 60)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ import numpy as np
 from stabdiag.formats.measured import number
 from stabdiag.model.comparison import Bearing, Comparison, Kind
 from stabdiag.model.findings import Severity
-from stabdiag.model.text import clipped
 
 if TYPE_CHECKING:
     from stabdiag.model.comparison import Difference, Parting, Run
@@ -195,9 +194,5 @@ def runs(comparison: Comparison) -> list[tuple[str, ...]]:
 
 def setting(one: Difference) -> str:
     """Return a setting with its values: ``peak_lr: 0.003 (A, B); 0.001 (C)``."""
-    by_value: dict[str, list[str]] = {}
-    for label, value in one.values.items():
-        shown = "not recorded" if value is None else clipped(number(value, 6), 60)
-        by_value.setdefault(shown, []).append(label)
-    parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in by_value.items()]
+    parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in one.by_value]
     return f"{one.key}: {'; '.join(parts)}"
