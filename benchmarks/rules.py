@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 import numpy as np
 from rules_on_trial import RULES, Rule, listening, switched_off
 
-from stabdiag.api import report_on
-from stabdiag.assemble.inputs import loaded_run
+from stabdiag.assemble.inputs import Options, loaded_run
+from stabdiag.diagnosis import report_on
 from stabdiag.errors import StabdiagError
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
@@ -117,9 +117,7 @@ def _runs(logs: Path | None, cache: Path | None) -> list[Tried]:
 
 
 def _read(source: Any, manifest: Manifest | None = None) -> tuple[History, Manifest]:
-    return loaded_run(
-        source, manifest, None, limits=LIMITS, columns=None, attempt=None, format=None
-    )
+    return loaded_run(source, manifest, Options(limits=LIMITS))
 
 
 def _corpus() -> Iterator[Tried]:

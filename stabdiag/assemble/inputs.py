@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
@@ -28,19 +28,37 @@ if TYPE_CHECKING:
 _COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 
-def check_options(
-    settings: Mapping[str, object] | None,
-    columns: Mapping[str, str] | None,
-    format: str | None,
-) -> None:
-    """Raise an error for what cannot be right, whatever the log holds: reading may take long."""
-    for name, value in (("settings", settings), ("columns", columns)):
-        if value is not None and not isinstance(value, Mapping):
-            raise StabdiagError(f"{name} are a mapping, not a value of {type(value).__name__}")
-    Manifest().override(settings or {})
-    assign((columns or {}).values(), columns)
-    if format is not None:
-        reader(format)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a log is to be read, and what holds of its run besides what is written.
+
+    ``settings`` are manifest fields that go before all others; ``assume`` has those that hold where
+    neither a manifest nor the log tells them. ``columns`` are names of columns by role. ``attempt``
+    is which of several appended runs to take, from 1; None for the last.
+    """
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    assume: Mapping[str, object] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    format: str | None = None
+    attempt: int | None = None
+
+    def checked(self) -> Self:
+        """Return them if they can be right, whatever the log holds: reading may take long.
+
+        Raises:
+            StabdiagError: if they cannot.
+        """
+        for name in ("settings", "assume", "columns"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                raise StabdiagError(f"{name} are a mapping, not a value of {type(value).__name__}")
+        Manifest().override({**self.settings}).override({**self.assume})
+        assign(self.columns.values(), self.columns)
+        if self.format is not None:
+            reader(self.format)
+        return self
 
 
 def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
@@ -55,77 +73,44 @@ def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
 def loaded_run(
     source: object,
     manifest: Manifest | Mapping[str, object] | str | Path | None,
-    settings: Mapping[str, object] | None,
-    *,
-    limits: Limits,
-    columns: Mapping[str, str] | None,
-    attempt: int | None,
-    format: str | None,
-    assume: Mapping[str, object] | None = None,
+    options: Options,
 ) -> tuple[History, Manifest]:
-    """Return a run's history and its manifest; ``settings`` override what the manifest says."""
-    check_options(settings, columns, format)
-    check_options(assume, None, None)
+    """Return a run's history and its manifest; what lies beside the log if none is given."""
+    options.checked()
     told = None if manifest is None else manifest_from(manifest)
     if not isinstance(source, History):
-        found = raw_columns(source, format, columns)
-        return run_found(
-            found,
-            told,
-            settings,
-            limits=limits,
-            columns=columns,
-            attempt=attempt,
-            assume=assume,
-        )
+        return run_found(raw_columns(source, options), told, options)
     if not len(source.series.get("loss", ())):
         raise NoUsableRecord(
             f"{source.source.name}: the history has no loss; a diagnosis needs one"
         )
-    manifest = (told or Manifest()).override(settings or {}).completed(source.config)
-    return source, manifest.assuming(assume or {})
+    told = (told or Manifest()).override(options.settings)
+    return source, told.completed(source.config).assuming(options.assume)
 
 
-def run_found(
-    found: Found,
-    told: Manifest | None,
-    settings: Mapping[str, object] | None,
-    *,
-    limits: Limits,
-    columns: Mapping[str, str] | None,
-    attempt: int | None,
-    assume: Mapping[str, object] | None = None,
-) -> tuple[History, Manifest]:
+def run_found(found: Found, told: Manifest | None, options: Options) -> tuple[History, Manifest]:
     """Return the history of a log that was read, and the manifest of its run.
 
-    Args:
-        found: the log's columns, and the manifest that lies beside it.
-        told: a manifest that replaces that one, or None.
-        settings: manifest fields that override those of either.
-        limits: thresholds.
-        columns: column names by role.
-        attempt: which of several appended runs to take, from 1; None for the last.
-        assume: manifest fields that hold where neither a manifest nor the log tells them.
+    ``told`` replaces the manifest that was found beside the log.
     """
-    told = (found.manifest if told is None else told).override(settings or {})
+    told = (found.manifest if told is None else told).override(options.settings)
     raw = in_steps(found.columns, told)
-    history = build_history(raw, limits, chosen=columns, attempt=attempt)
-    return history, told.completed(history.config).assuming(assume or {})
+    history = build_history(raw, options.limits, chosen=options.columns, attempt=options.attempt)
+    return history, told.completed(history.config).assuming(options.assume)
 
 
-def wanted_columns(columns: Mapping[str, str] | None) -> Wanted:
+def wanted_columns(columns: Mapping[str, str]) -> Wanted:
     """Return a test for the columns to read: those named here, and any that may serve a role."""
-    named = set((columns or {}).values())
+    named = set(columns.values())
     return lambda name: name in named or may_serve(name)
 
 
-def raw_columns(source: object, format: str | None, columns: Mapping[str, str] | None) -> Found:
+def raw_columns(source: object, options: Options) -> Found:
     """Return the raw columns of a source, and the manifest beside it."""
-    wanted = wanted_columns(columns)
-    if isinstance(source, str | os.PathLike):
-        return read_place([source], format=format, wanted=wanted)
-    if isinstance(source, Sequence) and all(isinstance(one, str | os.PathLike) for one in source):
-        return read_place(source, format=format, wanted=wanted)
+    sources = [source] if isinstance(source, str | os.PathLike) else source
+    if isinstance(sources, Sequence) and all(isinstance(one, str | os.PathLike) for one in sources):
+        wanted = wanted_columns(options.columns)
+        return read_place(sources, format=options.format, wanted=wanted)
     return Found(columns=from_object(source))
 
 

@@ -175,12 +175,12 @@ def _check_run(told: Project) -> None:
     """Raise an error for a column or a manifest field that no run can have."""
     if not told.columns and not told.manifest:
         return
-    from stabdiag.assemble.inputs import check_options
+    from stabdiag.assemble.inputs import Options
 
     for role, column in told.columns.items():
         if not isinstance(column, str):
             raise ConfigError(f"columns.{role} wants the name of a column, not {column!r}")
-    check_options(told.manifest, told.columns, None)
+    Options(settings=told.manifest, columns=told.columns).checked()
 
 
 def _rules(entries: object) -> Iterator[Ignored]:

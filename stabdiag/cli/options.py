@@ -192,9 +192,9 @@ class Runs(Told, Read):
 
     def asked(self, **more: Any) -> Ask:
         """Return how to read and judge the logs of a scan."""
-        from stabdiag.scan.scan import asked
+        from stabdiag.scan.work import Ask
 
-        return asked(
+        return Ask(
             settings=self.given,
             limits=self.limits,
             columns=self.named,
@@ -202,7 +202,7 @@ class Runs(Told, Read):
             assume=self.project.manifest,
             ignored=self.project.ignored,
             **more,
-        )
+        ).checked()
 
 
 @dataclass(frozen=True, kw_only=True)

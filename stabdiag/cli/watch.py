@@ -90,8 +90,8 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.api import report_on
-    from stabdiag.assemble.inputs import check_options, run_found, wanted_columns
+    from stabdiag.assemble.inputs import run_found, wanted_columns
+    from stabdiag.diagnosis import report_on
     from stabdiag.formats import render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
@@ -107,23 +107,15 @@ def watch(
     gc.enable()  # a command that is soon over does without
     writer(chosen)  # now, as at the end there is no time for it
     job = _job(pid, fails_on, kill=kill)
-    check_options(how.given, how.named, how.log_format)
+    ask = how.asked(attempt=how.attempt, literal=literal)
     known = None if how.manifest is None else read_manifest(how.manifest)
 
     def diagnose(found: Found) -> Report:
-        history, manifest = run_found(
-            found,
-            known,
-            how.given,
-            limits=how.limits,
-            columns=how.named,
-            attempt=how.attempt,
-            assume=how.project.manifest,
-        )
-        report = report_on(history, manifest, how.limits, literal=literal)
-        return report.ignoring(how.project.ignored)
+        history, manifest = run_found(found, known, ask)
+        report = report_on(history, manifest, ask.limits, literal=ask.literal)
+        return report.ignoring(ask.ignored)
 
-    source = open_source(logs, Asked(format=how.log_format, wanted=wanted_columns(how.named)))
+    source = open_source(logs, Asked(format=ask.format, wanted=wanted_columns(ask.columns)))
     with closing(source), stopping() as caught, display(logs, out.color) as show:
         until = Until(
             fail_on=None if fails_on is FailOn.NEVER else Severity(fails_on.value),

@@ -9,13 +9,12 @@ import time
 import weakref
 from contextlib import closing
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
-from stabdiag.assemble.inputs import check_options, limits_from
-from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.assemble.inputs import limits_from
+from stabdiag.errors import NoUsableRecord
 from stabdiag.scan.executors import opened
 from stabdiag.scan.find import find
 from stabdiag.scan.group import Passed
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from stabdiag.model.findings import Ignored
     from stabdiag.model.limits import Limits
     from stabdiag.model.scan import Overview
 
@@ -98,14 +96,14 @@ def scan(
     >>> sorted((count.outcome, count.runs) for count in overview.counts)
     [('healthy', 1), ('nan-dtype-unknown', 1)]
     """
-    ask = asked(
-        settings=settings,
-        limits=limits,
-        columns=columns,
+    ask = Ask(
+        settings=settings or {},
+        limits=limits_from(limits),
+        columns=columns or {},
         format=format,
         literal=literal,
         timeout=timeout,
-    )
+    ).checked()
     folder = Path(tempfile.mkdtemp(prefix="stabdiag-scan-")) if store is None else Path(store)
     try:
         found = scan_into(
@@ -124,44 +122,6 @@ def scan(
     if store is None:  # the rows are read from there for as long as there is an overview
         weakref.finalize(found.overview.rows, shutil.rmtree, folder, ignore_errors=True)
     return found.overview
-
-
-def asked(
-    *,
-    settings: Mapping[str, object] | None = None,
-    limits: Limits | Mapping[str, object] | None = None,
-    columns: Mapping[str, str] | None = None,
-    format: str | None = None,
-    literal: bool = False,
-    timeout: float = 300.0,
-    assume: Mapping[str, object] | None = None,
-    ignored: tuple[Ignored, ...] = (),
-) -> Ask:
-    """Return how logs are to be read and judged, once it is known to be possible."""
-    check_options(settings, columns, format)
-    check_options(assume, None, None)
-    if not timeout > 0:
-        raise StabdiagError(f"the time limit of a log must be positive, not {timeout:g}")
-    held = limits_from(limits)
-    decides = (
-        {info.name: info.value for info in held.items()},
-        sorted((settings or {}).items()),
-        sorted((columns or {}).items()),
-        format,
-        literal,
-        *([sorted((assume or {}).items()), ignored] if assume or ignored else ()),
-    )
-    return Ask(
-        settings=settings or {},
-        limits=held,
-        columns=columns or {},
-        format=format,
-        literal=literal,
-        timeout=timeout,
-        assume=assume or {},
-        ignored=ignored,
-        stamp=sha256(repr(decides).encode()).hexdigest()[:16],
-    )
 
 
 def scan_into(

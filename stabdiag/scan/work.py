@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 import time
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
 from stabdiag._version import __version__
-from stabdiag.api import report_on
-from stabdiag.assemble.inputs import run_found, wanted_columns
+from stabdiag.assemble.inputs import Options, run_found, wanted_columns
 from stabdiag.comparison.settings import is_secret
+from stabdiag.diagnosis import report_on
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
 from stabdiag.model.findings import Severity
-from stabdiag.model.limits import Limits
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.places import Asked, read_place
@@ -59,21 +59,38 @@ _LONGEST: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class Ask(Options):
     """How all logs of a scan are to be read and judged.
 
-    ``stamp`` is the hash of that, ``timeout`` the seconds after which a log is given up.
+    ``timeout`` is the seconds after which a log is given up.
     """
 
-    settings: Mapping[str, object] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    columns: Mapping[str, str] = field(default_factory=dict)
-    format: str | None = None
     literal: bool = False
     timeout: float = 300.0
-    assume: Mapping[str, object] = field(default_factory=dict)
     ignored: tuple[Ignored, ...] = ()
-    stamp: str = ""
+
+    def checked(self) -> Self:
+        """Return it if it can be right.
+
+        Raises:
+            StabdiagError: if it cannot.
+        """
+        if not self.timeout > 0:
+            raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
+        return super().checked()
+
+    @cached_property
+    def stamp(self) -> str:
+        """The hash of all that decides a diagnosis besides the log."""
+        decides = (
+            {info.name: info.value for info in self.limits.items()},
+            sorted(self.settings.items()),
+            sorted(self.columns.items()),
+            self.format,
+            self.literal,
+            *([sorted(self.assume.items()), self.ignored] if self.assume or self.ignored else ()),
+        )
+        return sha256(repr(decides).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,15 +146,7 @@ def _row(job: Job, reading: _Reading, found: Callable[[], Found]) -> Iterator[Ro
     began = time.monotonic()
 
     def diagnosed() -> Row:
-        history, told = run_found(
-            found(),
-            None,
-            ask.settings,
-            limits=ask.limits,
-            columns=ask.columns,
-            attempt=None,
-            assume=ask.assume,
-        )
+        history, told = run_found(found(), None, ask)
         report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
         reading.show(report)
         return row_of(report, shown_path(history.source.name), job.run)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.api import report_on
+from stabdiag.diagnosis import report_on
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles import hardens

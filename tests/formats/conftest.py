@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.api import Report
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
@@ -17,6 +16,7 @@ from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import NotChecked, NotLogged, Tree
+from stabdiag.shown import Report
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,8 +9,8 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
-from stabdiag.api import report_on
-from stabdiag.assemble.inputs import run_found
+from stabdiag.assemble.inputs import Options, run_found
+from stabdiag.diagnosis import report_on
 from stabdiag.model.limits import Limits
 
 
@@ -37,9 +37,8 @@ def lines():
 
 def diagnose_found(found):
     """Diagnose what a source holds, with no options."""
-    limits = Limits()
-    history, told = run_found(found, None, {}, limits=limits, columns={}, attempt=None)
-    return report_on(history, told, limits)
+    history, told = run_found(found, None, Options())
+    return report_on(history, told, Limits())
 
 
 @pytest.fixture

@@ -1,0 +1,128 @@
+"""The diagnosis of a history, and the step at which it could first have been made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.inputs import in_its_steps, infer
+from stabdiag.model.report import Detected, Tree
+from stabdiag.shown import Report
+from stabdiag.symptoms import Checked, check_symptoms, worst_first
+from stabdiag.tree.advice.shared import with_changes
+from stabdiag.tree.case import Case
+from stabdiag.tree.literal import LiteralCase
+from stabdiag.tree.nothing_found import not_logged
+from stabdiag.tree.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from stabdiag.model.findings import Baseline, Finding
+    from stabdiag.model.history import History
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+
+    One = TypeVar("One")
+    Other = TypeVar("Other")
+
+# Sections whose errors are about the same trouble: a climb may look like a jump at first.
+_LOSS_WENT_UP = ("§2", "§4")
+
+# From this many losses on, a second thread pays.
+_LONG = 50_000
+
+# Losses may be infinite or huge; results are then infinite or NaN, and reported as such.
+quiet = np.errstate(all="ignore")
+
+
+@quiet
+def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
+    """Diagnose a history as it is, with the manifest of its run."""
+    told, history = in_its_steps(told, history)
+    known = infer(told, history)
+    case = (LiteralCase if literal else Case)(history=history, manifest=known, limits=limits)
+
+    def beside() -> tuple[Baseline, Checked]:
+        return case.baseline, Checked() if literal else check_symptoms(case)
+
+    if len(case.loss) > _LONG:
+        found, (baseline, symptoms) = _both(partial(walk, case), beside)
+    else:
+        found, (baseline, symptoms) = walk(case), beside()
+    of_the_tree, answers = symptoms.led(with_changes(case, found.findings)), found.answers
+    beside_it = symptoms.findings(of_the_tree, history.unit)
+    outcome = symptoms.told_of(of_the_tree[0])
+    return Report(
+        findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
+        tree=Tree(outcome=outcome, answers=answers),
+        not_logged=not_logged(case),
+        history=history,
+        manifest=known,
+        limits=limits,
+        literal=literal,
+        not_checked=symptoms.not_checked,
+        clear=symptoms.clear(of_the_tree),
+        baseline=baseline,
+    )
+
+
+def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
+    """Return the results of two calls; the second runs in a thread of its own.
+
+    An error of either is raised once both are done.
+    """
+    # Imported here: it brings logging along, which a small log does not wait for.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        # A thread begins with NumPy's own setting, by which it warns of an infinite result.
+        beside = pool.submit(np.errstate(all="ignore")(other))
+        return one(), beside.result()
+
+
+def first_detected(report: Report) -> Detected | None:
+    """Return the step at which a diagnosis would first have reported the trouble.
+
+    The log is cut at the onset, and 1, 5, 21, … points later, until the finding is as bad as the
+    diagnosis. The last gap is then searched, to a hundredth of its distance from the onset. A
+    finding that comes and goes within a gap may be missed.
+    """
+    from stabdiag.formats.postmortem import incident_of
+
+    onset, loss = incident_of(report).onset, report.history.get("loss")
+    longest = max(report.history.series.values(), key=len) if loss is None else loss
+    steps = longest.steps
+    begin = min(int(np.searchsorted(steps, onset)), len(steps) - 1)
+    quiet, cut, ahead = begin - 1, begin, 1
+    found = _found_by(report, onset, int(steps[cut]))
+    while found is None and cut < len(steps) - 1:
+        quiet, cut, ahead = cut, min(cut + ahead, len(steps) - 1), 4 * ahead
+        found = _found_by(report, onset, int(steps[cut]))
+    while found is not None and cut - quiet > max((cut - begin) // 100, 1):
+        middle = (quiet + cut) // 2
+        earlier = _found_by(report, onset, int(steps[middle]))
+        if earlier is None:
+            quiet = middle
+        else:
+            cut, found = middle, earlier
+    return None if found is None else Detected(step=int(steps[cut]), slug=found.slug)
+
+
+def _found_by(report: Report, onset: int, last: int) -> Finding | None:
+    """Return the finding of the log up to a step that is about the trouble of the whole, if any."""
+    whole, cut = report.diagnosis, report.history.before(last + 1)
+    # Later events were not known then.
+    events = tuple(e for e in cut.events if e.step is None or e.step <= last)
+    early = report_on(
+        replace(cut, events=events), report.manifest, report.limits, literal=report.literal
+    )
+    for found in early.findings:
+        about = found.section in (whole.section, *_LOSS_WENT_UP) or (found.step or 0) >= onset
+        if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
+            return found
+    return None
