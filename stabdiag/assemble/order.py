@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import accumulate, pairwise
 from math import nan
@@ -107,11 +105,13 @@ def find_order(
     back = rows[1:][np.diff(steps[rows]) < 0]
     if not len(back):
         kept = _kept(steps, usable, is_loss)
-        return Order(steps=steps, number=_one_run(kept), events=_about_superseded(training, kept))
+        return Order(
+            steps=steps, number=_one_run(kept), events=_superseded(int((training & ~kept).sum()))
+        )
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
         return _interleaved(steps, rows, usable, times=len(back))
-    walk = _StepsBack(
+    walk = _Walk(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
     )
     for place, turned in zip(np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True):
@@ -178,7 +178,7 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
     return Order(steps=steps, number=_one_run(usable), events=events, interleaved=True)
 
 
-def _in_order(walk: _StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
+def _in_order(walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
     """Return what a walk through the training records, ``rows``, has found."""
     steps = steps + _spread(walk.added, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)
@@ -194,11 +194,11 @@ def _in_order(walk: _StepsBack, rows: Ints, steps: Ints, usable: Mask, is_loss: 
         events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
     if walk.turns:
         events += _counted_on(walk)
-    events += _about_superseded(usable & is_loss, number > 0)
+    events += _superseded(int((usable & is_loss & (number == 0)).sum()))
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
-def _counted_on(walk: _StepsBack) -> list[Event]:
+def _counted_on(walk: _Walk) -> list[Event]:
     """Tell that a counter started again; of a few restarts without a next epoch, where each is.
 
     A counter that starts again more often may count the batches of an epoch, not those of a job.
@@ -249,12 +249,8 @@ def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
     return run & ~((later < steps) | (is_loss & (later <= steps)))
 
 
-def _about_superseded(training: Mask, kept: Mask) -> tuple[Event, ...]:
-    """Say how many losses later ones of the same steps have replaced."""
-    return _superseded(int((training & ~kept).sum()))
-
-
 def _superseded(count: int) -> tuple[Event, ...]:
+    """Say how many losses later ones of the same steps have replaced."""
     if not count:
         return ()
     losses = plural(count, "loss is", "losses are")
@@ -272,108 +268,80 @@ class _Back(Enum):
     NEW_RUN = "new run"
 
 
-class _StepsBack:
+@dataclass(kw_only=True, eq=False)
+class _Walk:
     """Goes through the steps back one by one; a place is a position in the training records.
 
+    ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
     ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps
     from there on are counted on; ``turns`` is how often a counter started again, ``restarts`` the
-    steps, as counted on, at which it did so without a next epoch. Each part of the log is gone
-    through once: there may be thousands.
+    steps, as counted on, at which it did so without a next epoch. ``last`` is the place of the last
+    step back.
     """
 
-    def __init__(self, *, steps: Ints, losses: Floats, of_epochs: bool, length: int | None) -> None:
-        """Take the steps and losses of the training records.
-
-        ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
-        """
-        self.begins = [0]
-        self.added = [(0, 0)]
-        self.turns = 0
-        self.restarts: list[int] = []
-        self.events: list[Event] = []
-        self._steps = steps
-        self._losses = losses
-        self._of_epochs = of_epochs
-        self._length = length
-        self._seen = 0
-        self._gaps = Median()
-        self._last: int | None = None
-        self._last_gap = 0
-        self._highest_rise = 0.0
+    steps: Ints
+    losses: Floats
+    of_epochs: bool
+    length: int | None
+    begins: list[int] = field(default_factory=lambda: [0])
+    added: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    turns: int = 0
+    restarts: list[int] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    last: int = 0
 
     def go_back(self, place: int, *, turned: bool) -> None:
         """Take in the step back at one place; it is ``turned`` if it comes with the next epoch."""
-        begun = self._seen
-        self._take(place)
+        part, to = slice(self.last, place), int(self.steps[place])
         counted = self.added[-1][1]
-        last, to = (int(self._steps[one]) + counted for one in (place - 1, place))
         back = _Back.TURN if turned else self._what(place)
         if back is _Back.TURN:
-            self.added.append((place, counted + self._turn(last - counted, to - counted)))
+            by = counted + self._turn(self.steps[part], to)
+            self.added.append((place, by))
             self.turns += 1
-            if not turned:
-                self.restarts.append(int(self._steps[place]) + self.added[-1][1])
+            self.restarts += [] if turned else [to + by]
         elif back is _Back.NEW_RUN:
             self.added.append((place, 0))
             self.begins.append(place)
-            self._gaps, self._last, self._last_gap = Median(), None, 0
-            self._highest_rise = 0.0
         else:
-            message = f"the log goes back from step {last} to {to}: the later attempt counts"
-            lost = self._lost_before(begun, place, to)
-            event = Event(
-                kind=EventKind.REWIND,
-                message=message + lost,
-                step=to,
-                sound_to=None if lost else last,
-            )
-            self.events.append(event)
+            self.events.append(_rewind(self.steps[part] + counted, self.losses[part], to + counted))
+        self.last = place
 
-    def _lost_before(self, begun: int, place: int, to: int) -> str:
-        """Say which losses were not finite in the part of an attempt that is gone over again."""
-        steps = self._steps[begun:place] + self.added[-1][1]
-        bad = ~np.isfinite(self._losses[begun:place]) & (steps >= to)
-        if not bad.any():
-            return ""
-        what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
-        return f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
-
-    def _turn(self, last: int, to: int) -> int:
-        """Return what is added to a counter that was at ``last`` and starts again at ``to``.
+    def _turn(self, steps: Ints, to: int) -> int:
+        """Return what is added to a counter that starts again at ``to`` after these steps.
 
         An epoch's last step is often logged whatever the stride, and the next epoch follows at
         once.
         """
-        usual = self._gaps.value
-        ends_early = usual is None or self._last_gap < usual
-        after = last + (1 if ends_early or usual is None else max(int(usual), 1))
+        last, gaps = int(steps[-1]), np.diff(steps)
+        usual = np.median(gaps) if len(gaps) else 0
+        after = last + (1 if usual < 1 or gaps[-1] < usual else int(usual))
         # An epoch that was left before its end is shorter than the log says.
-        return self._length if self._length and last <= self._length <= after else after - to
-
-    def _take(self, until: int) -> None:
-        """Take in the part of the run up to a place, and the gaps between its steps."""
-        steps = self._steps[self._seen : until] + self.added[-1][1]
-        gaps = np.diff(steps) if self._last is None else np.diff(steps, prepend=self._last)
-        self._last = int(steps[-1])
-        if len(gaps):
-            self._last_gap = int(gaps[-1])
-            self._gaps.add(gaps)
-        if self._of_epochs:
-            rises = np.diff(self._losses[max(self._seen - 1, self.begins[-1]) : until])
-            self._highest_rise = float(np.fmax.reduce(rises, initial=self._highest_rise))
-        self._seen = until
+        return self.length if self.length and last <= self.length <= after else after - to
 
     def _what(self, place: int) -> _Back:
         """Tell what a step back is that does not come with the next epoch."""
+        begin = self.begins[-1]
         # The counter itself, without what earlier turns of it have added.
-        first, last, to = (int(self._steps[one]) for one in (self.begins[-1], place - 1, place))
+        first, last, to = (int(self.steps[one]) for one in (begin, place - 1, place))
         if to > first + max(1, (last - first) // 100):
             return _Back.REWIND
-        old, new = self._losses[self.begins[-1] : place], self._losses[place : place + ENOUGH]
+        old, new = self.losses[begin:place], self.losses[place : place + ENOUGH]
         # Where steps are epochs, a loss above the last one by more than it ever rose is another's.
-        rises = self._of_epochs and bool(new[0] - old[-1] > self._highest_rise)
+        rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
         starts_over = rises or _starts_over(old, new, turns=self.turns)
         return _Back.NEW_RUN if starts_over else _Back.TURN
+
+
+def _rewind(steps: Ints, losses: Floats, to: int) -> Event:
+    """Tell of a resume at a step, and which losses before it, gone over again, were not finite."""
+    bad = ~np.isfinite(losses) & (steps >= to)
+    message = f"the log goes back from step {steps[-1]} to {to}: the later attempt counts"
+    if bad.any():
+        what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
+        message += f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
+    sound_to = None if bad.any() else int(steps[-1])
+    return Event(kind=EventKind.REWIND, message=message, step=to, sound_to=sound_to)
 
 
 def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
@@ -393,27 +361,3 @@ def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
 def _level(losses: Floats) -> float:
     finite = losses[np.isfinite(losses)].tolist()
     return median(finite) if finite else nan
-
-
-class Median:
-    """The median of whole numbers that arrive bit by bit and take few different values."""
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._counts: Counter[int] = Counter()
-
-    def add(self, values: Ints) -> None:
-        """Take in more numbers."""
-        found, counts = np.unique(values, return_counts=True)
-        self._counts.update(dict(zip(found.tolist(), counts.tolist(), strict=True)))
-
-    @property
-    def value(self) -> float | None:
-        """The median, None if there are no numbers."""
-        if not self._counts:
-            return None
-        values = sorted(self._counts)
-        upto = list(accumulate(self._counts[value] for value in values))
-        middles = ((upto[-1] - 1) // 2, upto[-1] // 2)
-        low, high = (values[bisect_right(upto, middle)] for middle in middles)
-        return (low + high) / 2
