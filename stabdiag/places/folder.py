@@ -31,6 +31,9 @@ DEEPEST: Final = 6
 # Folders in which no run logs.
 _NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
 
+# A folder that holds this file is a virtual environment of Python: no run logs in it.
+VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
@@ -156,6 +159,8 @@ class Folder:
                     f"{self.name}: cannot be opened ({error.strerror}); check the path"
                 ) from error
             self.notes.append(f"{folder} could not be opened ({error.strerror})")
+            return []
+        if any(one.name == VIRTUAL_ENVIRONMENT for one in there):
             return []
         found: list[Entry] = []
         for one in there:

@@ -9,7 +9,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.places.folder import is_skipped
+from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
 from stabdiag.places.remote import fail, shown
 from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
@@ -85,6 +85,8 @@ def _below(
         if not depth:
             raise
         passed.over(str(error).partition(": ")[2] or str(error), folder)
+        return []
+    if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
         return []
     if {"plots", "metrics"} & set(folders):
         whole = yield from _of_one_metric_a_file(folder, run, lister, passed, files, folders)

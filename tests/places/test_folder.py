@@ -137,6 +137,8 @@ def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, 
     put("1/2/3/4/5/6/run.csv", cells(0, 50))
     put(".git/run.csv", cells(0, 50))
     put("__pycache__/run.csv", cells(0, 50))
+    put("env/pyvenv.cfg", "home = /usr/bin")
+    put("env/share/run.csv", cells(0, 50))
     with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(looked at 0 files\)"):
         read_place([tmp_path])
 

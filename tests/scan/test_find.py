@@ -67,6 +67,11 @@ def test_folders_in_which_a_run_keeps_its_logs_are_not_runs_of_their_own(found):
     }
 
 
+def test_folders_of_programs_hold_no_runs(found):
+    programs = ("env/pyvenv.cfg", "env/bin/train.log", "env/share/a.csv", "node_modules/b.csv")
+    assert found("run/metrics.csv", ".git/logs/c.csv", *programs) == {"run": ["metrics.csv"]}
+
+
 def test_versions_and_event_folders_are_runs(found):
     assert found(
         "lightning_logs/version_0/metrics.csv",
