@@ -30,30 +30,26 @@ def log(runs, tmp_path, monkeypatch):
     return tmp_path / "log.jsonl"
 
 
-def asked(shell, line):
-    """Return what a shell is offered for a line whose last word is not ended."""
-    words = line.split(" ")
-    split = re.sub(r"(?<=[a-z.])=", "\n=\n", "\n".join(words)).rstrip("\n").split("\n")
-    variables = {
-        "bash": {"COMP_WORDS": "\n".join(split), "COMP_CWORD": str(len(split) - 1)},
-        "zsh": {"_TYPER_COMPLETE_ARGS": line},
-        "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
-        "powershell": {
-            "_TYPER_COMPLETE_ARGS": line,
-            "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1],
-        },
-    }[shell]
-    told = subprocess.run(
-        ["stabdiag"],
-        env={**os.environ, "_STABDIAG_COMPLETE": f"complete_{shell}", **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stderr == ""
-    if shell == "zsh":
-        return re.findall(r'"([^"]+)"(?=[:\n)])', told.stdout)[::1]
-    return [re.split(r"\t|:::", one)[0] for one in told.stdout.splitlines()]
+@pytest.fixture
+def asked(log, stabdiag, monkeypatch):
+    """Return a function that tells what a shell is offered for a line whose last word is open."""
+
+    def asked_(shell, line):
+        words = line.split(" ")
+        split = re.sub(r"(?<=[a-z.])=", "\n=\n", "\n".join(words)).rstrip("\n").split("\n")
+        bash = {"COMP_WORDS": "\n".join(split), "COMP_CWORD": str(len(split) - 1)}
+        variables = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", **(bash if shell == "bash" else {})}
+        variables |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1]}
+        variables |= {"_STABDIAG_COMPLETE": f"complete_{shell}"}
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        told = stabdiag()
+        assert (told.code, told.err) == (0, "")
+        if shell == "zsh":
+            return re.findall(r'"([^"]+)"(?=[:\n)])', told.out)
+        return [re.split(r"\t|:::", one)[0] for one in told.out.splitlines()]
+
+    return asked_
 
 
 LINES = [
@@ -78,14 +74,13 @@ LINES = [
         *((shell, *one) for shell in ("zsh", "fish", "powershell") for one in LINES[-2:]),
     ],
 )
-@pytest.mark.usefixtures("log")
-def test_a_shell_is_offered_what_fits(shell, line, word):
+def test_a_shell_is_offered_what_fits(asked, shell, line, word):
     # bash replaces only what follows the sign.
     expected = word.partition("=")[2] if shell == "bash" and "=grad" in line else word
     assert expected in asked(shell, line)
 
 
-def test_of_a_log_that_cannot_be_read_no_column_is_offered(log):
+def test_of_a_log_that_cannot_be_read_no_column_is_offered(log, asked):
     log.write_bytes(b"\x00\x01")
     assert "grad_norm" not in asked("fish", "stabdiag diagnose log.jsonl --column loss=gr")
 

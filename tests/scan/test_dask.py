@@ -1,4 +1,4 @@
-"""A Dask cluster on this machine: a scheduler and three workers, each a process of its own."""
+"""A Dask cluster on this machine: a scheduler and two workers, each a process of its own."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def cluster(started, killing, tmp_path):
         assert scheduler.poll() is None
         time.sleep(0.1)
     address = json.loads(file.read_text())["address"]
-    for _ in range(3):
+    for _ in range(2):
         started(
             *("-m", "distributed.cli.dask_worker", address, "--nthreads", 1, *quiet),
             *("--local-directory", tmp_path / "scratch"),
@@ -61,7 +61,7 @@ def pids(address):
     from distributed import Client
 
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(3, timeout=120)
+        client.wait_for_workers(2, timeout=120)
         return list(client.run(os.getpid).values())
 
 
@@ -88,7 +88,8 @@ def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
     }
 
 
-def test_a_scheduler_that_does_not_answer(stabdiag, sweep):
+def test_a_scheduler_that_does_not_answer(stabdiag, sweep, monkeypatch):
+    monkeypatch.setattr("stabdiag.scan.executors._ANSWER", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"

@@ -15,7 +15,6 @@ from stabdiag.scan import run
 from stabdiag.scan.scan import scan
 from tests.scan.conftest import KILLER, scanned, write_log
 
-LATE = "given up after 3 s"
 KILLED = "kills the worker that reads it, or needs too much memory"
 
 
@@ -46,7 +45,7 @@ def test_a_log_that_hangs_is_a_row(sweep):
     rows = rows_of(done)
     assert len(rows) == 11
     unread = [row for row in rows.values() if row["outcome"] == "unread"]
-    assert [row["reason"] for row in unread] == [LATE]
+    assert [row["reason"] for row in unread] == ["given up after 3 s"]
     assert "neither a file nor a folder" in done.stderr
 
 
@@ -57,8 +56,9 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
     monkeypatch.setattr("stabdiag.scan.run._GRACE", 0)
     os.mkfifo(tmp_path / "waits.jsonl")
     with ThreadPoolExecutor(2) as threads:
-        overview = scan([sweep, tmp_path / "waits.jsonl"], executor=threads, jobs=2, timeout=3)
-        assert [row.reason for row in overview.rows if row.outcome == "unread"] == [LATE]
+        overview = scan([sweep, tmp_path / "waits.jsonl"], executor=threads, jobs=2, timeout=1)
+        late = [row.reason for row in overview.rows if row.outcome == "unread"]
+        assert late == ["given up after 1 s"]
         assert overview.runs == 11
         with (tmp_path / "waits.jsonl").open("wb"):  # let the thread end
             pass
@@ -73,9 +73,9 @@ def test_a_pool_that_breaks_is_made_anew(sweep):
     write_log(sweep / "kills.jsonl")
 
     def make():
-        return ProcessPoolExecutor(2, get_context("spawn"), _deadly)
+        return ProcessPoolExecutor(1, get_context("spawn"), _deadly)
 
-    overview = scan(sweep, executor=make, jobs=2)
+    overview = scan(sweep, executor=make, jobs=1)
     assert overview.runs == 11
     unread = [row for row in overview.rows if row.outcome == "unread"]
     assert [(row.run, row.reason) for row in unread] == [("kills.jsonl", KILLED)]
@@ -91,7 +91,7 @@ class _Mute(ThreadPoolExecutor):
 
 
 def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
-    monkeypatch.setattr(run, "_GRACE", 0.0)
+    monkeypatch.setattr(run, "_GRACE", -1.0)  # of twice the time limit, leave one second
     write_log(sweep / "mute.jsonl")
     with _Mute(2) as executor:
         overview = scan(sweep, executor=executor, jobs=2, timeout=1)
