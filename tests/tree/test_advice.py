@@ -12,13 +12,15 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.run import Run
+from tests.tree.made import add, changed, climb, drop, put, ramp, series
 
 K = ActionKind
 
 
 def diagnosed(log, **manifest):
-    """Return the diagnosis of a log."""
-    return stabdiag.diagnose(log, manifest=manifest).diagnosis
+    """Return the diagnosis of a log; a setting that is None is not told."""
+    told = {name: value for name, value in manifest.items() if value is not None}
+    return stabdiag.diagnose(log, manifest=told).diagnosis
 
 
 def kinds(finding):
@@ -31,151 +33,102 @@ def of_kind(finding, kind):
     return next(action for action in finding.actions if action.kind is kind)
 
 
-def shifted(log, onset):
-    log["loss"][onset:] += 3.0
-    return log
+NAN = put("loss", slice(600, None), np.nan)
+SURGE = put("grad_norm", slice(596, 600), 60.0)
+OVERFLOW = put("grad_norm", slice(595, None), np.inf)
+STATIC = series("loss_scale", lambda at: 0 * at + 4096.0)
+SPIKE = add(500, 3.0)
+STRAIN = ramp("grad_norm", 1.0, 9.0, begin=0)
+# A rise that is slow enough for a climb.
+RISE = add(slice(500, 800), np.arange(300) / 100)
 
 
-def nan(log):
-    log["loss"][600:] = np.nan
+def shift(onset):
+    """Lift the loss for good."""
+    return add(slice(onset, None), 3.0)
 
 
-def surge(log):
-    nan(log)
-    log["grad_norm"][596:600] = 60.0
-
-
-def overflow(log):
-    nan(log)
-    log["grad_norm"][595:] = np.inf
-
-
-def static(log):
-    overflow(log)
-    log["loss_scale"] = np.full(800, 4096.0)
-
-
-def spike(log):
-    log["loss"][500] += 3.0
-
-
-def lr_jump(log):
-    spike(log)
-    log["lr"][499:520] = 0.01
-
-
-def lr_stays(log):
-    shifted(log, 501)
-    log["lr"][499:] = 0.01
-
-
-def twice(log):
-    spike(log)
-    log["batch_id"][500] = 470
-
-
-def long_tail(log):
-    spike(log)
-    log["grad_norm"][500] = 50.0
-
-
-def unresolved(log):
-    log["loss"][780:] += 3.0
-
-
-def climb(log):
-    log["loss"][400:] += np.linspace(0, 3.0, 400)
-
-
-def warming(log):
-    climb(log)
-    log["lr"] = np.linspace(1e-4, 1e-2, 800)
-
-
-def growing(log):
-    climb(log)
-    log["weight_norm/attn"] = np.geomspace(10, 300, 800)
-
-
-def shrinking(log):
-    climb(log)
-    log["weight_norm/attn"] = np.geomspace(300, 10, 800)
-
-
-def straining(log):
-    climb(log)
-    log["grad_norm"] = np.geomspace(1, 9, 800)
-
-
-def overflows(log):
-    log["grad_norm"][100::40] = np.inf
-
-
+DTYPES = [("nan-fp32", "fp32"), ("nan-bf16", "bf16"), ("nan-dtype-unknown", None)]
 FIRST = [
-    ("nan-fp32", nan, {"dtype": "fp32"}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"]),
-    ("nan-fp32", surge, {"dtype": "fp32"}, K.LOWER_LR, ["(now 0.001)", "clipped at 0.5"]),
-    ("nan-bf16", nan, {"dtype": "bf16"}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"]),
-    ("nan-dtype-unknown", nan, {}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"]),
-    ("nan-fp16-overflow", overflow, {"dtype": "fp16"}, K.CHANGE_DTYPE, ["of step 500", "to bf16"]),
-    ("nan-fp16-overflow", static, {"dtype": "fp16"}, K.DYNAMIC_LOSS_SCALE, ["enable dynamic"]),
-    ("spike-recovered", spike, {}, K.KEEP_GOING, ["recovered within"]),
-    ("spike-lr-jump", lr_jump, {}, K.FIX_SCHEDULE, ["at step 499", "from 0.001 to 0.01"]),
-    ("spike-duplicate-batch", twice, {}, K.FIX_LOADER, ["data loader", "around step 500"]),
-    ("spike-long-tail-batch", long_tail, {}, K.INSPECT_DATA, ["batch of step 500", "norm at 0.5"]),
+    *(
+        (s, [NAN], {"dtype": d}, K.INSPECT_LAYERS, ["isnan checks", "of step 500"])
+        for s, d in DTYPES
+    ),
+    ("nan-fp32", [NAN, SURGE], {"dtype": "fp32"}, K.LOWER_LR, ["(now 0.001)", "clipped at 0.5"]),
+    *(
+        ("nan-fp16-overflow", [NAN, OVERFLOW, *more], {"dtype": "fp16"}, kind, told)
+        for more, kind, told in (
+            ([], K.CHANGE_DTYPE, ["of step 500", "to bf16"]),
+            ([STATIC], K.DYNAMIC_LOSS_SCALE, ["enable dynamic"]),
+        )
+    ),
+    ("spike-recovered", [SPIKE], {}, K.KEEP_GOING, ["recovered within"]),
     (
-        "spike-persistent",
-        lr_stays,
-        {"grad_clip": 1.0},
+        *("spike-lr-jump", [SPIKE, put("lr", slice(499, 520), 0.01)], {}, K.FIX_SCHEDULE),
+        ["at step 499", "from 0.001 to 0.01"],
+    ),
+    (
+        *("spike-duplicate-batch", [SPIKE, put("batch_id", 500, 470)], {}, K.FIX_LOADER),
+        ["data loader", "around step 500"],
+    ),
+    (
+        *("spike-long-tail-batch", [SPIKE, put("grad_norm", 500, 50.0)], {}, K.INSPECT_DATA),
+        ["batch of step 500", "norm at 0.5"],
+    ),
+    (
+        *("spike-persistent", [shift(501), put("lr", slice(499, None), 0.01)], {"grad_clip": 1.0}),
         K.FIX_SCHEDULE,
         ["checkpoint of step 400, the last before the jump of the learning rate at 499", "(now 1)"],
     ),
-    ("spike-unresolved", unresolved, {"total_steps": 800}, K.CLIP_GRADIENTS, ["of step 700"]),
-    ("spike-unresolved", unresolved, {}, K.KEEP_GOING, ["Run on to step 830"]),
-    ("gradient-overflow", overflows, {"dtype": "fp16"}, K.CHANGE_DTYPE, ["from fp16 to bf16"]),
-    ("gradient-overflow", overflows, {"dtype": "bf16"}, K.INSPECT_LAYERS, ["at step 100"]),
-    ("divergence-lr-rising", warming, {}, K.FIX_SCHEDULE, ["fix the schedule", "warm-up"]),
-    (
-        "divergence-weight-norm-climbing",
-        growing,
-        {"weight_decay": 0.1},
-        K.RAISE_WEIGHT_DECAY,
-        ["double the weight decay (now 0.1)"],
+    ("spike-unresolved", [shift(780)], {"total_steps": 800}, K.CLIP_GRADIENTS, ["of step 700"]),
+    ("spike-unresolved", [shift(780)], {}, K.KEEP_GOING, ["Run on to step 830"]),
+    *(
+        ("gradient-overflow", [put("grad_norm", slice(100, None, 40), np.inf)], *row)
+        for row in (
+            ({"dtype": "fp16"}, K.CHANGE_DTYPE, ["from fp16 to bf16"]),
+            ({"dtype": "bf16"}, K.INSPECT_LAYERS, ["at step 100"]),
+        )
     ),
     (
-        "divergence-weight-norm-climbing",
-        growing,
-        {"weight_decay": 0},
-        K.RAISE_WEIGHT_DECAY,
-        ["turn on weight decay (now 0)"],
+        *("divergence-lr-rising", [climb(), ramp("lr", 1e-4, 1e-2, begin=0)], {}, K.FIX_SCHEDULE),
+        ["fix the schedule", "warm-up"],
+    ),
+    *(
+        (slug, [climb(), ramp("weight_norm/attn", *norms, begin=0)], manifest, kind, [told])
+        for slug, norms, manifest, kind, told in (
+            (
+                *("divergence-weight-norm-climbing", (10, 300), {"weight_decay": 0.1}),
+                *(K.RAISE_WEIGHT_DECAY, "double the weight decay (now 0.1)"),
+            ),
+            (
+                *("divergence-weight-norm-climbing", (10, 300), {"weight_decay": 0}),
+                *(K.RAISE_WEIGHT_DECAY, "turn on weight decay (now 0)"),
+            ),
+            (
+                *("divergence-weight-norm-collapsing", (300, 10), {}),
+                *(K.LOWER_WEIGHT_DECAY, "halve the weight"),
+            ),
+            (
+                *("divergence-weight-norm-collapsing", (300, 10), {"weight_decay": 0}),
+                *(K.CHECK_MODEL, "find what shrinks the weights"),
+            ),
+        )
     ),
     (
-        "divergence-weight-norm-collapsing",
-        shrinking,
-        {},
-        K.LOWER_WEIGHT_DECAY,
-        ["halve the weight"],
+        *("divergence-grad-norm-rising", [climb(), STRAIN], {}, K.LOWER_LR),
+        ["learning rate (now 0.001)"],
     ),
-    (
-        "divergence-weight-norm-collapsing",
-        shrinking,
-        {"weight_decay": 0},
-        K.CHECK_MODEL,
-        ["find what shrinks the weights"],
-    ),
-    ("divergence-grad-norm-rising", straining, {}, K.LOWER_LR, ["learning rate (now 0.001)"]),
-    ("divergence-unexplained", climb, {}, K.INSPECT_DATA, ["check the data from step"]),
+    ("divergence-unexplained", [climb()], {}, K.INSPECT_DATA, ["check the data from step"]),
 ]
 
 
 @pytest.mark.parametrize(
-    ("slug", "change", "manifest", "kind", "told"),
+    ("slug", "changes", "manifest", "kind", "told"),
     FIRST,
     ids=[f"{number}-{row[0]}" for number, row in enumerate(FIRST)],
 )
-def test_the_first_action_has_the_numbers_of_the_run(calm, slug, change, manifest, kind, told):
-    log = calm()
-    change(log)
-    finding = diagnosed(log, checkpoint_every=100, **manifest)
+def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manifest, kind, told):
+    finding = diagnosed(changed(calm(), *changes), checkpoint_every=100, **manifest)
     assert (finding.slug, finding.actions[0].kind) == (slug, kind)
     for words in told:
         assert words in finding.first_action
@@ -191,26 +144,16 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, change, manifes
     ("onset", "every", "checkpoint", "told"),
     [
         # Written after the update that showed at 501, it may hold what is damaged, too.
-        (
-            501,
-            100,
-            500,
-            "the last before the spike at 501 (or step 400 if that is already damaged)",
-        ),
+        (501, 100, 500, "before the spike at 501 (or step 400 if that is already damaged)"),
         # A checkpoint that is written at the onset holds what is damaged.
         (500, 100, 400, "the last before the spike at 500, and restart with the clip threshold"),
         (499, 100, 400, "the last before the spike at 499"),
-        (
-            500,
-            1000,
-            0,
-            "Restart from the beginning (no checkpoint precedes the spike at 500), with",
-        ),
+        (500, 1000, 0, "Restart from the beginning (no checkpoint precedes the spike at 500),"),
         (500, None, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )
 def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
-    found = diagnosed(shifted(calm(), onset), **({"checkpoint_every": every} if every else {}))
+    found = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
     assert (found.slug, found.step) == ("spike-persistent", onset)
     assert found.actions[0].checkpoint == checkpoint
     assert told in found.first_action
@@ -219,13 +162,7 @@ def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
 @pytest.mark.parametrize(
     ("step", "every", "last"),
     [
-        (1, 1, 0),
-        (2, 1, 1),
-        (0, 10, 0),
-        (10, 10, 0),
-        (11, 10, 10),
-        (25, 10, 20),
-        (-5, 10, 0),
+        *((1, 1, 0), (2, 1, 1), (0, 10, 0), (10, 10, 0), (11, 10, 10), (25, 10, 20), (-5, 10, 0)),
         (7, None, None),
     ],
 )
@@ -259,23 +196,21 @@ def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(step, ev
     ("clip", "lower"), [(None, 0.5), (1.0, 0.5), (0.5, 0.25), (0.1, 0.05), (-1.0, 0.5)]
 )
 def test_the_clip_threshold_goes_down(calm, clip, lower):
-    found = diagnosed(shifted(calm(), 500), **({"grad_clip": clip} if clip else {}))
+    found = diagnosed(changed(calm(), shift(500)), grad_clip=clip)
     assert (found.actions[0].setting, found.actions[0].to) == ("grad_clip", lower)
     assert ("(now off)" in found.first_action) == (clip == -1.0)
 
 
 @pytest.mark.parametrize(("peak", "setting", "to"), [(0.002, "peak_lr", 0.001), (0.0, "lr", None)])
 def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(calm, peak, setting, to):
-    log = calm()
-    surge(log)
+    log = changed(calm(), NAN, SURGE)
     log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
     first = diagnosed(log).actions[0]
     assert (first.kind, first.setting, first.to) == (K.LOWER_LR, setting, to)
 
 
 def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
-    log = calm() | {"loss_scale": np.full(800, 1024.0)}
-    nan(log)
+    log = changed(calm(), NAN) | {"loss_scale": np.full(800, 1024.0)}
     found = diagnosed(log, dtype="fp16", save_steps=100, save_total_limit=1)
     assert found.slug == "nan-fp16-overflow"
     assert found.actions[0].kind is K.CHECK_PRECISION
@@ -307,13 +242,12 @@ def test_a_gradient_that_went_first_names_its_own_batch(calm):
 
 
 @pytest.mark.parametrize(
-    ("change", "kind"), [(nan, K.CHECK_PRECISION), (spike, K.INSPECT_DATA)], ids=["nan", "spike"]
+    ("change", "at", "dtype", "kind"),
+    [(NAN, 6000, "fp16", K.CHECK_PRECISION), (SPIKE, 5000, "fp32", K.INSPECT_DATA)],
+    ids=["nan", "spike"],
 )
-def test_a_sparse_log_names_all_steps_that_a_line_stands_for(calm, change, kind):
-    log = calm(stride=10)
-    change(log)
-    at = 6000 if change is nan else 5000
-    told = of_kind(diagnosed(log, dtype="fp16" if change is nan else "fp32"), kind).text
+def test_a_sparse_log_names_all_steps_that_a_line_stands_for(calm, change, at, dtype, kind):
+    told = of_kind(diagnosed(changed(calm(stride=10), change), dtype=dtype), kind).text
     assert f"steps {at - 9} to {at}" in told
 
 
@@ -337,7 +271,7 @@ def test_a_jump_of_the_learning_rate_before_a_nan_is_fixed_first(calm, dtype):
 
 
 def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(calm):
-    log = shifted(calm(), 500)
+    log = changed(calm(), shift(500))
     log["lr"][503:] = 0.1
     found = diagnosed(log, checkpoint_every=100)
     assert (found.step, found.actions[0].checkpoint) == (500, 400)
@@ -351,13 +285,13 @@ def test_a_run_that_was_never_finite_is_begun_again(calm, begins, every, checkpo
     log = calm()
     log["loss"][:] = np.nan
     log["step"] += begins
-    found = diagnosed(log, dtype="fp32", **({"checkpoint_every": every} if every else {}))
+    found = diagnosed(log, dtype="fp32", checkpoint_every=every)
     assert found.actions[0].checkpoint == checkpoint
     assert ("before this log" in found.first_action) == (begins == 0)
 
 
 def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
-    log = shifted(calm(), 500) | {"loss_scale": np.full(800, 1024.0)}
+    log = changed(calm(), shift(500)) | {"loss_scale": np.full(800, 1024.0)}
     log["loss_scale"][220:] = 2.0 ** -np.minimum(np.arange(580), 30)
     log["grad_norm"][690:] = np.inf
     log["loss"][700:] = np.nan
@@ -371,7 +305,7 @@ def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
 
 
 def test_what_went_wrong_before_a_nan_is_fixed_first(calm):
-    log = shifted(calm(), 502)
+    log = changed(calm(), shift(502))
     log["lr"][500:] = 0.03
     log["loss"][700:] = np.nan
     found = diagnosed(log, dtype="bf16", checkpoint_every=100)
@@ -402,7 +336,7 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     log = calm()
     log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)  # as low before as at the end
     log["loss"][400:520] += 3.0
-    found = diagnosed(log, **({"checkpoint_every": every} if every else {}))
+    found = diagnosed(log, checkpoint_every=every)
     assert (found.slug, found.step) == ("spike-persistent", 400)
     assert found.title == "Loss spike that recovered late"
     assert found.back is not None
@@ -487,7 +421,7 @@ def test_a_jump_long_after_a_resume_is_not_its_doing(calm):
 
 
 def test_a_recovered_spike_beside_an_error_does_not_say_to_keep_going(calm):
-    log = shifted(calm(), 600)
+    log = changed(calm(), shift(600))
     log["loss"][300] += 3.0
     found = {one.slug: one for one in stabdiag.diagnose(log).findings}
     assert "spike-persistent" in found
@@ -505,14 +439,11 @@ def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(cal
 
 
 def test_a_learning_rate_of_0_is_not_halved(calm):
-    log = calm()
-    log["loss"][500:] += np.arange(300) / 100
-    log["lr"][400:] = 0.0
+    log = changed(calm(), RISE, put("lr", slice(400, None), 0.0))
     found = diagnosed(log)
     assert (found.slug, found.actions[0].kind) == ("divergence-unexplained", K.INSPECT_DATA)
     assert K.LOWER_LR not in kinds(found)
-    straining(log)
-    strained = diagnosed(log)
+    strained = diagnosed(changed(log, climb(), STRAIN))
     assert strained.slug == "divergence-grad-norm-rising"
     assert kinds(strained) == [K.INSPECT_DATA]
 
@@ -523,9 +454,7 @@ def test_a_learning_rate_of_0_is_not_halved(calm):
     ids=["logged", "not logged"],
 )
 def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kind):
-    log = calm()
-    straining(log)
-    del log["weight_norm/attn"]
+    log = changed(calm(), climb(), STRAIN, drop("weight_norm/attn"))
     if norm is not None:
         log["weight_norm/attn"] = norm
     found = diagnosed(log)
@@ -534,10 +463,7 @@ def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kin
 
 @pytest.mark.parametrize("strained", [True, False])
 def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
-    log = calm()
-    log["loss"][500:] += np.arange(300) / 100
-    if strained:
-        straining(log)
+    log = changed(calm(), RISE, *([climb(), STRAIN] if strained else []))
     found = diagnosed(log, weight_decay=-0.1)
     assert found.slug.startswith("divergence-")
     assert found.actions[0].kind is K.FIX_WEIGHT_DECAY
@@ -563,8 +489,7 @@ def test_more_decay_alone_holds_no_weights_that_blow_up(calm, decay, kinds_):
     ("end", "kind"), [(2.1, K.INSPECT_DATA), (5.0, K.CHECK_EVALUATION), (None, K.CHECK_EVALUATION)]
 )
 def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
-    log = calm()
-    log["loss"][500:] += np.arange(300) / 100
+    log = changed(calm(), RISE)
     if end is not None:
         at = np.arange(800)
         evaluated = np.where(at < 500, 2.0, 2.0 + (end - 2.0) * (at - 500) / 300)
@@ -575,7 +500,7 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
 
 
 def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
-    log = shifted(calm(), 500)
+    log = changed(calm(), shift(500))
     log["lr"] = 1e-3 * 1.005 ** np.arange(800)
     found = diagnosed(log)
     assert found.slug == "spike-persistent"
@@ -589,7 +514,7 @@ def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
     ("climb", "runs_on"), [(np.zeros(30), True), (np.arange(30) / 2, False)], ids=["flat", "climbs"]
 )
 def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, runs_on):
-    log = shifted(calm(), 770)
+    log = changed(calm(), shift(770))
     log["loss"][770:] += climb
     found = diagnosed(log)
     assert found.slug == "spike-unresolved"
@@ -601,7 +526,8 @@ def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, run
 )
 def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(calm, last, onset, slug):
     log = calm(last)
-    found = diagnosed({"epoch": log["step"] + 1, "loss": shifted(log, onset)["loss"]})
+    loss = changed(log, shift(onset))["loss"]
+    found = diagnosed({"epoch": log["step"] + 1, "loss": loss})
     assert found.slug == slug
     assert "Run on to epoch 51" in found.first_action or slug == "spike-persistent"
     assert K.SKIP_BATCHES not in kinds(found)
@@ -612,7 +538,7 @@ def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(calm, last, on
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(calm, every):
     log = calm(6000)
     log["loss"] += np.clip((np.arange(6000) - 4000) / 2000, 0, 1)
-    found = diagnosed(log, **({"checkpoint_every": every} if every else {}))
+    found = diagnosed(log, checkpoint_every=every)
     assert found.slug == "divergence-unexplained"
     assert found.step is not None
     assert found.step > 4150  # by then it is beyond its noise
@@ -639,7 +565,7 @@ def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(calm, at, early)
 def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(calm, kept, is_gone):
     ends = calm()
     ends["loss"][450:] = np.nan
-    for log in (shifted(calm(), 450), ends):
+    for log in (changed(calm(), shift(450)), ends):
         found = diagnosed(log, dtype="bf16", save_steps=100, save_total_limit=kept)
         assert found.actions[0].checkpoint == 400
         assert (K.RELOAD_CHECKPOINT in kinds(found)) == is_gone

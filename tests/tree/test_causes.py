@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from tests.tree.made import asked
 
 
 @pytest.fixture
@@ -13,13 +14,9 @@ def spiking(calm):
     return log
 
 
-def answer(report, question):
-    return next(one for one in report.tree.answers if one.question == question)
-
-
 def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking):
     spiking["grad_norm"] = np.where(spiking["step"] < 500, 0.0, 500.0)
-    found = answer(stabdiag.diagnose(spiking), "Q2.3")
+    found = asked(stabdiag.diagnose(spiking), "Q2.3")
     assert "the gradient norm was 0 before it" in found.because
     assert "grad_ratio" not in found.measured
 
@@ -28,7 +25,7 @@ def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm):
     log = calm()
     log["loss"][400:] += np.linspace(0.0, 3.0, 400)
     log["grad_norm"] = np.concatenate([np.zeros(460), np.linspace(0.1, 2.0, 340)])
-    found = answer(stabdiag.diagnose(log), "Q4.4")
+    found = asked(stabdiag.diagnose(log), "Q4.4")
     assert found.because.startswith("the gradient norm's mean went from 0 to ")
     assert " x" not in found.because
     assert found.measured["ratio"] is None
@@ -36,9 +33,9 @@ def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm):
 
 def test_a_learning_rate_of_0_is_not_one_that_was_not_logged(spiking):
     spiking["lr"] = np.where(spiking["step"] < 700, 0.0, 1e-3)
-    assert "the learning rate was 0 around it" in answer(stabdiag.diagnose(spiking), "Q2.3").because
+    assert "the learning rate was 0 around it" in asked(stabdiag.diagnose(spiking), "Q2.3").because
     spiking["lr"] = [1e-3 if step < 100 else None for step in spiking["step"]]
-    because = answer(stabdiag.diagnose(spiking), "Q2.3").because
+    because = asked(stabdiag.diagnose(spiking), "Q2.3").because
     assert "no learning rate was logged around it" in because
 
 
@@ -47,7 +44,7 @@ def test_a_learning_rate_that_is_turned_on_jumps(spiking):
     report = stabdiag.diagnose(spiking)
     assert report.diagnosis.slug == "spike-lr-jump"
     assert "jumps from 0 to 0.01" in report.diagnosis.first_action
-    assert answer(report, "Q2.3").measured["lr_ratio"] is None
+    assert asked(report, "Q2.3").measured["lr_ratio"] is None
 
 
 @pytest.mark.parametrize(
@@ -73,7 +70,7 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
 def test_the_id_of_a_batch_is_told_in_full(spiking, first, told):
     spiking["batch_id"] = spiking["step"] + first
     spiking["batch_id"][500] = spiking["batch_id"][470]
-    assert f"{told} of step 500" in answer(stabdiag.diagnose(spiking), "Q2.3").because
+    assert f"{told} of step 500" in asked(stabdiag.diagnose(spiking), "Q2.3").because
 
 
 def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking):
@@ -82,7 +79,7 @@ def test_the_last_digit_of_a_learning_rate_is_no_jump(spiking):
     spiking["lr"][498:520] = 2e-4
     found = stabdiag.diagnose(spiking)
     assert found.diagnosis.slug == "spike-lr-jump"
-    assert "from 2e-05 to 0.0002 at step 498" in answer(found, "Q2.3").because
+    assert "from 2e-05 to 0.0002 at step 498" in asked(found, "Q2.3").because
 
 
 def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
@@ -90,7 +87,7 @@ def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
     up = np.clip((np.arange(3000) - 2100) / 40, 0, 1)
     log["loss"] = log["loss"] + 0.2 * np.random.default_rng(3).standard_normal(3000) + 0.4 * up
     log["grad_norm"][2150:2200] *= 9.0
-    found = answer(stabdiag.diagnose(log), "Q4.4")
+    found = asked(stabdiag.diagnose(log), "Q4.4")
     assert found.verdict == "no"
     assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because
 
@@ -106,12 +103,12 @@ def test_a_gradient_norm_of_other_steps_does_not_acquit(calm):
     log = calm(stride=10)
     log["loss"][500] += 4.0
     sparse = stabdiag.diagnose(log)
-    assert "it was logged every 10 steps, and" in answer(sparse, "Q2.3").because
+    assert "it was logged every 10 steps, and" in asked(sparse, "Q2.3").because
     assert "batch id" not in " ".join(sparse.diagnosis.next_actions)
     assert "Log the gradient norm at every step." in sparse.diagnosis.next_actions
     log["step"] = log["step"] // 10
     dense = stabdiag.diagnose(log)
-    assert "it was logged every" not in answer(dense, "Q2.3").because
+    assert "it was logged every" not in asked(dense, "Q2.3").because
     assert not any(action.startswith("Log the") for action in dense.diagnosis.next_actions)
 
 
@@ -134,7 +131,7 @@ def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(calm, value):
     assert report.diagnosis.slug == "spike-recovered"
     assert (
         "the gradient norm was not finite at step 500; around it, it reached"
-        in answer(report, "Q2.3").because
+        in asked(report, "Q2.3").because
     )
     assert "The gradients overflowed at step 500." in report.diagnosis.summary
     assert "None of the logged series" not in report.diagnosis.summary
@@ -145,7 +142,7 @@ def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking):
     spiking["batch_id"][500:504] = 500
     report = stabdiag.diagnose(spiking)
     assert report.diagnosis.slug == "spike-duplicate-batch"
-    assert "batch 500 of step 501 had been seen 1 step before" in answer(report, "Q2.3").because
+    assert "batch 500 of step 501 had been seen 1 step before" in asked(report, "Q2.3").because
 
 
 def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking):

@@ -12,6 +12,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import changes_near
+from tests.tree.made import asked
 
 AT = 400
 
@@ -26,10 +27,6 @@ def jumping(calm, height=1.0):
     log = calm()
     log["loss"] = log["loss"] + np.where(log["step"] >= AT, height, 0.0)
     return log
-
-
-def q(report, question):
-    return next(one for one in report.tree.answers if one.question == question)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +87,8 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(calm, name):
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
     assert f"{name} went from 1 to 2 at step 400" in (report.diagnosis.summary)
-    assert "the loss rose for good where" in q(report, "Q2.1").because
-    assert q(report, "Q4.1").verdict is Verdict.NO
+    assert "the loss rose for good where" in asked(report, "Q2.1").because
+    assert asked(report, "Q4.1").verdict is Verdict.NO
     assert report.diagnosis.first_action == (
         f"Check that the change of {name} at step 400 was meant."
     )
@@ -199,7 +196,7 @@ def test_a_climb_between_two_new_stages_is_found(calm):
     assert report.diagnosis.slug == "divergence-unexplained"
     assert report.diagnosis.step is not None
     assert 595 <= report.diagnosis.step <= 650
-    assert "before the jump at step 1060" in q(report, "Q4.1").because
+    assert "before the jump at step 1060" in asked(report, "Q4.1").because
 
 
 def test_a_noise_that_lifts_the_loss_too_soon(calm):

@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
+from tests.tree.made import asked
 
 PART = 8.0
 
@@ -15,14 +16,10 @@ def diagnosed(log, weight, at, **more):
     return stabdiag.diagnose({**log, "loss": log["loss"] + PART * beta, "beta": beta}, **more)
 
 
-def answer(report, question):
-    return next(one for one in report.tree.answers if one.question == question)
-
-
 def test_a_weight_that_grows_lifts_the_loss(calm):
     report = diagnosed(calm(), [0.0, 1.0], [200, 500])
     assert report.diagnosis.slug == "healthy"
-    climb = answer(report, "Q4.1")
+    climb = asked(report, "Q4.1")
     assert climb.verdict is Verdict.NO
     assert "since beta settled at step 497" in climb.because
 
@@ -39,14 +36,14 @@ def test_without_its_weight_the_loss_is_told_to_climb(calm):
 def test_while_it_grows_no_climb_can_be_told(calm):
     report = diagnosed(calm(), [0.0, 1.0], [100, 799])
     assert report.diagnosis.slug == "insufficient-data"
-    climb = answer(report, "Q4.1")
+    climb = asked(report, "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "as beta went from" in climb.because
 
 
 def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(calm):
     log = calm()
-    climb = answer(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
+    climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "log the parts of the loss unweighted, too" in climb.because
 
@@ -68,4 +65,4 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
     report = stabdiag.diagnose({**log, "beta": weight})
     assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
     if at == 400:
-        assert "where beta went from 0 to 1" in answer(report, "Q2.1").because
+        assert "where beta went from 0 to 1" in asked(report, "Q2.1").because

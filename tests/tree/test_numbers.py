@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-
-
-def answer_of(report, question):
-    return next(one for one in report.tree.answers if one.question == question)
+from tests.tree.made import asked
 
 
 def blown_up(log):
@@ -21,7 +18,7 @@ def blown_up(log):
 
 def test_what_a_run_blows_up_to_is_no_deviation_of_what_was_before(calm):
     log = blown_up(calm(700))
-    answer = answer_of(stabdiag.diagnose(log), "Q2.2")
+    answer = asked(stabdiag.diagnose(log), "Q2.2")
     before = log["loss"][400:500]
     assert answer.measured["sigma"] == pytest.approx(before.std(), rel=0.01)
     bound = float(re.findall(r"= ([\d.e+]+) ?;?", answer.because.replace(";", " ;"))[0])
@@ -51,7 +48,7 @@ def test_a_turn_between_two_records_is_near_a_step_and_not_at_one():
         "loss": 2.0 + 3.0 * np.exp(-steps / 150) + 0.02 * rng.normal(size=150) + 4e-3 * since,
         "weight_norm/mlp": 10.0 * np.exp(since / 150),
     }
-    answer = answer_of(stabdiag.diagnose(log), "Q4.3")
+    answer = asked(stabdiag.diagnose(log), "Q4.3")
     turned = answer.measured["turned"]
     assert turned not in steps.tolist()
     assert answer.because.endswith(f"the change began near step {turned}")
@@ -63,7 +60,7 @@ def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
     log["loss"][1160:] = 4e4
     report = stabdiag.diagnose(log)
     found = next(one for one in report.findings if one.slug == "divergence-unexplained")
-    level = answer_of(report, "Q4.1").measured["last"]
+    level = asked(report, "Q4.1").measured["last"]
     assert isinstance(level, float)
     assert f"and stood at {level:.4g} before the jump at step 1160, " in found.summary
-    assert "the loss stood at" in answer_of(report, "Q4.1").because
+    assert "the loss stood at" in asked(report, "Q4.1").because

@@ -9,6 +9,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import ActionKind
+from tests.tree.made import asked
 
 
 class Scaler:
@@ -53,11 +54,7 @@ DEEPSPEED = {"start": 2.0**16, "window": 1000, "floor": 1.0, "hysteresis": 2}
 FAIRSEQ = {"start": 128.0, "window": 250, "floor": 1e-4}
 
 
-@pytest.mark.parametrize(
-    "scaler",
-    [TORCH, MEGATRON, DEEPSPEED, FAIRSEQ],
-    ids=["torch", "Megatron", "DeepSpeed", "fairseq"],
-)
+@pytest.mark.parametrize("scaler", [TORCH, MEGATRON, DEEPSPEED, FAIRSEQ])
 @pytest.mark.parametrize("norm", [True, False], ids=["norm logged", "norm not logged"])
 @pytest.mark.parametrize("fits", [2.0**20, 2.0**10, 64.0])
 def test_a_scaler_that_calibrates_and_probes_is_working(calm, scaler, norm, fits):
@@ -139,11 +136,11 @@ def test_three_overflows_under_a_constant_scale_are_a_static_scale(calm, overflo
 def test_the_constant_scale_of_one_that_bf16_prints_is_no_static_scale(calm):
     log = calm() | {"loss_scale": np.ones(800)}
     log["grad_norm"][::40] = np.inf
-    report = stabdiag.diagnose(log, manifest={"dtype": "bf16"})
+    report = diagnose(log, dtype="bf16")
     assert report.diagnosis.slug == "gradient-overflow"
     assert "no loss scale absorbs" in report.diagnosis.summary
     calm_log = calm() | {"loss_scale": np.ones(800)}
-    assert stabdiag.diagnose(calm_log, manifest={"dtype": "bf16"}).tree.outcome.slug == "healthy"
+    assert diagnose(calm_log, dtype="bf16").tree.outcome.slug == "healthy"
 
 
 def test_an_averaged_scale_cannot_tell(calm):
@@ -151,7 +148,7 @@ def test_an_averaged_scale_cannot_tell(calm):
     mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
     few = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
     few["grad_norm"] = np.ones(100)
-    answer = next(a for a in diagnose(few).tree.answers if a.question == "Q3.1")
+    answer = asked(diagnose(few), "Q3.1")
     assert answer.verdict == "unknown"
     assert "logged as a mean" in answer.because
 
@@ -163,7 +160,7 @@ def test_an_averaged_scale_cannot_tell(calm):
 )
 def test_a_short_growth_interval_explains_many_probes(calm, manifest, told):
     report = diagnose(train(calm(3000), Scaler(65536.0, 40), lambda at: 65536.0), **manifest)
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
+    answer = asked(report, "Q3.2")
     assert answer.verdict == "no"
     assert told in answer.because
     assert report.diagnosis.slug == "healthy"
@@ -174,7 +171,7 @@ def test_overflows_far_above_the_probe_rate(calm):
     log["grad_norm"][100::60] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
+    answer = asked(report, "Q3.2")
     assert answer.measured["overflows"] == 49
     assert "2000 steps (by default)" in answer.because
     assert diagnose(log, loss_scale_window=60).diagnosis.slug == "healthy"
@@ -199,7 +196,7 @@ def test_the_calibration_of_a_short_run_is_short(calm):
     log["grad_norm"][[0, 3, 28, 53, 81, 110, 146]] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
+    answer = asked(report, "Q3.2")
     assert answer.measured["while_calibrating"] == 2
 
 
@@ -220,23 +217,25 @@ def test_scales_that_are_no_scales(calm, scale):
     assert diagnose(log).diagnosis.slug in ("healthy", "loss-scale-static")
 
 
+def noisy(steps, scale, **more):
+    """Return a log of a loss that stays where it is, and of a loss scale."""
+    noise = 0.05 * np.random.default_rng(0).standard_normal(len(steps))
+    scales = np.broadcast_to(scale, len(steps)).astype(float)
+    return {"step": steps, "loss": 2.0 + noise, "loss_scale": scales, **more}
+
+
 def test_skipped_steps_are_overflows_in_fp16():
-    rng = np.random.default_rng(0)
-    log = {
-        "step": np.arange(400),
-        "loss": 2.0 + 0.05 * rng.standard_normal(400),
-        "loss_scale": np.full(400, 16384.0),
-        "skipped": (np.arange(400) % 20 == 13).astype(float),
-    }
-    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    at = np.arange(400)
+    log = noisy(at, 16384.0, skipped=(at % 20 == 13).astype(float))
+    report = diagnose(log)
     assert (report.diagnosis.slug, report.diagnosis.step) == ("loss-scale-static", 13)
-    answers = {answer.question: answer for answer in report.tree.answers}
-    assert "calibrating" not in answers["Q3.1"].because  # a scale that stands still is not searched
+    assert (
+        "calibrating" not in asked(report, "Q3.1").because
+    )  # a scale that stands still is not searched
     # Some optimizers skip steps for other reasons in bf16.
-    assert stabdiag.diagnose(log, manifest={"dtype": "bf16"}).tree.outcome.slug == "healthy"
+    assert diagnose(log, dtype="bf16").tree.outcome.slug == "healthy"
     log["skipped"][:] = 0.0
-    quiet = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
-    because = {answer.question: answer for answer in quiet.tree.answers}["Q3.1"].because
+    because = asked(diagnose(log), "Q3.1").because
     assert because == "the loss scale never fell and no step was skipped"
 
 
@@ -248,38 +247,25 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
     skipped[9::10] = 0.0  # counted up, every tenth record
     skipped[told_at:] = np.where(np.isnan(skipped[told_at:]), np.nan, 1.0)
     skipped[told_at] = 1.0
-    log = {"step": np.arange(400), "loss": np.linspace(3, 2, 400), "loss_scale": scale}
-    report = stabdiag.diagnose(log | {"skipped": skipped}, manifest={"dtype": "fp16"})
-    answers = {answer.question: answer for answer in report.tree.answers}
-    assert answers["Q3.1"].because.startswith("1 overflow, at step 100")
+    answer = asked(diagnose(noisy(np.arange(400), scale, skipped=skipped)), "Q3.1")
+    assert answer.because.startswith("1 overflow, at step 100")
 
 
 def test_a_count_that_begins_anew_with_each_record_is_no_running_total():
-    rng = np.random.default_rng(0)
-    log = {
-        "step": np.arange(0, 4000, 10),
-        "loss": 2.0 + 0.05 * rng.standard_normal(400),
-        "loss_scale": np.full(400, 16384.0),
-    }
+    log = noisy(np.arange(0, 4000, 10), 16384.0)
     every = log | {"number of skipped iterations": np.full(400, 3.0)}
-    found = stabdiag.diagnose(every, manifest={"dtype": "fp16"}).diagnosis
+    found = diagnose(every).diagnosis
     assert found.slug == "loss-scale-static"
     assert found.evidence["overflows"] == 1 + 3 * 399
     total = log | {"skipped": np.full(400, 3.0)}
-    assert stabdiag.diagnose(total, manifest={"dtype": "fp16"}).tree.outcome.slug == "healthy"
+    assert diagnose(total).tree.outcome.slug == "healthy"
 
 
 def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scale():
-    rng = np.random.default_rng(0)
-    log = {
-        "step": np.arange(10, 4010, 10),
-        "loss": 2.0 + 0.05 * rng.standard_normal(400),
-        "loss_scale": np.full(400, 1024.0),
-        "skipped": np.full(400, 6.0),
-    }
-    assert stabdiag.diagnose(log, manifest={"dtype": "fp16"}).tree.outcome.slug == "healthy"
+    log = noisy(np.arange(10, 4010, 10), 1024.0, skipped=np.full(400, 6.0))
+    assert diagnose(log).tree.outcome.slug == "healthy"
     log["skipped"][200:] += np.arange(200)
-    found = stabdiag.diagnose(log, manifest={"dtype": "fp16"}).diagnosis
+    found = diagnose(log).diagnosis
     assert (found.slug, found.evidence["overflows"]) == ("loss-scale-static", 6 + 199)
 
 
@@ -296,16 +282,8 @@ def test_every_skipped_step_counts_once(early, told):
     scale[:2] = 2.0**23, 2.0**15
     skipped = np.zeros(400)
     skipped[:3] = early, 8.0, 1.0
-    rng = np.random.default_rng(0)
-    log = {
-        "step": np.arange(10, 4010, 10),
-        "loss": 2.0 + 0.05 * rng.standard_normal(400),
-        "loss_scale": scale,
-        "number of skipped iterations": skipped,
-    }
-    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
-    answers = {answer.question: answer for answer in report.tree.answers}
-    assert answers["Q3.1"].because.startswith(told)
+    log = noisy(np.arange(10, 4010, 10), scale) | {"number of skipped iterations": skipped}
+    assert asked(diagnose(log), "Q3.1").because.startswith(told)
 
 
 # Of 2, hysteresis makes a search; with pauses of 10 or 40 no scale comes down.
@@ -315,14 +293,14 @@ def test_a_search_for_the_scale_has_an_end(calm, every, searching):
     log["grad_norm"][::every] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
-    answer = next(a for a in report.tree.answers if a.question == "Q3.2")
+    answer = asked(report, "Q3.2")
     assert answer.measured["while_calibrating"] == searching
 
 
 def test_a_search_of_which_no_scale_tells_may_pause_near_its_end(calm):
     log = calm(3000)
     log["grad_norm"][[*range(12), 14, 19, 21, 33, 61, 92]] = np.inf
-    answer = next(a for a in diagnose(log).tree.answers if a.question == "Q3.2")
+    answer = asked(diagnose(log), "Q3.2")
     assert answer.verdict == "no"
     assert answer.measured["while_calibrating"] == 18
 
@@ -333,19 +311,14 @@ def test_the_search_is_over_when_the_scale_grows(calm):
     # Three overflows, then a probe every twenty steps.
     probes = np.where(at % 20 < 10, 8192.0, 16384.0)
     log["loss_scale"] = np.where(at < 3, 65536.0 / 2.0 ** np.minimum(at, 3), probes)
-    answer = next(a for a in diagnose(log).tree.answers if a.question == "Q3.2")
+    answer = asked(diagnose(log), "Q3.2")
     assert answer.measured["while_calibrating"] <= 3
 
 
 def scales(*stretches):
     """Return a log whose scale stays at each value for so many steps."""
     values = np.concatenate([np.full(count, value) for count, value in stretches])
-    rng = np.random.default_rng(1)
-    return {
-        "step": np.arange(len(values)),
-        "loss": 2.0 + 0.05 * rng.standard_normal(len(values)),
-        "loss_scale": values,
-    }
+    return noisy(np.arange(len(values)), values)
 
 
 def halving(start, end):
@@ -399,7 +372,7 @@ def test_a_scale_that_falls_in_bf16_is_told_of(calm):
     moves = "the loss scale moves, which points to fp16: check the dtype"
     for logged in (log, {name: log[name] for name in ("step", "loss", "loss_scale")}):
         report = diagnose(logged, dtype="bf16")
-        answer = next(one for one in report.tree.answers if one.question == "Q3.1")
+        answer = asked(report, "Q3.1")
         assert answer.because.endswith(moves)
         assert "never fell" not in answer.because
     log["grad_norm"][::50] = np.inf
@@ -422,17 +395,12 @@ def test_a_scale_that_touches_its_floor_again_at_the_end_is_not_pinned():
     assert diagnose(log).diagnosis.slug != "loss-scale-collapsed"
 
 
-def every(log, stride):
-    """Return what a log keeps that is written every so many steps."""
-    return {name: values[stride - 1 :: stride] for name, values in log.items()}
-
-
 def test_a_sparse_log_shows_the_last_of_many_halvings(calm):
     log = train(calm(4000), Scaler(**TORCH), lambda at: 2.0**17 if not 1500 <= at < 1512 else 0.0)
     del log["grad_norm"]
-    answers = {answer.question: answer for answer in diagnose(every(log, 10)).tree.answers}
-    assert answers["Q3.1"].because.startswith("12 overflows, the first at step 1509")
-    assert diagnose(every(log, 10)).diagnosis.slug == "gradient-overflow"
+    report = diagnose({name: values[9::10] for name, values in log.items()})
+    assert asked(report, "Q3.1").because.startswith("12 overflows, the first at step 1509")
+    assert report.diagnosis.slug == "gradient-overflow"
 
 
 def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(calm):
@@ -460,6 +428,6 @@ def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(calm
     report = diagnose(log)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    answer = next(one for one in report.tree.answers if one.question == "Q3.1")
+    answer = asked(report, "Q3.1")
     assert answer.measured["overflows"] == 299_999_802
     assert peak < 1 << 26

@@ -5,12 +5,9 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
+from tests.tree.made import asked
 
 WIDENED = "1000 steps (widened: the log is sparse)"
-
-
-def answer(report, question):
-    return next(one for one in report.tree.answers if one.question == question)
 
 
 @pytest.fixture
@@ -29,8 +26,8 @@ def test_on_a_sparse_log_the_time_that_was_watched_is_told(sparse):
     report = stabdiag.diagnose(sparse(100, 60))
     assert report.diagnosis.slug == "spike-persistent"
     assert f"It did not recover within {WIDENED}." in report.diagnosis.summary
-    assert f"within {WIDENED} of the onset at 6000" in answer(report, "Q2.2").because
-    assert answer(report, "Q2.2").measured["recovery_steps"] == 1000
+    assert f"within {WIDENED} of the onset at 6000" in asked(report, "Q2.2").because
+    assert asked(report, "Q2.2").measured["recovery_steps"] == 1000
     # The bad batch may be any since the record before.
     assert report.diagnosis.next_actions[0].startswith("Skip the batches of steps 5901 to 7000")
 
@@ -39,7 +36,7 @@ def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(sparse):
     report = stabdiag.diagnose(sparse(60, 55))
     assert report.diagnosis.slug == "spike-unresolved"
     assert report.diagnosis.first_action.startswith("Run on to step 6500 ")
-    assert f"{WIDENED} are needed to tell" in answer(report, "Q2.2").because
+    assert f"{WIDENED} are needed to tell" in asked(report, "Q2.2").because
 
 
 @pytest.mark.parametrize(
@@ -57,22 +54,22 @@ def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, a
     report = stabdiag.diagnose(log, manifest={"checkpoint_every": every})
     assert report.diagnosis.slug == "spike-persistent"
     assert action in report.diagnosis.first_action
-    asked = answer(report, "Q2.4")
-    assert asked.verdict is (Verdict.YES if checkpoint else Verdict.NO)
-    assert asked.measured.get("checkpoint") == checkpoint
-    assert "before the jump of the learning rate at 495" in asked.because
+    answer = asked(report, "Q2.4")
+    assert answer.verdict is (Verdict.YES if checkpoint else Verdict.NO)
+    assert answer.measured.get("checkpoint") == checkpoint
+    assert "before the jump of the learning rate at 495" in answer.because
 
 
 def test_how_many_losses_are_high_is_told_unless_none_is(calm):
     log = calm()
     log["loss"][500] += 3.0
-    assert answer(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
+    assert asked(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
     early = 2.0 + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, 300)
     early[50] += 20.0  # in the first window, which is not counted
-    asked = answer(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
-    assert asked.verdict is Verdict.YES
-    assert asked.measured["exceedances"] == 0
-    assert asked.because.startswith("from step 50 on the loss rose")
+    answer = asked(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
+    assert answer.verdict is Verdict.YES
+    assert answer.measured["exceedances"] == 0
+    assert answer.because.startswith("from step 50 on the loss rose")
 
 
 @pytest.mark.parametrize(
@@ -130,20 +127,20 @@ def test_of_epochs_ten_are_enough_to_recover(log, slug):
     assert report.diagnosis.slug == slug
     if slug.startswith("spike"):
         assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
-        told = answer(report, "Q2.1").because
+        told = asked(report, "Q2.1").because
         assert str(told).endswith(
             "σ above the 5 losses before, and no other rise in the log comes near"
         )
     if slug == "spike-persistent":
-        assert " within 10 epochs of " in answer(report, "Q2.2").because
+        assert " within 10 epochs of " in asked(report, "Q2.2").because
     if slug == "healthy":
-        assert answer(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
+        assert asked(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
 
 
 def test_where_there_are_many_epochs_the_windows_fit():
     report = stabdiag.diagnose(of_epochs(4.0, 40, n=250))
     assert report.diagnosis.slug == "spike-recovered"
-    assert answer(report, "Q2.1").measured["window_points"] == 5
+    assert asked(report, "Q2.1").measured["window_points"] == 5
     assert stabdiag.diagnose(of_epochs(4.0, 60, n=250)).diagnosis.slug == "spike-persistent"
 
 

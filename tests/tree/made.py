@@ -1,0 +1,79 @@
+"""What is done to a calm run, and what is asked of the report on it."""
+
+import numpy as np
+
+
+def changed(log, *changes):
+    """Return a log to which some things were done."""
+    for change in changes:
+        change(log)
+    return log
+
+
+def drop(*names):
+    def change(log):
+        for name in names:
+            del log[name]
+
+    return change
+
+
+def cut(n):
+    def change(log):
+        log.update({name: values[:n] for name, values in log.items()})
+
+    return change
+
+
+def put(name, where, value):
+    def change(log):
+        log[name] = np.array(log[name], dtype=np.float64)
+        log[name][where] = value
+
+    return change
+
+
+def add(where, value, name="loss"):
+    def change(log):
+        log[name][where] += value
+
+    return change
+
+
+def series(name, values):
+    """Log a series that is a function of the number of the record."""
+
+    def change(log):
+        log[name] = values(np.arange(len(log["step"])))
+
+    return change
+
+
+def climb(first=400, height=3.0):
+    def change(log):
+        log["loss"][first:] += np.linspace(0, height, len(log["loss"]) - first)
+
+    return change
+
+
+def ramp(name, first, last, begin=300):
+    def change(log):
+        log[name] = np.full(len(log["step"]), first)
+        log[name][begin:] = np.geomspace(first, last, len(log["step"]) - begin)
+
+    return change
+
+
+def sometimes(log, name, where):
+    """Return the records of a log, of which some alone hold a field."""
+    return [
+        {key: float(x[at]) for key, x in log.items() if key != name or where[at]}
+        for at in range(len(where))
+    ]
+
+
+def asked(report, question):
+    """Return the answer about the whole run, or about the part before its NaN."""
+    found = [answer for answer in report.tree.answers if answer.question == question]
+    assert found, f"{question} was not asked: {[answer.question for answer in report.tree.answers]}"
+    return found[0]
