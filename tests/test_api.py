@@ -218,7 +218,7 @@ def slugs(log):
 
 
 @given(
-    runs(),
+    log=runs(),
     shift=st.sampled_from([-64.0, -4.0, -1.0, 0.5, 16.0, 1024.0]),
     factor=st.sampled_from([2.0**-30, 2.0**-3, 2.0, 2.0**10, 2.0**40]),
     base=st.sampled_from([-1000, 1, 777, 10**6, 2**40]),
