@@ -47,13 +47,14 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     known = infer(told, history)
     case = (LiteralCase if literal else Case)(history=history, manifest=known, limits=limits)
 
-    def beside() -> tuple[Baseline, Checked]:
-        return case.baseline, Checked() if literal else check_symptoms(case)
+    def beside() -> tuple[Checked, Baseline]:
+        # The baseline comes last: while spikes are searched for, memory is short.
+        return Checked() if literal else check_symptoms(case), case.baseline
 
     if len(case.loss) > _LONG:
-        found, (baseline, symptoms) = _both(partial(walk, case), beside)
+        found, (symptoms, baseline) = _both(partial(walk, case), beside)
     else:
-        found, (baseline, symptoms) = walk(case), beside()
+        found, (symptoms, baseline) = walk(case), beside()
     of_the_tree, answers = symptoms.led(with_changes(case, found.findings)), found.answers
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])

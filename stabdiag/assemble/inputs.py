@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,13 +80,21 @@ def loaded_run(
     options.checked()
     told = None if manifest is None else manifest_from(manifest)
     if not isinstance(source, History):
-        return run_found(raw_columns(source, options), told, options)
+        run = run_found(raw_columns(source, options), told, options)
+        _release()
+        return run
     if not len(source.series.get("loss", ())):
         raise NoUsableRecord(
             f"{source.source.name}: the history has no loss; a diagnosis needs one"
         )
     told = (told or Manifest()).override(options.settings)
     return source, told.completed(source.config).assuming(options.assume)
+
+
+def _release() -> None:
+    """Hand back the memory that Arrow keeps once it has read: a diagnosis needs as much."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
 
 
 def run_found(found: Found, told: Manifest | None, options: Options) -> tuple[History, Manifest]:

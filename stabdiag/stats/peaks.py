@@ -238,12 +238,12 @@ def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -
     if len(x) < points.first + 2 * width:
         return None
     # The median of the points before, one window later, is the median of the points from here.
-    ahead = median_before(np.append(x, x[-1]), width)[width:]
-    heights = ahead - base.level[: len(ahead)]
+    heights = median_before(np.append(x, x[-1]), width)[width:]
+    heights -= base.level[: len(heights)]
     return Residuals(
         level=base.level,
         heights=heights,
-        scores=heights / base.sigma[: len(ahead)],
+        scores=heights / base.sigma[: len(heights)],
         width=width,
         first=points.first,
         settled=points.settled,

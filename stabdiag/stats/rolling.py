@@ -136,14 +136,20 @@ def baseline(x: Floats, window: int) -> Baseline:
     level[0] = x[0]
     lag = median_before(x - level, 2 * short)
     lag[0] = 0.0
-    level = level + lag
-    sigma = median_before(np.abs(x - level), window) * MAD_TO_SIGMA
+    level += lag
+    del lag  # of ten million points, each array is 80 MB
+    away = np.abs(x - level)
+    sigma = median_before(away, window)
+    sigma *= MAD_TO_SIGMA
     floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
     # A deviation is at least a share of what the level has spanned so far, or while it stood still
     # of the point's distance from it. What comes later tells nothing of the noise before.
-    so_far = np.maximum.accumulate(level) - np.minimum.accumulate(level)
-    nought = NOUGHT * np.where(so_far > 0, so_far, np.abs(x - level))
-    return Baseline(level=level, sigma=np.fmax(sigma, np.maximum(floor, nought)))
+    nought = np.maximum.accumulate(level)
+    nought -= np.minimum.accumulate(level)
+    np.copyto(nought, away, where=nought <= 0)
+    nought *= NOUGHT
+    np.maximum(nought, floor, out=nought)
+    return Baseline(level=level, sigma=np.fmax(sigma, nought, out=sigma))
 
 
 def rounding(x: Floats) -> float:

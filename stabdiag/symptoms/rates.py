@@ -283,22 +283,24 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     """Report a series that falls as much for each unit of the rate at the end as at the start."""
     limits, x = case.limits.learning, series.values
     parts = levels(x, TWENTIETHS)
+    first, last = float(parts[0]), float(parts[-1])
+    fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
+    if fell > (limits.little if is_low(case) else HARDLY) * first:
+        return None
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
-    spent = np.concatenate(([0.0], np.cumsum(lr.values[1:] * np.diff(lr.steps))))
+    spent = np.cumsum(lr.values * np.diff(lr.steps, prepend=lr.steps[:1]))
     along = np.interp(middle, lr.steps, spent)
     half = int(np.searchsorted(along, along[-1] / 2))
     if half < 3 or len(parts) - half < 3 or parts.min() <= 0:
         return None
     early, late = _slope(along[:half], parts[:half]), _slope(along[half:], parts[half:])
     # What the line itself falls by from point to point is no noise.
-    line = np.interp(series.steps, lr.steps, spent) * _slope(along, parts)
-    noise = _OF_MEDIAN * diff_sigma(x - line) / size**0.5
-    fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
-    first, last = float(parts[0]), float(parts[-1])
+    same = np.array_equal(series.steps, lr.steps)
+    line = spent if same else np.interp(series.steps, lr.steps, spent)
+    noise = _OF_MEDIAN * diff_sigma(x - _slope(along, parts) * line) / size**0.5
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
-    little = limits.little if is_low(case) else HARDLY
-    if not is_clear or fell > little * first or -late < limits.straight * -early:
+    if not is_clear or -late < limits.straight * -early:
         return None
     return _slow(case, series, first, last)
 

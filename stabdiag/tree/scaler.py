@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.roles import counts_since_the_last
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import ENOUGH, median
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
@@ -223,13 +223,14 @@ def _changes(scale: Series) -> tuple[Ints, Ints, Ints]:
     It is halved at one step after another, of which a sparse log shows the last alone.
     """
     finite = scale.finite()
-    ratio = finite.values[1:] / finite.values[:-1]
+    at = np.flatnonzero(finite.values[1:] != finite.values[:-1]) + 1
+    ratio = finite.values[at] / finite.values[at - 1]
+    fell = at[ratio <= 0.75]
     # What fell below 0 is no scale, and counts as one halving.
-    halvings = np.nan_to_num(np.round(-np.log2(ratio)), nan=1.0)
-    fell = ratio <= 0.75
-    most = np.clip(np.diff(finite.steps)[fell], 1, _MOST_HALVINGS)
-    times = np.clip(halvings[fell], 1, most).astype(np.int64)
-    return finite.steps[1:][fell], times, finite.steps[1:][ratio >= 1.5]
+    halvings = np.nan_to_num(np.round(-np.log2(ratio[ratio <= 0.75])), nan=1.0)
+    most = np.clip(finite.steps[fell] - finite.steps[fell - 1], 1, _MOST_HALVINGS)
+    times = np.clip(halvings, 1, most).astype(np.int64)
+    return finite.steps[fell], times, finite.steps[at[ratio >= 1.5]]
 
 
 def _interval(case: Case, scale: Series | None) -> tuple[float, str]:
@@ -300,7 +301,7 @@ def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
 
 def is_averaged(scale: Series) -> bool:
     """Tell whether a finite loss scale is a mean over steps: scalers keep powers of two."""
-    values = scale.values
+    values = scale.values[:: max(len(scale) // ENOUGH, 1)]
     # fairseq's floor is no power of two. (np.isin imports numpy.ma, 3% of the time of a small log.)
     values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
     if not len(values):
