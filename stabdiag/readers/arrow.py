@@ -242,48 +242,50 @@ MANY: Final = 200
 
 
 class Table:
-    """A chunk that Arrow has read."""
+    """A chunk that Arrow has read; a member of a struct is a column of its own."""
 
-    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
-        """Take a table of numbers and texts, and the names of all columns that the log has."""
-        self._table = table
+    def __init__(self, table: pa.Table, names: Sequence[str] = ()) -> None:
+        """Take a table, and the names of all columns that the log has, if there are more."""
+        paths, columns = leaves(table.schema), table.columns
+        self._columns = {name: (columns[path[0]], path[1:]) for name, path in paths.items()}
         self._moved: dict[str, Floats] = {}
         self.rows = int(table.num_rows)
-        self.names = names
-        # Columns that nobody wanted were left out: there is nothing in them.
-        self._known = frozenset(table.column_names)
-        if len(self._known) > MANY:
+        self.names = names or list(paths)
+        if len(columns) > MANY:
             self._moved = _together(table)
         if self._moved:
-            self._table = table.select([])  # frees it
+            self._columns.clear()  # frees them
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column; a blank cell is null."""
-        if name not in self._known:
-            return None
         if name in self._moved:
             return piece_of_numbers(self._moved[name])
-        array: Array = self._table.column(name).combine_chunks()
-        return piece_of_array(array, missing=NULL)
+        array = self.array(name)
+        return None if array is None else piece_of_array(array, missing=NULL)
+
+    def array(self, name: str) -> Array | None:
+        """Return a column as Arrow holds it; what nobody wanted was left out."""
+        if name not in self._columns:
+            return None
+        column, below = self._columns[name]
+        return leaf(column.combine_chunks(), below)
 
     def numbers(self, name: str) -> list[Floats] | None:
         """Return the column where it holds nothing but numbers, not copied, or None."""
-        if name not in self._known:
-            return None
         if name in self._moved:
             return [self._moved[name]]
-        column = self._table.column(name)
-        if column.null_count or not types.is_float64(column.type):
+        column, below = self._columns.get(name, (None, ()))
+        if column is None or below or column.null_count or not types.is_float64(column.type):
             return None
         return [numbers_of(array) for array in column.chunks if len(array)]
 
     def move(self, into: Callable[[str, list[Floats]], Floats]) -> None:
         """Move the columns of mere numbers to where ``into`` puts them, and free Arrow's memory."""
-        for name in self._table.column_names:
+        for name in list(self._columns):
             numbers = self.numbers(name)
             if numbers is not None:
                 self._moved[name] = into(name, numbers)
-        self._table = self._table.drop_columns(list(self._moved))
+                del self._columns[name]
 
 
 def _together(table: pa.Table) -> dict[str, Floats]:
@@ -299,10 +301,6 @@ def _together(table: pa.Table) -> dict[str, Floats]:
         return {}
     matrix = batches[0].to_tensor(row_major=False).to_numpy()
     return dict(zip(table.column_names, matrix.T, strict=True))
-
-
-# A log of up to this many columns is gathered in a slab while it is read.
-_MOST_MOVED: Final = MANY
 
 
 @dataclass(kw_only=True)
@@ -346,20 +344,20 @@ class Slab(Gathered):
         return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
 
 
-def room_for(stream: Stream, columns: int) -> int:
-    """Return for how many records of so many columns there is to be room.
+def slab_for(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
+    """Return a slab with room for the records of a log of so many columns, ``lines`` into it.
 
-    There is none for what comes through a pipe, nor for a log of very many columns: to drop one
-    from a table, Arrow goes through them all. The number of records is estimated from the head of
-    the log, with a twentieth added; mostly there are fewer, since steps have more digits further
-    down. Whatever the head is like, a record takes at least two bytes a cell.
+    There is no room for what comes through a pipe, nor for very many columns, of which each block
+    is moved by itself. The number of records is estimated from the head of the log, with a
+    twentieth added; mostly there are fewer, since steps have more digits further down. Whatever the
+    head is like, a record takes at least two bytes a cell.
     """
-    if stream.path is None or columns > _MOST_MOVED:
-        return 0
-    size = stream.path.stat().st_size
-    head, _ = stream.head()
-    likely = int(1.05 * line_count(head) * size / len(head))
-    return min(likely, size // (2 * columns))
+    room = 0
+    if stream.path is not None and columns <= MANY:
+        size = stream.path.stat().st_size
+        head, _ = stream.head()
+        room = min(int(1.05 * line_count(head) * size / len(head)), size // (2 * columns))
+    return Slab(room=room, lines=lines)
 
 
 def _all_numbers(values: Floats) -> Column:

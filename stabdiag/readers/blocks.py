@@ -104,9 +104,12 @@ def _too_long(stream: Stream, parts: list[bytes], size: int) -> Iterator[Block]:
 
 
 def in_order(
-    work: Callable[[Block], Result], stream_blocks: Iterable[Block]
+    work: Callable[[Block], Result], stream_blocks: Iterable[Block], *, ahead: bool
 ) -> Iterator[tuple[Block, Result]]:
-    """Yield each block with its result, in order, while the next ones are being worked on."""
+    """Yield each block with its result, in order; work on the next ones ``ahead`` meanwhile."""
+    if not ahead:
+        yield from ((block, work(block)) for block in stream_blocks)
+        return
     # Imported here: it brings logging along, which a small log does not wait for.
     from concurrent.futures import Future, ThreadPoolExecutor
 

@@ -284,6 +284,19 @@ class Gathered:
         """Return a whole column."""
         return join(self.chunks, name)
 
+    def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
+        """Return all columns, under the names of their source and its format."""
+        return Columns(
+            source=source,
+            format=format,
+            names=names_in(self.chunks),
+            rows=rows_in(self.chunks),
+            load=self.column,
+            bad_lines=tuple(self.bad),
+            bad_count=self.bad_count,
+            notes=tuple(notes),
+        )
+
 
 def gathered(
     chunks: Sequence[Chunk],
@@ -294,16 +307,8 @@ def gathered(
     notes: Iterable[str] = (),
 ) -> Columns:
     """Return the columns of chunks, under the names of their source and its format."""
-    return Columns(
-        source=source,
-        format=format,
-        names=names_in(chunks),
-        rows=rows_in(chunks),
-        load=lambda name: join(chunks, name),
-        bad_lines=tuple(bad[:SHOWN]),
-        bad_count=len(bad),
-        notes=tuple(notes),
-    )
+    whole = Gathered(chunks=[*chunks], bad=[*bad[:SHOWN]], bad_count=len(bad))
+    return whole.columns(source, format, notes)
 
 
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:

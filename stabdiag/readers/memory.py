@@ -160,20 +160,15 @@ def _joined(name: object) -> str:
 def _of_arrow(table: Any) -> dict[str, Piece]:
     import pyarrow as pa
 
-    from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
+    from stabdiag.readers.arrow import Table, counted_index
 
     try:
         whole = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid as error:  # a single column, such as a Series
         raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
-    whole = whole.combine_chunks()
-    places = leaves(whole.schema)
-    pieces = counted_index(whole.schema.metadata, len(whole), places)
-    for name, path in places.items():
-        column = whole.column(path[0])
-        parts = column.chunks or [pa.nulls(0)]
-        pieces[name] = piece_of_array(leaf(parts[0], path[1:]), missing=NULL)
-    return pieces
+    read = Table(whole)
+    pieces = {name: piece for name in read.names if (piece := read.piece(name)) is not None}
+    return counted_index(whole.schema.metadata, len(whole), pieces) | pieces
 
 
 def _of_arrow_array(values: Any) -> Piece:

@@ -6,7 +6,6 @@ import os
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -18,7 +17,7 @@ from stabdiag.readers.columns import every_column
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from stabdiag.readers.columns import Column, Columns, Wanted
+    from stabdiag.readers.columns import Wanted
 
 STANDARD_INPUT = "standard input"
 
@@ -182,29 +181,6 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
-
-
-def with_unwanted(
-    load: Callable[[str], Column],
-    path: Path,
-    wanted: Wanted,
-    rows: int,
-    read: Callable[[Stream], Columns],
-) -> Callable[[str], Column]:
-    """Return a loader of all columns; for those that were not wanted the file is read again.
-
-    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
-    """
-
-    @cache
-    def whole() -> Columns:
-        with open_stream(path) as stream:
-            return read(stream)
-
-    def load_any(name: str) -> Column:
-        return load(name) if wanted(name) or whole().rows != rows else whole().load(name)
-
-    return load_any
 
 
 class _Pieces:

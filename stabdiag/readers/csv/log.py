@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows, names_in, rows_in
+from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -19,10 +19,11 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
     table_of,
 )
-from stabdiag.readers.source import with_unwanted
+from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from stabdiag.readers.columns import Column, Wanted
     from stabdiag.readers.source import Stream
@@ -73,7 +74,11 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
-    found = _slab(stream, dialect) if fast else Gathered(lines=dialect.lines)
+    found = Gathered(lines=dialect.lines)
+    if fast:
+        from stabdiag.readers.arrow import slab_for
+
+        found = slab_for(stream, len(dialect.names), lines=dialect.lines)
     stream.read(dialect.start)
     repeated: list[int] = []
     renamed: list[int] = []
@@ -87,29 +92,36 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
             f" {len(dialect.names)} cells below the header"
         )
     stream.notes += _about_headers(dialect.above, repeated, renamed)
-    names = dialect.shown(names_in(found.chunks))
-    rows = rows_in(found.chunks)
-    load: Callable[[str], Column] = found.column
+    columns = found.columns(stream.name, "csv", stream.notes)
+    names = dialect.shown(columns.names)
+    load = columns.load
     if fast and stream.path is not None:
-        load = with_unwanted(load, stream.path, stream.wanted, rows, read)
-    return Columns(
-        source=stream.name,
-        format="csv",
+        load = _with_unwanted(columns, stream.path, stream.wanted)
+    return replace(
+        columns,
         names=tuple(names),
-        rows=rows,
         load=lambda name: load(names.get(name, name)),
-        bad_lines=tuple(found.bad),
-        bad_count=found.bad_count,
-        notes=tuple(stream.notes),
         events=(dialect.assumed,) if dialect.assumed else (),
         unnamed=dialect.assumed is not None,
     )
 
 
-def _slab(stream: Stream, dialect: Dialect) -> Gathered:
-    from stabdiag.readers.arrow import Slab, room_for
+def _with_unwanted(columns: Columns, path: Path, wanted: Wanted) -> Callable[[str], Column]:
+    """Return a loader of all columns; for those that were not wanted the file is read again.
 
-    return Slab(lines=dialect.lines, room=room_for(stream, len(dialect.names)))
+    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
+    """
+
+    @cache
+    def whole() -> Columns:
+        with open_stream(path) as stream:
+            return read(stream)
+
+    def load(name: str) -> Column:
+        known = wanted(name) or whole().rows != columns.rows
+        return columns.load(name) if known else whole().load(name)
+
+    return load
 
 
 def _with_line_ends(head: bytes) -> bytes:
@@ -157,9 +169,7 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
         wanted=stream.wanted,
         fast=fast,
     )
-    cut = blocks(stream, size=size)
-    results = in_order(work, cut) if fast else ((one, work(one)) for one in cut)
-    for block, found in results:
+    for block, found in in_order(work, blocks(stream, size=size), ahead=fast):
         # A block under another header than its predecessors left was read too early.
         parsed = found if found.under == work.names else work(block)
         work.names = parsed.names

@@ -19,19 +19,16 @@ from pyarrow import json as arrow_json
 from pyarrow import types
 
 from stabdiag.model.roles import assign
-from stabdiag.readers.arrow import Array, Table, every_leaf, leaf, leaves, piece_of_array, valid
+from stabdiag.readers.arrow import Array, Table, every_leaf, leaves, piece_of_array, valid
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Piece, Rows
-from stabdiag.readers.json.config import may_be_a_setting
+from stabdiag.readers.columns import Rows
 from stabdiag.readers.json.rows import read_lines
 from stabdiag.readers.words import ABSENT, NULL
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from stabdiag.readers.columns import Chunk, Wanted
+    from stabdiag.readers.columns import Chunk, Piece
 
 _NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")
 
@@ -42,72 +39,52 @@ _DEEPEST: Final = 256
 # Of more keys than this Arrow takes longer to make columns than the tolerant reader takes to read.
 _MOST_KEYS: Final = 1 << 12
 
-# From so many keys on it pays to read those alone that are wanted.
-_FEW_KEYS: Final = 64
-_MEMBER: Final = re.compile(rb'"([^"\\]{1,200})"[ \t]{0,8}:')
-
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
 _SPARSE: Final = 8
 _HEAD: Final = 1 << 13
 
 
-class _Read:
-    """A chunk that Arrow has read."""
+class _Read(Table):
+    """A chunk of records; a key that one of them lacks is absent there."""
 
-    def __init__(self, table: pa.Table, block: bytes, names: Sequence[str] = ()) -> None:
-        """Keep the block if it says what the table does not: where a null or a time was written.
-
-        ``names`` are all columns of the block, if the table does not have each.
-        """
-        self._every = names
-        self._table = table
-        self._leaves = leaves(table.schema)
+    def __init__(self, table: pa.Table, block: bytes) -> None:
+        """Keep the block if it says what the table does not: where a null or a time was written."""
+        super().__init__(table)
         self._has_null = _has_gaps(table) and b"null" in block
         self._block = block if self._has_null or _has_time(table.schema) else b""
-
-    @property
-    def rows(self) -> int:
-        """How many records the block holds."""
-        return int(self._table.num_rows)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The columns in the order in which they first appear."""
-        return self._every or list(self._leaves)
+        self._nests = any(map(types.is_struct, table.schema.types))
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column."""
-        path = self._leaves.get(name)
-        if path is None:
-            return None
-        array = leaf(self._table.column(path[0]).combine_chunks(), path[1:])
+        array = self.array(name)
+        if array is None:
+            return super().piece(name)
         if types.is_temporal(array.type):
-            if len(path) > 1:
-                return self._tolerant.piece(name)
             # Arrow makes times of some texts.
+            if self._nests:
+                return self._tolerant.piece(name)
             text = pa.schema([(name, pa.string())])
             array = _parse(self._block, schema=text).column(0).combine_chunks()
-        if not self._has_null or array.null_count == 0:
-            return piece_of_array(array, missing=ABSENT)
-        nulls = self._nulls(name, path, array)
-        if nulls is None:
-            return self._tolerant.piece(name)
         piece = piece_of_array(array, missing=ABSENT)
-        piece.states[nulls] = NULL
+        if self._has_null and array.null_count:
+            nulls = self._nulls(name, array)
+            if nulls is None:
+                return self._tolerant.piece(name)
+            piece.states[nulls] = NULL
         return piece
 
     @cached_property
     def _tolerant(self) -> Rows:
         return read_lines(self._block)[0]
 
-    def _nulls(self, name: str, path: tuple[int, ...], array: Array) -> NDArray[np.intp] | None:
+    def _nulls(self, name: str, array: Array) -> NDArray[np.intp] | None:
         """Return the rows in which a key is written as null, or None if the bytes do not show it.
 
         They do where each name stands for one column only and is written without escapes.
         """
         block = self._block
-        if len(path) > 1 or len(self._leaves) != len(self._table.schema) or b"\\" in block:
+        if self._nests or b"\\" in block:
             return None
         key = re.escape(json.dumps(name, ensure_ascii=False).encode())
         found = [match.start() for match in re.finditer(key + rb"\s*:\s*null", block)]
@@ -116,30 +93,6 @@ class _Read:
         ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
         rows = np.unique(np.searchsorted(ends, found)).astype(np.intp)
         return None if valid(array)[rows].any() else rows
-
-
-def read_wanted(block: bytes, wanted: Wanted) -> _Read | None:
-    """Return the few columns of a wide block that are wanted, or None if it takes a closer look.
-
-    Each record is flat, each key is seen, and what is wanted is numbers alone: Arrow passes over
-    the rest in a fifth of the time.
-    """
-    lines = line_count(block)
-    if block.count(b":", 0, block.find(b"\n") + 1 or None) <= _FEW_KEYS or b"\\" in block:
-        return None
-    if block.count(b"{") != lines or b"[" in block or not _objects(block):
-        return None
-    try:
-        names = [key.decode() for key in dict.fromkeys(_MEMBER.findall(block))]
-        used = [name for name in names if wanted(name)]
-        if not used or 2 * len(used) > len(names) or any(map(may_be_a_setting, names)):
-            return None
-        table = _parse(block, schema=pa.schema([(name, pa.float64()) for name in used]))
-    except (pa.ArrowException, UnicodeDecodeError):
-        return None
-    if table.num_rows != lines or (_has_gaps(table) and _NULL_RECORD.search(block)):
-        return None
-    return _Read(table, block, names)
 
 
 def read_block(block: bytes) -> _Read | None:
@@ -266,7 +219,7 @@ def read_uniform(block: bytes) -> Chunk | None:
         return None
     if not all(_is_always(cells.column(2 * at), key) for at, key in enumerate(keys)):
         return None
-    table = Table(numbers, numbers.column_names)
+    table = Table(numbers)
     lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others if at < len(ends)]
     # Arrow knows other ends of a line, and no blank line: then its count of them is not ours.
     if [_colons(line).rstrip(b"\r\n").decode() for line in lines] != list(others.values()):

@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import (
-    BadLine,
-    Columns,
-    Gathered,
-    Rows,
-    every_column,
-    names_in,
-    rows_in,
-)
+from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
-from stabdiag.readers.source import with_unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stabdiag.readers.columns import Chunk, Column, Wanted
+    from stabdiag.readers.columns import Chunk
     from stabdiag.readers.source import Stream
 
     # What a block holds: its records, the number of its lines, and those of them that are bad.
@@ -60,21 +50,14 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 class _Fast:
     """The work on one block, by the fastest way that can read it; remembers how each did."""
 
-    wanted: Wanted = every_column
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, block: Block) -> _Result:
         from stabdiag.readers.json import arrow
 
-        ways: dict[str, Callable[[bytes], Chunk | None]] = {
-            "some": partial(arrow.read_wanted, wanted=self.wanted),
-            "uniform": arrow.read_uniform,
-            "all": arrow.read_block,
-        }
-        if self.wanted is every_column:
-            del ways["some"]
-        for name, way in () if block.too_long else ways.items():
+        for way in () if block.too_long else (arrow.read_uniform, arrow.read_block):
+            name = way.__name__
             if self.accepted[name] or self.refused[name] < _PATIENCE:
                 table = way(block.data)
                 if table is not None:
@@ -110,27 +93,14 @@ class JsonLines:
         found = self.found
         return replace(self, found=replace(found, chunks=[*found.chunks], bad=[*found.bad]))
 
-    def columns(self, stream: Stream, load: Callable[[str], Column] | None = None) -> Columns:
-        """Return the columns of all blocks, under the name of their stream; ``load`` loads one."""
-        found = self.found
-        if not found.chunks:
-            raise NoUsableRecord(_nothing(stream.name, found.bad))
-        names = names_in(found.chunks)
-        if not names:
+    def columns(self, stream: Stream) -> Columns:
+        """Return the columns of all blocks, under the name of their stream."""
+        if not self.found.chunks:
+            raise NoUsableRecord(_nothing(stream.name, self.found.bad))
+        columns = self.found.columns(stream.name, "jsonl", stream.notes)
+        if not columns.names:
             raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
-        columns = Columns(
-            source=stream.name,
-            format="jsonl",
-            names=names,
-            rows=rows_in(found.chunks),
-            load=load or found.column,
-            bad_lines=tuple(found.bad),
-            bad_count=found.bad_count,
-            notes=tuple(stream.notes),
-            config=self.config,
-            tells_null=True,
-        )
-        return with_config(columns)
+        return with_config(replace(columns, config=self.config, tells_null=True))
 
 
 def growing() -> JsonLines:
@@ -140,29 +110,17 @@ def growing() -> JsonLines:
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
-    config = told_at_the_head(stream.head()[0])
-    cut = blocks(stream, size=size)
-    if len(stream.peek(small + 1)) <= small:
-        lines = JsonLines(work=_tolerant, config=config)
-        for block in cut:
-            lines.found.take(*_tolerant(block))
-    else:
-        fast = _Fast(wanted=stream.wanted if stream.path is not None else every_column)
-        lines = JsonLines(work=fast, config=config, found=_slab(stream))
-        for _, result in in_order(lines.work, cut):
-            lines.found.take(*result)
-        if fast.accepted["some"] and stream.path is not None:
-            load, rows = lines.found.column, rows_in(lines.found.chunks)
-            every = with_unwanted(load, stream.path, stream.wanted, rows, read)
-            return lines.columns(stream, every)
+    head, _ = stream.head()
+    lines = JsonLines(work=_tolerant, config=told_at_the_head(head))
+    fast = len(stream.peek(small + 1)) > small
+    if fast:
+        from stabdiag.readers.arrow import slab_for
+
+        lines.work = _Fast()
+        lines.found = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
+    for _, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
+        lines.found.take(*result)
     return lines.columns(stream)
-
-
-def _slab(stream: Stream) -> Gathered:
-    from stabdiag.readers.arrow import Slab, room_for
-
-    first, _, _ = stream.head()[0].partition(b"\n")
-    return Slab(room=room_for(stream, columns=first.count(b":") or 1))
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:
