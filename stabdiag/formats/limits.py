@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import groupby
-from string import Template
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from stabdiag.formats.json import dumps
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
 from stabdiag.model.limits.declare import TREE
+from stabdiag.model.text import filled, limits_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,15 +28,20 @@ if TYPE_CHECKING:
 class Row:
     """One line of the quick reference: which symptom, from which threshold on, calls for what.
 
-    ``$spike_sigma`` in a threshold stands for that limit's value; ``node`` is the question that
-    asks for it, ``limits`` name where the threshold comes from.
+    ``{spike.sigma}`` in a threshold stands for that limit's value; ``node`` is the question that
+    asks for it, ``more`` names the limits that it depends on besides.
     """
 
     symptom: str
     threshold: str
     first_action: str
     node: str
-    limits: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The names of the limits that the threshold depends on."""
+        return (*limits_in(self.threshold), *self.more)
 
 
 # The columns of the terminal's table that name a question, and where a threshold is from.
@@ -48,103 +53,88 @@ ROWS: tuple[Row, ...] = (
     Row("loss NaN or infinite", "any", "§1: find the layer where it starts", "Q1.1"),
     Row(
         "single-step spike",
-        "loss > μ + $spike_sigma σ, beyond chance",
+        "loss > μ + {spike.sigma} σ, beyond chance",
         "Q2.3: check the gradient-norm panel",
         "Q2.1",
-        ("spike.sigma", "spike.window", "spike.false_alarm"),
+        ("spike.window", "spike.false_alarm"),
     ),
     Row(
         "persistent elevation",
-        "not back within μ + $spike_recovery_sigma σ in $spike_recovery_steps steps",
+        "not back within μ + {spike.recovery_sigma} σ in {spike.recovery_steps} steps",
         "Q2.4: reload the checkpoint before it",
         "Q2.2",
-        ("spike.recovery_sigma", "spike.recovery_steps"),
     ),
     Row("gradient norm infinite or NaN in fp16, bf16", "any", "§3: check the loss scaling", "Q3.1"),
     Row(
         "loss rising",
-        "over $divergence_window steps, p < $divergence_significance",
+        "over {divergence.window} steps, p < {divergence.significance}",
         "§4: check LR, decay, gradient",
         "Q4.1",
-        ("divergence.window", "divergence.significance", "divergence.material"),
+        ("divergence.material",),
     ),
     Row(
         "weight norm changing",
-        "> $divergence_weight_norm_ratio × in $divergence_window steps",
+        "> {divergence.weight_norm_ratio} × in {divergence.window} steps",
         "adjust the weight decay by 2 ×",
         "Q4.3",
-        ("divergence.weight_norm_ratio", "divergence.window"),
     ),
     Row(
         "loss missing while the rest is logged",
-        "$nan_absent_records records in a row",
+        "{nan.absent_records} records in a row",
         "treat it as NaN: §1",
         "Q1.1",
-        ("nan.absent_records",),
     ),
     Row(
         "gradient norm before a NaN",
-        "> $nan_grad_surge × its rolling mean",
+        "> {nan.grad_surge} × its rolling mean",
         "lengthen warm-up, lower the LR, clip",
         "Q1.3",
-        ("nan.grad_surge",),
     ),
     Row(
         "gradient norm at a spike",
-        "> $spike_grad_ratio × its rolling mean",
+        "> {spike.grad_ratio} × its rolling mean",
         "inspect that step's batch",
         "Q2.3",
-        ("spike.grad_ratio",),
     ),
     Row(
         "learning rate jumping",
-        "× $spike_lr_jump from one point to the next",
+        "× {spike.lr_jump} from one point to the next",
         "correct the schedule",
         "Q2.3",
-        ("spike.lr_jump", "spike.lookback"),
+        ("spike.lookback",),
     ),
     Row(
         "batch seen again",
-        "within $spike_batch_lookback steps",
+        "within {spike.batch_lookback} steps",
         "correct the data loader",
         "Q2.3",
-        ("spike.batch_lookback",),
     ),
     Row(
         "loss scale collapsed",
-        "< $precision_scale_floor, or pinned at its floor",
+        "< {precision.scale_floor}, or pinned at its floor",
         "check init and activations",
         "Q3.2",
-        ("precision.scale_floor",),
     ),
     Row(
         "overflows too frequent",
-        "> $precision_overflow_factor × the scaler's probe rate",
+        "> {precision.overflow_factor} × the scaler's probe rate",
         "lower the LR by 2 ×, or use bf16",
         "Q3.2",
-        ("precision.overflow_factor", "precision.growth_interval"),
+        ("precision.growth_interval",),
     ),
     Row(
         "learning rate rising with the loss",
-        "> $divergence_lr_rise × over the window",
+        "> {divergence.lr_rise} × over the window",
         "correct the schedule",
         "Q4.2",
-        ("divergence.lr_rise",),
     ),
     Row(
         "gradient norm rising with the loss",
-        "> $divergence_grad_norm_rise × over the window",
+        "> {divergence.grad_norm_rise} × over the window",
         "lower the LR by 2 ×",
         "Q4.4",
-        ("divergence.grad_norm_rise",),
     ),
 )
-
-
-def filled(row: Row, limits: Limits) -> str:
-    """Return a row's threshold with the values in force."""
-    values = {info.name.replace(".", "_"): f"{info.value:g}" for info in limits.items()}
-    return Template(row.threshold).substitute(values)
 
 
 def source(row: Row, limits: Limits) -> str:
@@ -176,7 +166,7 @@ def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     yield from columns(head, widths, page, "bold")
     for row in ROWS:
         said = "tree" if TREE in source(row, limits) else "ours"
-        cells = (row.node, row.symptom, filled(row, limits), row.first_action, said)
+        cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action, said)
         yield from columns(cells, widths, page)
     yield page.text("")
     yield from page.wrap(page.text(_LEGEND, "dim"))
@@ -205,7 +195,10 @@ def markdown(limits: Limits) -> str:
     """Return two Markdown tables: the quick reference, and every limit."""
     reference = own_table(
         ("Symptom", "Threshold", "First action", "Node", "Source"),
-        [(r.symptom, filled(r, limits), r.first_action, r.node, source(r, limits)) for r in ROWS],
+        [
+            (r.symptom, filled(r.threshold, limits), r.first_action, r.node, source(r, limits))
+            for r in ROWS
+        ],
     )
     declared = own_table(
         ("Limit", "Value", "Default", "Unit", "Range", "Source", "Why"),
@@ -230,7 +223,7 @@ def as_json(limits: Limits) -> str:
     rows: list[Json] = [
         {
             "symptom": row.symptom,
-            "threshold": filled(row, limits),
+            "threshold": filled(row.threshold, limits),
             "first_action": row.first_action,
             "node": row.node,
             "limits": list(row.limits),

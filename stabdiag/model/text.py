@@ -108,6 +108,11 @@ def kept_text(kind: str, name: str) -> str:
     return files("stabdiag").joinpath("explain", kind, f"{name}.md").read_text(encoding="utf-8")
 
 
+def limits_in(content: str) -> list[str]:
+    """Return the names of the limits in a text, in order."""
+    return _LIMIT.findall(content)
+
+
 def filled(content: str, limits: Limits) -> str:
     """Return a text with the values of the limits that it names."""
     return _LIMIT.sub(lambda found: f"{attrgetter(found[1])(limits):g}", content)

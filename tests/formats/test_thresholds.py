@@ -7,8 +7,9 @@ import pytest
 from rich.cells import cell_len
 
 from stabdiag.formats import render
-from stabdiag.formats.limits import ROWS, filled, source
+from stabdiag.formats.limits import ROWS, source
 from stabdiag.model.limits import Limits
+from stabdiag.model.text import filled
 
 CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})
 
@@ -30,7 +31,7 @@ def test_the_rows_of_the_tree_come_first_and_have_limits_that_exist():
     known = {info.name for info in Limits().items()}
     for row in ROWS:
         assert set(row.limits) <= known
-        assert "$" not in filled(row, CHANGED)
+        assert "{" not in filled(row.threshold, CHANGED)
         assert source(row, CHANGED)
 
 
