@@ -69,7 +69,9 @@ def test_settings_that_explain_nothing_are_shown_on_request(compared):
 def test_changed_limits_are_shown():
     files = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
     found = stabdiag.compare(files, limits={"compare.min_points": 50})
-    assert "compare.min_points = 50" in render(found, "terminal")
+    for name in ("terminal", "markdown", "html"):
+        text = " ".join(render(found, name).replace("\\_", "_").split())
+        assert "compare.min_points is 50 (default 20)" in text
     assert json.loads(found.to_json())["limits"]["compare.min_points"] == 50
 
 

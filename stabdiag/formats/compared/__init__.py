@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.formats.measured import number
+from stabdiag.formats.measured import changed_limits, number
 from stabdiag.model.comparison import Bearing, Comparison, Kind
 from stabdiag.model.findings import Severity
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from stabdiag.model.comparison import Difference, Parting, Run
@@ -170,6 +171,17 @@ def _apart(values: tuple[float, float] | None) -> str:
         return ""
     gap = abs(values[0] - values[1])
     return "∞" if math.isnan(gap) else number(gap, 2)
+
+
+def facts(comparison: Comparison) -> list[str]:
+    """Return what was read and how: common losses, notes, unreadable lines, changed limits."""
+    unreadable = [(run.label, run.history.source.unreadable) for run in comparison.runs]
+    return [
+        plural(comparison.common, "common loss", "common losses"),
+        *comparison.notes,
+        *(f"{run} has {plural(count, 'unreadable line')}" for run, count in unreadable if count),
+        *changed_limits(comparison.limits),
+    ]
 
 
 def levels(comparison: Comparison) -> list[tuple[str, ...]]:

@@ -19,7 +19,6 @@ from stabdiag.formats.measured import number
 from stabdiag.formats.terminal import sections
 from stabdiag.formats.terminal.page import fitted
 from stabdiag.formats.terminal.plot import room, row, step_axis, styled
-from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,22 +124,15 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
-    parts = [plural(comparison.common, "common loss", "common losses"), *comparison.notes]
-    parts += [
-        f"{run.label} has {plural(run.history.source.unreadable, 'unreadable line')}"
-        for run in comparison.runs
-        if run.history.source.unreadable
-    ]
-    parts += [f"{info.name} = {info.value:g}" for info in comparison.limits.changed]
     more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
     yield Text("")
-    yield from page.wrap(page.text("; ".join(parts), "dim"))
+    yield from page.wrap(page.text("; ".join(view.facts(comparison)), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
 
 
 def markdown_of(comparison: Comparison, *, command: str | None = None) -> str:
     """Return the comparison as Markdown; ``command`` is what makes it again, if it is known."""
-    found, common = comparison.diagnosis, plural(comparison.common, "common loss", "common losses")
+    found = comparison.diagnosis
     blocks = [
         MARK,
         *markdown.head(found, f"{len(comparison.runs)} runs"),
@@ -148,7 +140,7 @@ def markdown_of(comparison: Comparison, *, command: str | None = None) -> str:
         *markdown.also_found(comparison),
         *_bars(comparison),
         *_tables(comparison),
-        *markdown.foot(found, command, (common, *comparison.notes)),
+        *markdown.foot(found, command, view.facts(comparison)),
     ]
     return "\n\n".join(blocks) + "\n"
 

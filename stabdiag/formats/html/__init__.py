@@ -89,6 +89,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         command=command,
         charts=charts,
         thinned=[chart for chart in charts if chart.thinned],
+        facts=view.facts(comparison),
         sketch=Markup(),
         literal=False,
         otherwise="",
