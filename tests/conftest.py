@@ -1,7 +1,5 @@
 """Fixtures that several tests share."""
 
-from __future__ import annotations
-
 import os
 import sys
 from difflib import unified_diff

@@ -396,7 +396,6 @@ def test_a_page_names_the_command_that_makes_it_again(stabdiag, runs, tmp_path):
     assert stabdiag(*words).code == 0
     page = (tmp_path / "a page.html").read_text(encoding="utf-8")
     found = re.search(r'<code id="command">(.*?)</code>', page)
-    assert found is not None
     again = shlex.split(html.unescape(found[1]))
     assert again[0] == "stabdiag"
     (tmp_path / "a page.html").unlink()

@@ -85,7 +85,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
 
 def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
     archive = wheel.root.filename
-    assert archive is not None
     with zipfile.ZipFile(archive) as file:
         file.extractall(tmp_path)
     for arguments in (["diagnose", str(RUNS / "healthy-short/log.jsonl")], ["explain", "healthy"]):

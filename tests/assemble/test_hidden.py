@@ -6,6 +6,11 @@ import pytest
 from stabdiag.errors import LogError
 from stabdiag.model.history import EventKind
 
+NAN = float("nan")
+TABLES, ALL = ("csv", "jsonl"), ("csv", "jsonl", "memory")
+in_all_formats = pytest.mark.parametrize("format", ALL)
+dense_and_sparse = pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+
 
 def nan_steps(history, role="loss"):
     series = history.series[role]
@@ -30,9 +35,6 @@ def only(log, *names):
     return [{name: r[name] for name in names} for r in log]
 
 
-NAN = float("nan")
-
-
 @pytest.mark.parametrize(
     ("format", "make", "lost"),
     [
@@ -42,6 +44,11 @@ NAN = float("nan")
         ("jsonl", lambda r: changed(r(30), range(10, 14), loss=...), range(10, 14)),
         ("jsonl", lambda r: changed(r(30), (10, 11), loss=...), ()),
         ("jsonl", lambda r: changed(r(30), [12], loss=..., grad_norm=NAN), [12]),
+        # A blank cell beside a gradient norm.
+        *(
+            ("csv", lambda r, at=at: changed(r(60), at, loss=...), at)
+            for at in ([12], [12, 13], [12, 20], [58, 59])
+        ),
         # A blank cell in the last record may be a cut; in every second one it is the rhythm.
         ("csv", lambda r: changed(r(30), [29], loss=...), ()),
         ("csv", lambda r: changed(r(60), range(1, 60, 2), loss=...), ()),
@@ -61,10 +68,14 @@ NAN = float("nan")
         ("jsonl", lambda r: changed(r(30), range(5), loss=None), ()),
         (
             "jsonl",
+            lambda r: [{"step": s, "loss": x} for s in range(40) for x in (3.0, 3.0, None, None)],
+            (),
+        ),
+        # A loss that is blank as a rule is not due.
+        (
+            "csv",
             lambda r: [
-                {"step": step, "loss": loss}
-                for step in range(40)
-                for loss in (3.0, 3.0, None, None)
+                {"step": n, "metric": "loss", "value": None if n % 2 else 3.0} for n in range(30)
             ],
             (),
         ),
@@ -73,7 +84,7 @@ NAN = float("nan")
 def test_where_a_loss_was_nan(build, rows, format, make, lost):
     history = build(make(rows), format)
     assert nan_steps(history) == list(lost)
-    assert bool(grounds(history)) == bool(list(lost))
+    assert len(grounds(history)) == bool(list(lost))
 
 
 def test_a_written_nan_is_not_counted_as_hidden(build, rows):
@@ -82,22 +93,11 @@ def test_a_written_nan_is_not_counted_as_hidden(build, rows):
     assert grounds(history) == []
 
 
-@pytest.mark.parametrize("at", [[12], [12, 13], [12, 20], [58, 59]])
-def test_a_blank_cell_beside_a_gradient_norm_counts(build, rows, at):
-    log = [without(r, "loss") if r["step"] in at else r for r in rows(60)]
-    history = build(log, "csv")
-    assert nan_steps(history) == at
-    assert len(grounds(history)) == 1
-
-
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
 @pytest.mark.parametrize("company", [True, False], ids=["beside an lr", "alone"])
 def test_a_written_null(build, rows, company, format):
-    log = rows(30)
-    log[12]["loss"] = None
-    if not company:
-        log = [{"step": r["step"], "loss": r["loss"]} for r in log]
-    history = build(log, format)
+    log = changed(rows(30), [12], loss=None)
+    history = build(log if company else only(log, "step", "loss"), format)
     assert nan_steps(history) == [12]
     assert grounds(history) == [
         "1 loss counts as NaN, from step 12 on, though not written so: the loss was written as null"
@@ -109,37 +109,131 @@ def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build, rows):
     for record in rows(40):
         log.append({**record, "eval_loss": None})
         if record["step"] % 10 == 9:
-            log.append(
-                {
-                    "step": record["step"],
-                    "loss": None,
-                    "lr": None,
-                    "grad_norm": None,
-                    "eval_loss": 2.0,
-                }
-            )
+            log.append({**dict.fromkeys(record), "step": record["step"], "eval_loss": 2.0})
     log[15]["loss"] = None
     assert nan_steps(build(log)) == [log[15]["step"]]
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_blank_losses_between_records_of_a_monitor(build, format):
-    log = []
+# Logs that hold what no loss goes with, or that hold a loss now and then, as their frameworks
+# write them: which losses count as NaN.
+
+LOGS = []
+
+
+def lost(*steps, formats=ALL):
+    """Have what a function yields be read in some formats; at these steps the loss is lost."""
+
+    def add(make):
+        LOGS.extend((make, format, list(steps)) for format in formats)
+        return make
+
+    return add
+
+
+@lost(*range(21, 40, 2), formats=TABLES)
+def blank_losses_between_records_of_a_monitor():
     for step in range(40):
-        log.append({"step": step, "lr-AdamW": 1e-3, "train_loss": None, "train_acc": None})
+        yield {"step": step, "lr-AdamW": 1e-3, "train_loss": None, "train_acc": None}
         if step % 2:
             loss = 3.0 if step < 20 else None
-            log.append({"step": step, "lr-AdamW": None, "train_loss": loss, "train_acc": 0.5})
-    assert nan_steps(build(log, format)) == list(range(21, 40, 2))
+            yield {"step": step, "lr-AdamW": None, "train_loss": loss, "train_acc": 0.5}
 
 
-# What no loss goes with, below the log, among its records, and beside sparse losses.
+@lost(formats=("csv",))
+def bursts_of_something_else_among_the_losses():
+    for step in range(60):
+        yield {"step": step, "loss": 3.0, "acc": 0.5}
+        yield from [{"step": step, "gpu_util": 90.0}] * (4 if step % 10 == 0 else 0)
+
+
+@lost()
+def validation_rows_of_lightning():
+    for step in range(60):
+        yield {"epoch": 0, "step": step, "train_loss": 3.0, "val_loss": None}
+        if step % 10 == 9:
+            yield {"epoch": 0, "step": step, "train_loss": None, "val_loss": 2.5}
+
+
+@lost(formats=("jsonl",))
+def the_summary_row_of_the_hf_trainer():
+    for i in range(1, 51):
+        more = {"grad_norm": 1.0, "learning_rate": 1e-4, "epoch": i / 50, "step": 10 * i}
+        yield {"loss": 3.0 - i / 50, **more}
+    yield {"eval_loss": 2.1, "eval_runtime": 3.0, "epoch": 1.0, "step": 500}
+    yield {"train_loss": 2.2, "train_runtime": 60.0, "epoch": 1.0, "step": 500}
+
+
+@lost(formats=TABLES)
+def evaluation_rows_that_carry_the_learning_rate():
+    for step in range(60):
+        yield {"step": step, "loss": 3.0, "lr": 1e-3, "grad_norm": 1.0}
+        if step % 20 == 19:
+            yield from ({"step": step, "lr": 1e-3, "eval/loss": 2.0 + i} for i in range(4))
+
+
+@lost(formats=("jsonl",))
+def the_dense_nulls_of_a_wandb_history():
+    for step in range(50):
+        row = {"_step": step, "train/loss": None, "train/lr": None, "eval/loss": None, "gpu": None}
+        yield {**row, "gpu": 0.9}
+        yield {**row, "train/loss": 3.0, "train/lr": 1e-3}
+        if step % 10 == 9:
+            yield {**row, "eval/loss": 2.0}
+
+
+@lost()
+def evaluations_of_which_some_fall_on_a_record_of_the_loss():
+    for step in range(0, 1000, 10):
+        held = 2.0 if step % 50 == 0 else None
+        yield {"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": held}
+        if step % 70 == 0:  # at the end of an epoch
+            yield {"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0}
+
+
+@lost()
+def a_loss_every_fiftieth_time_the_learning_rate_is():
+    for step in range(1000):
+        yield {"step": step, "lr": 1e-3} | ({"loss": 3.0} if step % 50 == 0 else {})
+
+
+@lost(formats=("jsonl",))
+def a_monitor_that_often_stands_without_the_loss():
+    for step in range(200):
+        yield {"step": step, "lr": 1e-3}
+        if step % 3 < 2 and step < 100:
+            yield {"step": step, "loss": 3.0}
+
+
+@lost(formats=("jsonl",))
+def losses_in_bursts_of_which_the_last_is_not_written_when_the_run_is_killed():
+    for step in range(1050):
+        yield {"step": step, "lr": 1e-3}
+        if step % 100 == 99:
+            yield from ({"step": s, "loss": 3.0} for s in range(step - 99, step + 1))
+
+
+@lost(formats=("csv",))
+def a_record_of_training_for_the_loss_and_one_for_the_rest():
+    for step in range(60):
+        yield {"step": step, "phase": "train", "loss": 3.0, "acc": None}
+        yield {"step": step, "phase": "train", "loss": None, "acc": 0.5}
+        if step % 10 == 9:
+            yield {"step": step, "phase": "val", "loss": 2.0, "acc": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("make", "format", "steps"), LOGS, ids=[f"{make.__name__}-{form}" for make, form, _ in LOGS]
+)
+def test_a_log_as_it_is_written(build, make, format, steps):
+    history = build(list(make()), format)
+    assert nan_steps(history) == steps
+    assert len(grounds(history)) == bool(steps)
 
 
 @pytest.mark.parametrize(
     "last", [{"gpu_util": 90.0}, {"bleu": 0.3}, {"elapsed": 70.0}, {"sample": "a cat"}]
 )
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("format", TABLES)
 def test_what_is_logged_after_the_training(build, format, last):
     log = [{"step": n, "loss": 3.0 - n / 40, "acc": 0.5, **dict.fromkeys(last)} for n in range(40)]
     log += [{"step": step, "loss": None, "acc": None, **last} for step in range(40, 46)]
@@ -148,17 +242,7 @@ def test_what_is_logged_after_the_training(build, format, last):
     assert len(history.series["loss"]) == 40
 
 
-def test_what_is_logged_in_bursts_among_the_losses(build):
-    log = []
-    for step in range(60):
-        log.append({"step": step, "loss": 3.0, "acc": 0.5})
-        log += [{"step": step, "gpu_util": 90.0}] * (4 if step % 10 == 0 else 0)
-    history = build(log, "csv")
-    assert nan_steps(history) == []
-    assert len(history.series["loss"]) == 60
-
-
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("format", TABLES)
 @pytest.mark.parametrize("dense", [0, 10])
 def test_a_loss_that_is_logged_now_and_then(build, format, dense):
     log = [
@@ -167,24 +251,8 @@ def test_a_loss_that_is_logged_now_and_then(build, format, dense):
     assert nan_steps(build(log, format)) == []
 
 
-# What is no NaN.
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_validation_rows_of_lightning(build, format):
-    log = []
-    for step in range(60):
-        log.append({"epoch": 0, "step": step, "train_loss": 3.0, "val_loss": None})
-        if step % 10 == 9:
-            log.append({"epoch": 0, "step": step, "train_loss": None, "val_loss": 2.5})
-    history = build(log, format)
-    assert nan_steps(history) == []
-    assert grounds(history) == []
-    assert len(history.series["loss"]) == 60
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+@in_all_formats
+@dense_and_sparse
 def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
     log = []
     for step in range(40):
@@ -195,55 +263,13 @@ def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
     assert len(history.series["lr"]) == 40
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
+@in_all_formats
+@dense_and_sparse
 def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(build, dense, format):
-    log = [{"step": step, "lr": 1e-3} for step in range(200)]
-    for record in log:
-        if record["step"] % 10 == 0:
-            record["loss"] = 3.0
-        elif dense:
-            record["loss"] = None
+    gap = None if dense else ...
+    log = [{"step": n, "lr": 1e-3, "loss": gap if n % 10 else 3.0} for n in range(200)]
+    log = changed(log, ())
     assert nan_steps(build(log, format)) == []
-
-
-def test_the_summary_row_of_the_hf_trainer(build):
-    log = [
-        {
-            "loss": 3.0 - i / 50,
-            "grad_norm": 1.0,
-            "learning_rate": 1e-4,
-            "epoch": i / 50,
-            "step": 10 * i,
-        }
-        for i in range(1, 51)
-    ]
-    log.append({"eval_loss": 2.1, "eval_runtime": 3.0, "epoch": 1.0, "step": 500})
-    log.append({"train_loss": 2.2, "train_runtime": 60.0, "epoch": 1.0, "step": 500})
-    history = build(log)
-    assert nan_steps(history) == []
-    assert history.series["loss"].column == "loss"
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_evaluation_rows_that_carry_the_learning_rate(build, rows, format):
-    log = []
-    for record in rows(60):
-        log.append(record)
-        if record["step"] % 20 == 19:
-            log += [{"step": record["step"], "lr": 1e-3, "eval/loss": 2.0 + i} for i in range(4)]
-    assert nan_steps(build(log, format)) == []
-
-
-def test_the_dense_nulls_of_a_wandb_history(build):
-    log = []
-    for step in range(50):
-        row = {"_step": step, "train/loss": None, "train/lr": None, "eval/loss": None, "gpu": None}
-        log.append({**row, "gpu": 0.9})
-        log.append({**row, "train/loss": 3.0, "train/lr": 1e-3})
-        if step % 10 == 9:
-            log.append({**row, "eval/loss": 2.0})
-    assert nan_steps(build(log)) == []
 
 
 # The gradient norm.
@@ -251,82 +277,108 @@ def test_the_dense_nulls_of_a_wandb_history(build):
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
 def test_a_null_gradient_norm(build, rows, format):
-    log = rows(30)
-    log[7]["grad_norm"] = None
-    history = build(log, format)
+    history = build(changed(rows(30), [7], grad_norm=None), format)
     assert nan_steps(history, "grad_norm") == [7]
     assert grounds(history) == [
         "1 value of grad_norm counts as not finite: missing, null or -1 beside a loss"
     ]
 
 
-@pytest.mark.parametrize("format", ["jsonl", "memory"])
-def test_nulls_before_the_first_norm_prove_nothing(build, rows, format):
-    log = [{**r, "grad_norm": None} if r["step"] in (0, 1, 2, 7) else r for r in rows(30)]
-    assert nan_steps(build(log, format), "grad_norm") == [7]
+@pytest.mark.parametrize(
+    ("formats", "make", "lost"),
+    [
+        # Nulls before the first norm prove nothing.
+        (("jsonl", "memory"), lambda r: changed(r(30), (0, 1, 2, 7), grad_norm=None), [7]),
+        # A norm that was dropped from a record that is complete but for it.
+        (ALL, lambda r: changed(r(30), [7], grad_norm=...), [7]),
+        (("jsonl",), lambda r: changed(r(30), [7], grad_norm=..., lr=...), []),
+        (
+            ("jsonl",),
+            lambda r: changed(only(r(30), "step", "loss", "grad_norm"), [7], grad_norm=...),
+            [],
+        ),
+        # A norm of every tenth step, and one that is no longer logged.
+        (
+            ALL,
+            lambda r: [x if x["step"] % 10 == 0 else {**x, "grad_norm": None} for x in r(100)],
+            [],
+        ),
+        (
+            ALL,
+            lambda r: [x if x["step"] % 10 == 0 else without(x, "grad_norm") for x in r(100)],
+            [],
+        ),
+        (("csv",), lambda r: changed(r(500), range(400, 500), grad_norm=...), []),
+        # The -1 of ZeRO-3.
+        (("jsonl",), lambda r: changed(r(30), [7], grad_norm=-1.0), [7]),
+        # Nulls that fill every gap.
+        (
+            ("jsonl",),
+            lambda r: [
+                one
+                for x in r(30)
+                for one in (
+                    {**x, "lr": None, "grad_norm": None},
+                    {"step": x["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0},
+                )
+            ],
+            [],
+        ),
+    ],
+)
+def test_where_a_norm_was_not_finite(build, rows, formats, make, lost):
+    for format in formats:
+        history = build(make(rows), format)
+        assert nan_steps(history, "grad_norm") == lost
+        assert len(grounds(history)) == len(lost)
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_a_dropped_gradient_norm_in_a_record_that_is_complete_but_for_it(build, rows, format):
-    log = rows(30)
-    log[7] = without(log[7], "grad_norm")
-    assert nan_steps(build(log, format), "grad_norm") == [7]
-
-
-def test_a_dropped_gradient_norm_in_a_record_that_lacks_more(build, rows):
-    log = rows(30)
-    log[7] = without(log[7], "grad_norm", "lr")
-    assert nan_steps(build(log), "grad_norm") == []
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-@pytest.mark.parametrize("dense", [True, False], ids=["dense", "sparse"])
-def test_a_gradient_norm_that_is_logged_every_tenth_step(build, rows, dense, format):
-    log = [
-        r if r["step"] % 10 == 0 else {**r, "grad_norm": None} if dense else without(r, "grad_norm")
-        for r in rows(100)
-    ]
-    assert nan_steps(build(log, format), "grad_norm") == []
-
-
-def test_a_gradient_norm_that_is_no_longer_logged(build, rows):
-    log = [without(r, "grad_norm") if r["step"] >= 400 else r for r in rows(500)]
-    assert nan_steps(build(log, "csv"), "grad_norm") == []
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 @pytest.mark.parametrize("apart", [False, True], ids=["only there", "elsewhere as well"])
 def test_zero_from_where_the_norm_is_blank(build, rows, format, apart):
-    log = rows(60)
-    log[20:] = [{**without(r, "grad_norm"), "loss": 0.0} for r in log[20:]]
+    log = changed(rows(60), range(20, 60), grad_norm=..., loss=0.0)
     log[10]["loss"] = 0.0 if apart else 3.0
     assert nan_steps(build(log, format)) == ([] if apart else list(range(20, 60)))
 
 
-def test_the_minus_one_of_zero_3(build, rows):
-    log = rows(30)
-    log[7]["grad_norm"] = -1.0
-    history = build(log)
-    assert nan_steps(history, "grad_norm") == [7]
-    assert "1 value of grad_norm counts as not finite" in grounds(history)[0]
-
-
 def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
-    log = rows(30, **{"grad_norm/a": 1.0, "grad_norm/b": 1.0})
-    for record in log[7:9]:
-        record.update({"grad_norm": None, "grad_norm/a": None, "grad_norm/b": None})
+    norms = ("grad_norm", "grad_norm/a", "grad_norm/b")
+    log = changed(rows(30, **dict.fromkeys(norms, 1.0)), (7, 8), **dict.fromkeys(norms))
     history = build(log)
     assert nan_steps(history, "grad_norm/b") == [7, 8]
     (told,) = grounds(history)
     assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
 
 
-def test_nulls_that_fill_every_gap_say_nothing_of_the_norm(build, rows):
-    log = []
-    for record in rows(30):
-        log.append({**record, "lr": None, "grad_norm": None})
-        log.append({"step": record["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0})
-    assert nan_steps(build(log), "grad_norm") == []
+def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
+    history = build(rows(20, grad_norm=None))
+    assert grounds(history) == []
+    assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
+
+
+# The norm is there, or is not, in stretches of these lengths.
+COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
+
+
+@in_all_formats
+@pytest.mark.parametrize(
+    ("lengths", "more", "lost"),
+    [
+        (COMES_AND_GOES, {"loss_scale": 65536.0}, 105),
+        (COMES_AND_GOES, {}, 0),
+        (COMES_AND_GOES[:5], {"loss_scale": 65536.0}, 0),
+        ((1, 25) * 5, {"loss_scale": 65536.0}, 0),
+    ],
+    ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
+)
+def test_a_norm_that_comes_and_goes_beside_a_loss_scale(build, rows, lengths, more, lost, format):
+    here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
+    log = rows(len(here), **more)
+    log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]
+    assert len(nan_steps(build(log, format), "grad_norm")) == lost
+
+
+# A loss that another one follows.
 
 
 def test_a_loss_that_is_null_from_the_first_record_on(build):
@@ -337,15 +389,14 @@ def test_a_loss_that_is_null_from_the_first_record_on(build):
         build(records[:2])
 
 
-@pytest.mark.parametrize("format", ["csv", "jsonl"])
+@pytest.mark.parametrize("format", TABLES)
 def test_a_loss_in_whose_place_another_is_logged(build, rows, format):
     second = ({**without(r, "loss"), "stage2_loss": 3.0} for r in rows(20, start=20))
     history = build([*rows(20), *second], format)
     assert len(history.series["loss"]) == 20
     assert nan_steps(history) == []
-    told = [event.message for event in history.events if event.step == 20]
-    assert len(told) == 1
-    assert "from step 20 on 'stage2_loss' is logged in place of the loss" in told[0]
+    (told,) = (event.message for event in history.events if event.step == 20)
+    assert "from step 20 on 'stage2_loss' is logged in place of the loss" in told
 
 
 @pytest.mark.parametrize(
@@ -358,9 +409,16 @@ def test_a_loss_in_whose_place_another_is_logged(build, rows, format):
     ],
 )
 def test_a_loss_in_whose_place_there_is_no_other(build, rows, name, value, start):
-    log = [*rows(20), *(without(r, "loss") for r in rows(8, start=20))]
+    log = changed(rows(28), range(20, 28), loss=...)
     log = [{**r, name: value} if r["step"] >= start else r for r in log]
     assert nan_steps(build(log))[:5] == list(range(20, 25))
+
+
+def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build, rows):
+    log = [{**r, "loss": None, "other_loss": 2.0 - r["step"] / 64} for r in rows(20)]
+    history = build(log, chosen={"loss": "loss"})
+    assert nan_steps(history) == list(range(20))
+    assert not [e for e in history.events if "in place of the loss" in e.message]
 
 
 # An epoch a record: training and evaluation side by side.
@@ -375,7 +433,7 @@ def epochs(n, good, gone, **more):
     return [{**r, **gone} if r["epoch"] >= good else r for r in log]
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 @pytest.mark.parametrize("more", [{}, {"lr": 1e-3}], ids=["alone", "beside an lr"])
 def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more):
     log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **more)
@@ -384,7 +442,7 @@ def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more)
     assert len(grounds(history)) >= 1
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build, format):
     log = epochs(50, 50, {})
     log += [{"epoch": 50, "train_loss": None, "val_loss": 1.0, "val_acc": 0.5}]
@@ -392,27 +450,7 @@ def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build, format):
     assert nan_steps(build(log, format)) == []
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_evaluations_of_which_some_fall_on_a_record_of_the_loss(build, format):
-    log = []
-    for step in range(0, 1000, 10):
-        log.append({"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": None})
-        if step % 50 == 0:
-            log[-1]["val_loss"] = 2.0
-        if step % 70 == 0:  # at the end of an epoch
-            log.append({"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0})
-    assert nan_steps(build(log, format)) == []
-
-
 # Each metric in a record of its own.
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-def test_a_loss_every_fiftieth_time_the_learning_rate_is(build, format):
-    log = [{"step": step, "lr": 1e-3} for step in range(1000)]
-    for record in log[::50]:
-        record["loss"] = 3.0
-    assert nan_steps(build(log, format)) == []
 
 
 def apart(n, until, gone=None, **other):
@@ -427,7 +465,7 @@ def apart(n, until, gone=None, **other):
     return log
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 @pytest.mark.parametrize("gone", [None, {"loss": None}], ids=["no record", "a blank"])
 def test_a_loss_that_stops_where_each_metric_has_its_own_record(build, gone, format):
     history = build(apart(200, 1500, gone), format)
@@ -435,18 +473,17 @@ def test_a_loss_that_stops_where_each_metric_has_its_own_record(build, gone, for
     assert len(grounds(history)) == 1
 
 
+LATER = range(2000, 2200, 10)
+
+
 @pytest.mark.parametrize(
     "after",
     [
         [{"step": 2000, "lr": 1e-3}, {"step": 2010, "lr": 1e-3}],  # killed before the loss came
         [{"step": 1990, "lr": 1e-3}] * 9,  # the step does not go on
-        [{"step": s, "val_loss": 2.0} for s in range(2000, 2200, 10)],
-        [{"step": s, "memory": 2.0} for s in range(2000, 2200, 10)],  # no measure of training
-        [
-            r
-            for s in range(2000, 2200, 10)
-            for r in ({"step": s, "b_loss": 2}, {"step": s, "lr": 1})
-        ],
+        [{"step": s, "val_loss": 2.0} for s in LATER],
+        [{"step": s, "memory": 2.0} for s in LATER],  # no measure of training
+        [r for s in LATER for r in ({"step": s, "b_loss": 2}, {"step": s, "lr": 1})],
     ],
     ids=["killed", "last step", "evaluation", "monitor", "successor"],
 )
@@ -464,27 +501,8 @@ def test_a_monitor_that_is_logged_more_often_than_the_loss(build, every):
     assert nan_steps(build(log)) == []
 
 
-def test_a_monitor_that_often_stands_without_the_loss_is_no_company(build):
-    log = []
-    for step in range(200):
-        log.append({"step": step, "lr": 1e-3})
-        if step % 3 < 2 and step < 100:
-            log.append({"step": step, "loss": 3.0})
-    assert nan_steps(build(log)) == []
-
-
-def test_losses_that_are_written_in_bursts_lack_the_last_one_when_the_run_is_killed(build):
-    log = []
-    for step in range(1050):
-        log.append({"step": step, "lr": 1e-3})
-        if step % 100 == 99:
-            log += [{"step": s, "loss": 3.0} for s in range(step - 99, step + 1)]
-    assert nan_steps(build(log)) == []
-
-
 def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build):
-    log = apart(100, 500) + apart(100, 1000)[100:]
-    assert nan_steps(build(log)) == []
+    assert nan_steps(build(apart(100, 500) + apart(100, 1000)[100:])) == []
 
 
 # Records that say that they are of the loss.
@@ -501,16 +519,15 @@ def long(log, *, gaps=False):
     ]
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 def test_a_measurement_that_is_named_loss_and_left_blank(build, format):
     wide = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
-    wide = [{**r, "loss": None, "val_loss": None} if r["step"] >= 20 else r for r in wide]
-    history = build(long(wide), format)
+    history = build(long(changed(wide, range(20, 60), loss=None, val_loss=None)), format)
     assert nan_steps(history) == list(range(20, 60))
     assert len(grounds(history)) == 1
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
+@in_all_formats
 @pytest.mark.parametrize("every", [1, 10])
 def test_blanks_in_the_gaps_of_a_table_that_was_made_long(build, every, format):
     wide = []
@@ -529,67 +546,3 @@ def test_a_record_of_training_that_has_no_loss(build, until, bad):
         log.append({"epoch": epoch, "phase": "train", "loss": loss, "acc": 0.5})
         log.append({"epoch": epoch, "phase": "val", "loss": loss and 1.5, "acc": 0.5})
     assert nan_steps(build(log, "csv")) == list(range(until, 60))[:bad]
-
-
-def test_a_record_of_training_for_the_loss_and_one_for_the_rest(build):
-    log = []
-    for step in range(60):
-        log.append({"step": step, "phase": "train", "loss": 3.0, "acc": None})
-        log.append({"step": step, "phase": "train", "loss": None, "acc": 0.5})
-        if step % 10 == 9:
-            log.append({"step": step, "phase": "val", "loss": 2.0, "acc": 0.5})
-    assert nan_steps(build(log, "csv")) == []
-
-
-def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
-    history = build(rows(20, grad_norm=None))
-    assert grounds(history) == []
-    assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
-
-
-def test_a_loss_that_is_blank_as_a_rule_is_not_due(build, rows):
-    log = [
-        {"step": r["step"], "metric": "loss", "value": None if r["step"] % 2 else r["loss"]}
-        for r in rows(30)
-    ]
-    assert nan_steps(build(log, "csv")) == []
-
-
-def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build, rows):
-    log = [{**r, "loss": None, "other_loss": 2.0 - r["step"] / 64} for r in rows(20)]
-    history = build(log, chosen={"loss": "loss"})
-    assert nan_steps(history) == list(range(20))
-    assert not [e for e in history.events if "in place of the loss" in e.message]
-
-
-@pytest.mark.parametrize(("kept", "lost"), [(("lr",), [10]), ((), [])])
-def test_a_key_that_is_not_there_counts_where_the_record_is_complete_but_for_it(
-    build, rows, kept, lost
-):
-    names = ("step", "loss", "grad_norm", *kept)
-    log = [{name: record[name] for name in names} for record in rows(30)]
-    del log[10]["grad_norm"]
-    history = build(log)
-    assert nan_steps(history, "grad_norm") == lost
-
-
-# The norm is there, or is not, in stretches of these lengths.
-COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv", "memory"])
-@pytest.mark.parametrize(
-    ("lengths", "more", "lost"),
-    [
-        (COMES_AND_GOES, {"loss_scale": 65536.0}, 105),
-        (COMES_AND_GOES, {}, 0),
-        (COMES_AND_GOES[:5], {"loss_scale": 65536.0}, 0),
-        ((1, 25) * 5, {"loss_scale": 65536.0}, 0),
-    ],
-    ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
-)
-def test_a_norm_that_comes_and_goes_beside_a_loss_scale(build, rows, lengths, more, lost, format):
-    here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
-    log = rows(len(here), **more)
-    log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]
-    assert len(nan_steps(build(log, format), "grad_norm")) == lost

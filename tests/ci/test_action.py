@@ -1,7 +1,5 @@
 """The steps of action.yml, run as GitHub would: by bash, with the inputs in the environment."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

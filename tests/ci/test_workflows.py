@@ -35,7 +35,6 @@ def audit(*paths, config):
     """Run zizmor, which asks nothing of the network."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     zizmor = shutil.which("zizmor", path=beside)
-    assert zizmor is not None
     command = [zizmor, "--offline", "--persona=auditor", "--no-progress", f"--config={config}"]
     return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, check=False)
 

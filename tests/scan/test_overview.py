@@ -69,7 +69,6 @@ def test_what_changed_since_the_last_scan():
     rows[-1] = replace(rows[-1], outcome="healthy", severity="ok")
     rows.append(replace(rows[3], run="another in the same file"))
     found = overview_of(rows, before=table_of(before)).changes
-    assert found is not None
     assert (found.new, found.gone) == (1, 1)
     path, run = rows[0].path, rows[0].run
     assert found.worse == (Change(path=path, run=run, before="healthy", after="nan-bf16"),)

@@ -59,7 +59,6 @@ def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
     third = scan(sweep, store=store, executor=THREADS, jobs=2)
     assert (third.runs, third.reused) == (10, 7)
     changes = third.changes
-    assert changes is not None
     assert (changes.new, changes.gone) == (1, 1)
     assert [change.run for change in changes.better] == ["run1.jsonl"]
     assert [change.run for change in changes.worse] == ["run2.jsonl"]

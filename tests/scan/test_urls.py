@@ -1,7 +1,5 @@
 """Scans of what lies behind URLs: a web server's folders, fsspec's file systems, a bucket."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import os

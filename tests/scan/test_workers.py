@@ -1,7 +1,5 @@
 """Logs that end or hold the worker that reads them cost no other log its row."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -12,7 +12,6 @@ AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)
 @pytest.mark.parametrize(("rise", "jumped"), [(0.0, False), (-1.0, False), (1.0, True)])
 def test_a_jump_is_a_rise_beyond_the_noise(rise, jumped):
     found = level_jump(BEFORE, AFTER + rise, 10)
-    assert found is not None
     assert found.exceeds(6.0, 0.0) is jumped
     assert found.new - found.old == pytest.approx(rise, abs=0.15)
     assert not found.exceeds(6.0, floor=2.0)

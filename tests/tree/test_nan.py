@@ -114,8 +114,6 @@ def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm):
     log["loss"][900:] = log["grad_norm"][900:] = np.nan
     found, earlier, *_ = stabdiag.diagnose(log, manifest={"checkpoint_every": 10}).findings
     assert earlier.slug.startswith("divergence-")
-    assert earlier.began is not None
-    assert earlier.step is not None
     assert earlier.began < earlier.step
     assert f"the trouble that began at step {earlier.began}" in found.first_action
     checkpoint = earlier.reload.split(",")[0]

@@ -1,7 +1,5 @@
 """The life of a loss scaler: what is normal and what is not."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

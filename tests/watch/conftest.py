@@ -60,6 +60,5 @@ def start():
 def sleeper(start):
     """A process that sleeps."""
     process = start("-c", "import time; print(flush=True); time.sleep(600)")
-    assert process.stdout is not None
     process.stdout.readline()
     return process

@@ -30,7 +30,6 @@ if not line.endswith("\\n"):
 def watching(start, *arguments, told, **streams):
     """Start a watch, and wait for the first line that it tells."""
     watch = start("-m", "stabdiag", "watch", *arguments, **streams)
-    assert watch.stderr is not None
     assert told in watch.stderr.readline()
     return watch
 
@@ -46,7 +45,6 @@ def test_a_job_that_is_killed_in_mid_line_and_resumed(start, lines, tmp_path):
     watch = watching(start, log, told="no such file")
     text.write_text("".join([*run[:700], run[700][:20]]), encoding="utf-8")
     killed = start("-c", WRITER, text, log)
-    assert killed.stdout is not None
     assert killed.stdout.readline() == "half a line\n"
     killed.kill()
     assert killed.wait() == -signal.SIGKILL
@@ -129,8 +127,6 @@ def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("never", 0)])
 def test_standard_input_is_watched_while_it_comes(start, lines, fail_on, code):
     watch = watching(start, "-", "--fail-on", fail_on, told="waiting", stdin=subprocess.PIPE)
-    assert watch.stdin is not None
-    assert watch.stderr is not None
     run = lines(300, nan_at=280)
     watch.stdin.writelines(run[:270])
     watch.stdin.flush()
