@@ -11,8 +11,6 @@ import tarfile
 
 import pytest
 
-from stabdiag import __version__
-
 
 @pytest.mark.parametrize("command", [(), ("diagnose",), ("compare",)])
 def test_help_has_its_short_name(stabdiag, command):
@@ -331,17 +329,6 @@ def test_explain_fits_its_lines_unless_markdown_is_asked_for(stabdiag, tmp_path)
     page = tmp_path / "page.md"
     assert stabdiag("explain", "spike-lr-jump", "-f", "markdown", "-o", page).out == ""
     assert "\n## What to do\n" in page.read_text(encoding="utf-8")
-
-
-def test_version_and_help(stabdiag):
-    assert stabdiag("--version").out.strip() == f"stabdiag {__version__}"
-    assert "Examples" in stabdiag("diagnose", "--help").out
-
-
-def test_color_can_be_asked_for(stabdiag, runs):
-    log = runs / "spike-lr-jump" / "log.jsonl"
-    assert "\x1b[" in stabdiag("diagnose", log, "--color").out
-    assert "\x1b[" not in stabdiag("diagnose", log).out
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def test_a_small_log_loads_what_it_needs_and_nothing_else():
     modules = loaded("diagnose", str(RUNS / "healthy-short/log.jsonl"))
     assert not modules & {"pyarrow", "jinja2", "tsdownsample", "stabdiag.comparison"}
     assert not modules & {"stabdiag.formats.compared", "stabdiag.formats.postmortem"}
+    assert not [name for name in modules if name.startswith("stabdiag.scan")]
 
 
 def test_help_does_without_numpy():

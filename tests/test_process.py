@@ -163,7 +163,7 @@ def test_the_exit_code_names_the_signal(command, number, tmp_path):
     assert bool(out) == (command == "watch LOG")  # the report so far
 
 
-@pytest.mark.parametrize("library", ["ctypes", "typer", "pyarrow"])
+@pytest.mark.parametrize("library", ["ctypes", "pyarrow"])
 def test_a_library_that_is_not_there_is_no_verdict(library, tmp_path):
     code = f"import sys; sys.modules[{library!r}] = None; from stabdiag.__main__ import run; run()"
     log = tmp_path / "log.csv"
@@ -192,7 +192,7 @@ def test_a_file_may_be_called_as_the_option_is(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to the limit")
-@pytest.mark.parametrize("memory", [40_000, 90_000, 150_000, 220_000])
+@pytest.mark.parametrize("memory", [90_000, 220_000])
 def test_without_memory_there_is_no_verdict(memory, tmp_path):
     done = shell(f"ulimit -c 0; ulimit -v {memory}; STABDIAG diagnose LOG", tmp_path)
     assert done.returncode in (0, 2, 70) or done.returncode < 0 or done.returncode > 128

@@ -78,10 +78,8 @@ def step(which, runner, workspace, **given):
     ("run", "fail_on", "code", "severity"),
     [
         ("spike-persistent-lost-layer", "error", 1, "error"),
-        ("spike-persistent-lost-layer", "never", 0, "error"),
         ("spike-lr-jump", "warning", 1, "warning"),
         ("healthy-short", "warning", 0, "ok"),
-        ("symptom-overfitting", "error", 0, "warning"),
     ],
 )
 def test_a_run_is_diagnosed(runner, tmp_path, run, fail_on, code, severity):

@@ -69,12 +69,6 @@ def test_steps_that_are_each_evaluated_are_epochs(steps, evaluated, expected):
     assert history(series("loss", steps), series("eval_loss", evaluated)).counts_epochs is expected
 
 
-def test_get():
-    run = history(series("loss", [1]))
-    assert run.get("loss") is run.series["loss"]
-    assert run.get("lr") is None
-
-
 def test_group_takes_the_role_itself_and_its_groups_and_nothing_else():
     names = ("weight_norm", "weight_norm/a", "weight_norm/b/c", "weight_norms", "loss")
     run = history(*(series(name, [1]) for name in names))

@@ -78,19 +78,6 @@ def test_views_of_one_run_do_not(stabdiag, tmp_path):
     assert stabdiag("diagnose", tmp_path / "run").err == ""
 
 
-def test_a_diagnosis_imports_none_of_it(sweep):
-    code = (
-        "import sys; sys.argv = ['stabdiag', 'diagnose', sys.argv[1]]\n"
-        "from stabdiag.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print([name for name in sys.modules if name.startswith('stabdiag.scan')])\n"
-    )
-    command = [sys.executable, "-c", code, str(sweep / "run0.jsonl")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
 def test_a_script_needs_no_guard(sweep, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -5,8 +5,8 @@ from graphlib import TopologicalSorter
 import pytest
 
 from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS
-from stabdiag.model.findings import Severity, Verdict
-from stabdiag.model.leaves import BY_SLUG, OUTCOMES
+from stabdiag.model.findings import Verdict
+from stabdiag.model.leaves import BY_SLUG
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.question import Reply
 from stabdiag.tree.walk import follow
@@ -79,21 +79,6 @@ def test_follow_takes_the_edge(question, said, target):
 )
 def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(question, branch, target):
     assert follow(question, Reply(verdict=Verdict.YES, because="", branch=branch)) == target
-
-
-def test_severities_are_as_designed():
-    warnings = {s for s in BY_SLUG if s.startswith("spike-")} - {
-        "spike-persistent",
-        "spike-unresolved",
-    }
-    by_severity = {
-        Severity.WARNING: {*warnings, "gradient-overflow"},
-        Severity.NOTE: {"plateau", "insufficient-data"},
-        Severity.OK: {"healthy"},
-    }
-    for outcome in OUTCOMES:
-        listed = [s for s, slugs in by_severity.items() if outcome.slug in slugs]
-        assert outcome.severity is (listed[0] if listed else Severity.ERROR)
 
 
 def test_questions_say_what_they_ask_and_name_limits_that_exist():

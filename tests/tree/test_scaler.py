@@ -198,14 +198,6 @@ def test_the_calibration_of_a_short_run_is_short(calm):
     assert answer.measured["while_calibrating"] == 2
 
 
-def test_a_scale_that_moves_stands_in_for_the_dtype(calm):
-    log = train(calm(), Scaler(**TORCH), lambda at: 2.0**17 if at < 400 else 0.0)
-    report = stabdiag.diagnose(log)
-    assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert report.manifest.dtype == "fp16"
-    assert "dtype" in report.manifest.inferred
-
-
 @pytest.mark.parametrize("scale", [np.nan, np.inf, -1.0, 0.0])
 def test_scales_that_are_no_scales(calm, scale):
     log = calm()

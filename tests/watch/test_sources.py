@@ -9,7 +9,6 @@ import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import Asked
-from stabdiag.readers import read_columns
 from stabdiag.readers.columns import every_column
 from stabdiag.watch import open_source
 from stabdiag.watch.sources import File
@@ -126,21 +125,6 @@ def test_a_pipe_that_comes_later_is_read(tmp_path, lines):
         while not source.ended:
             source.look()
         assert rows(source) == 30
-
-
-def test_a_log_that_is_cut_back_and_goes_on_is_what_the_file_holds(tmp_path, lines):
-    log = tmp_path / "run.jsonl"
-    run = lines(60)
-    log.write_text("".join(run[:40]) + run[40][:9], encoding="utf-8")
-    with opened(log) as source:
-        source.look()
-        os.truncate(log, len("".join(run[:20])))
-        with log.open("a", encoding="utf-8") as file:
-            file.writelines(run[20:])
-        source.look()
-        found, finished = source.found(whole=False).columns, read_columns(log)
-        assert found.rows == finished.rows == 60
-        assert found.bad_count == 0
 
 
 def test_of_a_rotated_log_nothing_is_lost(tmp_path, lines):
