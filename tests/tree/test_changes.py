@@ -1,7 +1,5 @@
 """Settings that changed where something began: told of, if it is no chance, and what follows."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -47,25 +45,22 @@ def test_a_jump_where_a_setting_changed(calm, at, told):
     assert found.evidence["changed_step"] == at
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        pytest.param(lambda n: np.where(n < 300, 64, 8), id="away"),
-        pytest.param(lambda n: np.where(n < 405, 64, 8), id="afterwards"),
-        pytest.param(lambda n: np.full(len(n), 64), id="constant"),
-        pytest.param(lambda n: n + 1, id="a counter"),
-        pytest.param(lambda n: 64 + n % 2, id="to and fro"),
-        pytest.param(lambda n: 64 + n // 10, id="again and again"),
-        pytest.param(lambda n: np.clip(n - 380, 0, 200), id="smooth"),
-        pytest.param(lambda n: np.where(n == 400, 8, 64), id="once only"),
-        pytest.param(lambda n: np.full(len(n), np.nan), id="never a number"),
-    ],
-)
-def test_what_is_not_told(calm, setting):
+def test_what_is_not_told(calm):
     log = jumping(calm)
-    plain = stabdiag.diagnose(log)
-    report = stabdiag.diagnose({**log, "batch_size": setting(log["step"]) * 1.0})
-    assert report.findings == plain.findings
+    plain, n = stabdiag.diagnose(log), log["step"]
+    for what, setting in {
+        "away": np.where(n < 300, 64, 8),
+        "afterwards": np.where(n < 405, 64, 8),
+        "constant": np.full(len(n), 64),
+        "a counter": n + 1,
+        "to and fro": 64 + n % 2,
+        "again and again": 64 + n // 10,
+        "smooth": np.clip(n - 380, 0, 200),
+        "once only": np.where(n == 400, 8, 64),
+        "never a number": np.full(len(n), np.nan),
+    }.items():
+        report = stabdiag.diagnose({**log, "batch_size": setting * 1.0})
+        assert report.findings == plain.findings, what
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(calm):
@@ -204,23 +199,19 @@ def test_a_noise_that_lifts_the_loss_too_soon(calm):
     assert report.diagnosis.slug == "healthy"
 
 
-def test_a_setting_that_is_logged_only_where_it_changes(calm, tmp_path):
-    log = jumping(calm)
-    rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
-    rows[0] += ', "batch_size": 64'
-    rows[AT] += ', "batch_size": 8'
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(f"{{{row}}}\n" for row in rows))
-    assert "from 64 to 8 at step 400" in stabdiag.diagnose(path).diagnosis.summary
-
-
-def test_a_setting_that_is_logged_beside_some_losses_only(calm, tmp_path):
+@pytest.mark.parametrize(
+    ("logged", "told"),
+    [
+        ((0, AT), "from 64 to 8 at step 400, right at the onset."),  # where it changes alone
+        (range(7, 800, 16), "from 64 to 8 between steps 392 and 407, right at the onset."),
+    ],
+)
+def test_a_setting_that_is_logged_beside_some_losses_only(calm, tmp_path, logged, told):
     log, path = jumping(calm), tmp_path / "log.jsonl"
     rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
-    for n in range(7, 800, 16):
+    for n in logged:
         rows[n] += f', "batch_size": {64 if n < AT else 8}'
     path.write_text("".join(f"{{{row}}}\n" for row in rows))
-    told = "from 64 to 8 between steps 392 and 407, right at the onset."
     assert told in stabdiag.diagnose(path).diagnosis.summary
 
 
@@ -246,20 +237,6 @@ def test_a_column_that_the_user_names(calm):
     # What it is called tells what it is.
     report = stabdiag.diagnose(log, columns={"setting/stage": "knob"})
     assert report.diagnosis.slug == "healthy"
-
-
-def test_many_settings_that_change_together_take_no_longer_each():
-    steps = np.arange(800)
-    series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
-    for n in range(4000):
-        role, values = f"setting/{n}", np.where(steps < AT, 1.0, 2.0)
-        series[role] = Series(role=role, column="wd", steps=steps, values=values)
-    history = History(series=series, source=Source(name="", format="", records=800))
-    case = Case(history=history, manifest=Manifest(), limits=Limits())
-    begun = time.process_time()
-    assert len(changes_near(case, AT, AT)) == 4000
-    # To compare each with all others took minutes.
-    assert time.process_time() - begun < 10
 
 
 def test_by_chance_alone_settings_are_seldom_told():

@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
+from tests.tree.made import asked
 
 HEIGHT = 1.2
 
@@ -18,10 +19,6 @@ def rising(calm, *, height=HEIGHT, power=1.0, **span):
     """Return a log whose loss rises with a change."""
     log = calm()
     return {**log, "loss": log["loss"] + height * course(log, **span) ** power}
-
-
-def q41(report):
-    return next(one for one in report.tree.answers if one.question == "Q4.1")
 
 
 @pytest.mark.parametrize(
@@ -44,9 +41,9 @@ def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
     setting = begin + (end - begin) * course(log)
     found = stabdiag.diagnose({**log, name: setting})
     assert found.diagnosis.slug == "insufficient-data"
-    assert q41(found).verdict is Verdict.UNKNOWN
+    assert asked(found, "Q4.1").verdict is Verdict.UNKNOWN
     told = f"as {name} went from "
-    assert told in q41(found).because
+    assert told in asked(found, "Q4.1").because
     assert told in found.diagnosis.summary
     assert "the two are not comparable" in found.diagnosis.summary
     assert found.diagnosis.first_action == (f"Check that {name} was meant to change as it did.")
@@ -71,17 +68,10 @@ def test_what_makes_no_loss_harder_excuses_none(calm, name, begin, end):
     assert stabdiag.diagnose({**log, name: setting}).diagnosis.section == "§4"
 
 
-@pytest.mark.parametrize("power", [4.0, 0.2])
-def test_a_rise_that_is_made_in_a_part_of_the_change_is_a_climb(calm, power):
-    log = rising(calm, power=power)
-    found = stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis
-    assert found.section == "§4"
-
-
-def test_a_climb_that_begins_late_in_the_change_is_one(calm):
-    log = rising(calm, first=600)
-    found = stabdiag.diagnose({**log, "noise_std": course(log)})
-    assert found.diagnosis.section == "§4"
+@pytest.mark.parametrize("how", [{"power": 4.0}, {"power": 0.2}, {"first": 600}])
+def test_a_rise_in_a_part_of_the_change_is_a_climb(calm, how):
+    log = rising(calm, **how)
+    assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
 
 
 def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm):
@@ -122,9 +112,7 @@ def test_a_climb_after_the_change_is_found(calm):
     log["noise_std"] = course(log, last=400)
     found = stabdiag.diagnose(log)
     assert found.diagnosis.slug == "healthy"
-    assert "its best level since noise_std settled at step 398" in q41(found).because or (
-        "since noise_std settled at step" in q41(found).because
-    )
+    assert "since noise_std settled at step" in asked(found, "Q4.1").because
     log["loss"] = log["loss"] + np.interp(log["step"], [550, 799], [0.0, 1.0])
     found = stabdiag.diagnose(log)
     assert found.diagnosis.section == "§4"
@@ -146,5 +134,5 @@ def test_a_jump_within_the_rise_is_a_part_of_it(calm):
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
     found = stabdiag.diagnose({**log, "noise_std": course(log)})
     assert found.diagnosis.slug == "insufficient-data"
-    spikes = next(one for one in found.tree.answers if one.question == "Q2.1")
-    assert "it belongs to a rise that goes with what the loss is measured on" in spikes.because
+    told = asked(found, "Q2.1").because
+    assert "it belongs to a rise that goes with what the loss is measured on" in told

@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-
-
-def asked(log):
-    trail = stabdiag.diagnose(log).tree.answers
-    return next(answer for answer in trail if answer.question == "Q4.1")
+from tests.tree.made import asked
 
 
 def test_where_the_height_convicts_no_chance_is_told():
@@ -19,7 +15,7 @@ def test_where_the_height_convicts_no_chance_is_told():
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
     loss = 2.0 + 2.0 * np.exp(-at / 3.3) + noise
     loss[16:] += [0.7, 1.4, 2.1, 2.8]
-    answer = asked({"step": at, "loss": loss})
+    answer = asked(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
     assert answer.branch == "material"
     assert answer.measured["p_value"] == pytest.approx(0.03, abs=0.02)
     assert answer.because.endswith(", far beyond normal variation")
@@ -40,7 +36,7 @@ def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(rise, over, noise,
     up = np.clip((at - 2000) / over, 0, 1)
     loss = 2 + np.exp(-at / 100) + rise * up
     loss += noise * np.random.default_rng(3).standard_normal(4000)
-    answer = asked({"step": at, "loss": loss, "lr": 1e-3 * lr**up})
+    answer = asked(stabdiag.diagnose({"step": at, "loss": loss, "lr": 1e-3 * lr**up}), "Q4.1")
     assert answer.branch == branch
     if branch is None:
         assert "a small rise (material above " in answer.because
@@ -83,7 +79,7 @@ def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(calm, warm
     log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == f"divergence-{slug}"
-    rate = next(answer for answer in report.tree.answers if answer.question == "Q4.2")
+    rate = asked(report, "Q4.2")
     assert rate.because.startswith("the learning rate went from ")
     assert rate.steps[1] - rate.steps[0] == pytest.approx(200, abs=10)
 
@@ -127,7 +123,7 @@ def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such():
         noise[i] += 0.6 * noise[i - 1]
     loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * noise
     loss[64:] += np.linspace(0, 0.4, 16)
-    answer = asked({"step": at, "loss": loss})
+    answer = asked(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
     assert answer.verdict == "no"
     assert answer.measured["rise"] > answer.measured["bar"]
     assert "times its normal variation, but no trend (p 0.0" in (answer.because)

@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
+from tests.tree.made import asked
 
 
 @pytest.fixture
@@ -15,33 +16,33 @@ def failed(calm):
     return log
 
 
-def asked(log, **manifest):
+def fingerprint(log, **manifest):
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
     assert report.diagnosis.slug == "nan-fp16-overflow"
-    return next(answer for answer in report.tree.answers if answer.question == "Q3.3")
+    return asked(report, "Q3.3")
 
 
 def test_a_scale_that_had_no_cause_to_move_may_be_dynamic(failed):
     failed["loss_scale"] = np.full(800, 65536.0)
-    assert asked(failed).measured["scaling_off"] == "unknown"
+    assert fingerprint(failed).measured["scaling_off"] == "unknown"
 
 
 def test_a_scale_that_ought_to_have_grown_is_static(failed):
     failed["loss_scale"] = np.full(800, 65536.0)
-    assert asked(failed, loss_scale_window=500).measured["scaling_off"] == "yes"
+    assert fingerprint(failed, loss_scale_window=500).measured["scaling_off"] == "yes"
 
 
 @pytest.mark.parametrize(("overflows", "told"), [(1, "unknown"), (3, "yes")])
 def test_a_scale_that_overflows_leave_where_it_was_is_static(failed, overflows, told):
     failed["loss_scale"] = np.full(800, 65536.0)
     failed["grad_norm"][600 : 600 + 10 * overflows : 10] = np.inf
-    assert asked(failed).measured["scaling_off"] == told
+    assert fingerprint(failed).measured["scaling_off"] == told
 
 
 def test_a_probe_of_the_scaler_is_no_fingerprint(failed):
     failed["grad_norm"][750] = np.inf
     failed["loss_scale"] = np.where(failed["step"] < 751, 65536.0, 32768.0)
-    answer = asked(failed)
+    answer = fingerprint(failed)
     assert answer.verdict is Verdict.NO
 
 
@@ -50,7 +51,7 @@ def test_a_probe_of_the_scaler_is_no_fingerprint(failed):
 )
 def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed, overflown):
     failed["grad_norm"][overflown] = np.inf
-    answer = asked(failed)
+    answer = fingerprint(failed)
     assert answer.verdict is Verdict.YES
     assert answer.measured["gradient_first"] == answer.measured["forward_finite"] == "yes"
 
@@ -61,7 +62,7 @@ def test_overflows_that_lead_to_the_nan_are_its_fingerprint(failed, overflown):
 def test_a_scale_that_falls_more_than_once_is_halving(failed, scales):
     at = np.minimum(np.maximum(failed["step"] - 739, 0) // 10, len(scales) - 1)
     failed["loss_scale"] = np.array(scales)[at]
-    assert asked(failed).measured["scale_halving"] == "yes"
+    assert fingerprint(failed).measured["scale_halving"] == "yes"
 
 
 def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be_finite(failed):
@@ -73,5 +74,5 @@ def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be
     records[-1]["loss"] = np.nan
     for at in (751, 753, 755):
         records[at]["grad_norm"] = np.inf
-    answer = asked(records)
+    answer = fingerprint(records)
     assert (answer.measured["gradient_first"], answer.measured["forward_finite"]) == ("yes", "no")

@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.tree import causes
+from tests.tree.made import asked
 
 
 def literal(log, **manifest):
@@ -97,13 +98,12 @@ def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too():
 @pytest.mark.parametrize(("count", "verdict"), [(3, "unknown"), (19, "unknown"), (20, "yes")])
 def test_to_the_letter_few_losses_show_no_climb_however_plain(count, verdict):
     log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
-    answer = next(a for a in literal(log).tree.answers if a.question == "Q4.1")
-    assert answer.verdict == verdict
+    assert asked(literal(log), "Q4.1").verdict == verdict
 
 
 def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero():
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
-    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
+    answer = asked(report, "Q2.1")
     assert answer.measured["largest_score"] == 0
     assert "none lies above the steps just before it" in answer.because
 
@@ -119,7 +119,7 @@ def rising(after_dip, stride=100):
 @pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
 def test_on_a_sparse_log_the_last_window_holds_enough_losses(count, verdict):
     report = literal(rising(count))
-    answer = next(a for a in report.tree.answers if a.question == "Q4.1")
+    answer = asked(report, "Q4.1")
     assert answer.verdict == verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 

@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import ActionKind
+from tests.tree.made import asked
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def surging(calm):
 
 
 def because(report, question):
-    return next(answer.because for answer in report.tree.answers if answer.question == question)
+    return asked(report, question).because
 
 
 def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):

@@ -100,6 +100,7 @@ CASES = [
     ("Q4.1", "unknown", None, {}, [cut(9)]),
     ("Q4.2", "yes", None, {}, [climb(), ramp("lr", 1e-4, 1e-2)]),
     ("Q4.2", "no", None, {}, [climb()]),
+    ("Q4.2", "no", None, {}, [climb(), ramp("lr", 1e-3, 1.01e-3)]),
     ("Q4.2", "no", None, {}, [climb(), ramp("lr", 1e-2, 1e-4)]),
     ("Q4.2", "yes", "jump", {}, [climb(), put("lr", slice(450, None), 1e-2)]),
     # Long before the loss was at its best, too late, and not for long.

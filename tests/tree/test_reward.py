@@ -5,6 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
+from tests.tree.made import asked
 
 EARNED = np.linspace(10.0, 200.0, 800)
 
@@ -27,7 +28,7 @@ def test_the_loss_does_no_harm_while_the_reward_holds(calm, harm, question, slug
     assert stabdiag.diagnose(log).diagnosis.slug == slug
     log["reward"] = EARNED + np.random.default_rng(0).normal(0, 5, 800)
     report = stabdiag.diagnose(log)
-    answer = {answer.question: answer for answer in report.tree.answers}[question]
+    answer = asked(report, question)
     assert report.diagnosis.slug == "healthy"
     assert "'reward' did not fall" in report.diagnosis.summary
     assert answer.verdict is Verdict.NO

@@ -13,6 +13,7 @@ from stabdiag.stats.rise import Rise
 from stabdiag.tree.case import Case
 from stabdiag.tree.measure import measure
 from stabdiag.tree.walk import walk
+from tests.tree.made import add, changed, climb, put
 
 FP32 = {"dtype": "fp32"}
 
@@ -37,21 +38,15 @@ def test_a_healthy_run_is_asked_the_first_question_of_every_section(calm):
 
 
 def test_a_spike_that_recovered_does_not_hide_a_divergence(calm):
-    log = calm(1200)
-    log["loss"][300] += 3.0
-    log["loss"][700:] += np.linspace(0, 3.0, 500)
-    report = stabdiag.diagnose(log)
+    report = stabdiag.diagnose(changed(calm(1200), add(300, 3.0), climb(700)))
     assert slugs(report) == ["divergence-unexplained", "spike-recovered"]
     assert [finding.slug for finding in report.also_found] == ["spike-recovered"]
     assert questions(report) == sorted(questions(report))
 
 
 def test_of_two_errors_the_earlier_section_leads(calm):
-    log = calm(1500)
-    log["loss"][500:] += 3.0
-    log["loss"][900:] += np.linspace(0, 4.0, 600)
-    report = stabdiag.diagnose(log)
-    assert slugs(report)[0] == "spike-persistent"
+    log = changed(calm(1500), add(slice(500, None), 3.0), climb(900, 4.0))
+    assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
 
 
 def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm):
@@ -157,9 +152,9 @@ SLIGHT = Rise(
     best=500,
     onset=600,
     crest=790,
+    bar=0.1,
     best_level=2.0,
     last_level=2.08,
-    bar=0.1,
     progress=2.0,
     p_value=1e-9,
     recent_p_value=1e-9,
@@ -219,45 +214,37 @@ def test_a_jump_that_is_over_before_the_loss_rises_again_is_a_spike(calm):
     assert slugs(stabdiag.diagnose(log))[0] == "spike-persistent"
 
 
+NOISE, STEPS = np.random.default_rng(0).standard_normal(800), np.arange(800)
+STEEP = 0.02 + 0.6 * np.exp(-((STEPS / 20) ** 2)) + 0.02 * np.exp(-STEPS / 100) + 0.001 * NOISE
+FALLS = 0.3 + 2.0 * np.exp(-STEPS / 150) + 0.004 * np.exp(0.5 * NOISE)
+
+
 @pytest.mark.parametrize(
-    ("height", "lasts"), [(0.05, 20), (0.08, 20), (0.08, 1), (0.08, 3), (0.15, 1), (0.15, 3)]
+    ("losses", "at", "height", "lasts"),
+    [
+        (STEEP, 268, 0.05, 20),
+        *((STEEP, 268, height, lasts) for height in (0.08, 0.15) for lasts in (1, 3)),
+        *((FALLS, 300, 0.3, lasts) for lasts in (1, 3)),
+    ],
 )
-def test_a_steep_descent_hides_no_spike(height, lasts):
-    rng, at = np.random.default_rng(0), np.arange(800)
-    steep = 0.6 * np.exp(-((at / 20) ** 2))
-    loss = 0.02 + steep + 0.02 * np.exp(-at / 100) + 0.001 * rng.standard_normal(800)
-    loss[268 : 268 + lasts] += height * np.exp(-np.arange(lasts) / 5)
-    report = stabdiag.diagnose({"step": at, "loss": loss})
-    assert slugs(report) == ["spike-recovered"]
-    assert report.diagnosis.step == 268
-
-
-@pytest.mark.parametrize("lasts", [1, 3])
-def test_a_loss_that_falls_all_the_time_hides_no_spike(lasts):
-    rng, at = np.random.default_rng(0), np.arange(800)
-    loss = 0.3 + 2.0 * np.exp(-at / 150) + 0.004 * np.exp(0.5 * rng.standard_normal(800))
-    loss[300 : 300 + lasts] += 0.3
-    report = stabdiag.diagnose({"step": at, "loss": loss})
-    assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], 300)
+def test_a_descent_hides_no_spike(losses, at, height, lasts):
+    loss = losses.copy()
+    loss[at : at + lasts] += height * np.exp(-np.arange(lasts) / 5)
+    report = stabdiag.diagnose({"step": STEPS, "loss": loss})
+    assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], at)
 
 
 def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
-    log = calm()
-    log["loss"][300] += 5.0
-    log["loss"][500] += 3.0
-    log["batch_id"][500] = 470
-    report = stabdiag.diagnose(log)
+    report = stabdiag.diagnose(
+        changed(calm(), add(300, 5.0), add(500, 3.0), put("batch_id", 500, 470))
+    )
     assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
 
 
 def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm):
-    log = calm()
-    log["loss"][300] += 5.0
-    assert stabdiag.diagnose(log).diagnosis.first_action.startswith("Keep the run going:")
-    stays, ends = log | {"loss": log["loss"].copy()}, log | {"loss": log["loss"].copy()}
-    stays["loss"][500:] += 5.0
-    ends["loss"][500:] = np.nan
-    for failed in (stays, ends):
-        spike = stabdiag.diagnose(failed).findings[1]
+    alone = stabdiag.diagnose(changed(calm(), add(300, 5.0)))
+    assert alone.diagnosis.first_action.startswith("Keep the run going:")
+    for fault in (add(slice(500, None), 5.0), put("loss", slice(500, None), np.nan)):
+        spike = stabdiag.diagnose(changed(calm(), add(300, 5.0), fault)).findings[1]
         assert spike.slug == "spike-recovered"
         assert spike.first_action == "Check the batch of step 300 and the two before it."
