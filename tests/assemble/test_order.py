@@ -29,6 +29,52 @@ def test_a_log_in_order_has_no_events(build):
     assert history.source.attempts == 1
 
 
+def turned(steps, every, mark=0):
+    """A loss that goes on while its step counter starts again and again."""
+    return [{**record, "step": record["step"] % every} for record in falling(steps, mark)]
+
+
+NAN = float("nan")
+
+
+def lost(steps):
+    return [{"step": step, "loss": NAN} for step in steps]
+
+
+COUNTS, AGAIN, LOST = [1, 101, 201, 301, 313], turned(range(400), 100), (130, 199, 200)
+
+
+@pytest.mark.parametrize(
+    ("log", "attempts", "steps"),
+    [
+        # What the first attempt had beyond the end of the second is dropped.
+        ([*falling(range(100)), *falling(range(60, 70), 1)], 1, range(70)),
+        # A new run after a rewind, or after a counter that started again.
+        ([*falling(range(100)), *falling(range(50, 120)), *falling(range(30), 2)], 2, range(30)),
+        ([*turned(range(300), 100), *falling(range(40), 2)], 2, range(40)),
+        # A run that went NaN at once and was started again, and one that begins with NaN.
+        ([*lost(range(20)), *falling(range(60))], 2, range(60)),
+        ([*falling(range(60)), *lost(range(20))], 2, range(20)),
+        # A counter starts again every epoch, also after the loss went NaN.
+        (
+            [{"epoch": n // 10, "iter": n % 10, "loss": 3.0 - n % 7} for n in range(200)],
+            *(1, range(200)),
+        ),
+        *(([*AGAIN[:at], *({**r, "loss": NAN} for r in AGAIN[at:])], 1, range(400)) for at in LOST),
+        # Counting on keeps the stride; an epoch is as long as its last step says.
+        ([{**r, "step": 10 * r["step"]} for r in turned(range(60), 30)], 1, range(0, 600, 10)),
+        (
+            [{"step": n, "loss": 4 / (1 + e + n / 313)} for e in range(6) for n in COUNTS],
+            *(1, [313 * epoch + n for epoch in range(6) for n in COUNTS]),
+        ),
+    ],
+)
+def test_the_steps_of_the_last_run(build, log, attempts, steps):
+    history = build(log)
+    assert history.source.attempts == attempts
+    assert history.series["loss"].steps.tolist() == list(steps)
+
+
 def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
     history = build([*falling(range(100)), *falling(range(60, 130), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(130))
@@ -48,11 +94,6 @@ def test_what_was_not_finite_before_a_resume_is_told(build):
         "the log goes back from step 99 to 60: the later attempt counts; before, 10 losses were "
         "not finite, from step 90 on"
     ]
-
-
-def test_what_the_first_attempt_had_beyond_the_end_of_the_second_is_dropped(build):
-    history = build([*falling(range(100)), *falling(range(60, 70), mark=1)])
-    assert history.series["loss"].steps.tolist() == list(range(70))
 
 
 def test_an_earlier_record_told_again_at_the_end_is_no_resume(build):
@@ -122,17 +163,8 @@ def test_an_attempt_that_is_not_there(build, attempt):
         build(falling(range(50)), attempt=attempt)
 
 
-def test_a_run_that_went_nan_at_once_and_was_started_again(build):
-    log = [{"step": s, "loss": float("nan")} for s in range(20)]
-    history = build([*log, *falling(range(60))])
-    assert history.source.attempts == 2
-    assert len(history.series["loss"]) == 60
-
-
 def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build):
-    losses = falling(range(300))
-    log = [{**record, "step": record["step"] % 100} for record in losses]
-    history = build(log)
+    history = build(turned(range(300), 100))
     assert history.series["loss"].steps.tolist() == list(range(300))
     told = (
         "the step counter starts again while the loss goes on: it is counted on, and goes on with"
@@ -142,29 +174,9 @@ def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build)
 
 
 def test_a_counter_that_often_starts_again_is_told_of_once(build):
-    log = [{**record, "step": record["step"] % 50} for record in falling(range(300))]
-    assert messages(build(log), EventKind.STEPS) == [
+    assert messages(build(turned(range(300), 50)), EventKind.STEPS) == [
         "the step counter starts again 5 times while the loss goes on: it is counted on"
     ]
-
-
-def test_a_counter_that_starts_again_every_epoch(build):
-    log = [{"epoch": i // 10, "iter": i % 10, "loss": 3.0 - i % 7} for i in range(200)]
-    history = build(log)
-    assert history.series["loss"].steps.tolist() == list(range(200))
-    assert history.source.attempts == 1
-
-
-def test_counting_on_keeps_the_stride(build):
-    log = [{**r, "step": 10 * (r["step"] % 30)} for r in falling(range(60))]
-    assert build(log).series["loss"].steps.tolist() == list(range(0, 600, 10))
-
-
-def test_an_epoch_that_ends_between_two_strides_is_as_long_as_its_last_step_says(build):
-    counts = [1, 101, 201, 301, 313]
-    log = [{"step": n, "loss": 4 / (1 + e + n / 313)} for e in range(6) for n in counts]
-    steps = build(log).series["loss"].steps.tolist()
-    assert steps == [313 * epoch + n for epoch in range(6) for n in counts]
 
 
 def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
@@ -182,27 +194,9 @@ def test_ranks_that_all_log_each_step(build):
     assert messages(build(log), EventKind.STEPS)[1:] == ["200 losses are superseded by later ones"]
 
 
-def test_a_new_run_after_a_rewind(build):
-    log = [*falling(range(100)), *falling(range(50, 120), mark=1), *falling(range(30), mark=2)]
-    history = build(log)
-    assert history.source.attempts == 2
-    assert len(history.series["loss"]) == 30
-    assert len(build(log, attempt=1).series["loss"]) == 120
-
-
-def test_a_new_run_after_a_counter_that_started_again(build):
-    turned = [{**record, "step": record["step"] % 100} for record in falling(range(300))]
-    history = build([*turned, *falling(range(40), mark=2)])
-    assert history.source.attempts == 2
-    assert history.series["loss"].steps.tolist() == list(range(40))
-
-
 def test_a_rewind_after_a_counter_that_started_again(build):
-    turned = [{**record, "step": record["step"] % 100} for record in falling(range(200))]
-    again = [
-        {**record, "step": record["step"] - 100} for record in falling(range(150, 220), mark=1)
-    ]
-    history = build([*turned, *again])
+    again = [{**one, "step": one["step"] - 100} for one in falling(range(150, 220), mark=1)]
+    history = build([*turned(range(200), 100), *again])
     assert history.series["loss"].steps.tolist() == list(range(220))
     assert marks(history) == [0] * 150 + [1] * 70
 
@@ -219,21 +213,6 @@ def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):
     assert history.series["loss"].steps.tolist() == list(range(50, 500, 50))
     assert history.series["eval_loss"].steps.tolist() == [150, 300, 450]
     assert np.all(np.diff(history.series["lr"].values) <= 0)
-
-
-@pytest.mark.parametrize("lost", [130, 199, 200])
-def test_a_counter_that_starts_again_after_the_loss_went_nan(build, lost):
-    log = [{**record, "step": record["step"] % 100} for record in falling(range(400))]
-    for record in log[lost:]:
-        record["loss"] = float("nan")
-    history = build(log)
-    assert history.source.attempts == 1
-    assert history.series["loss"].steps.tolist() == list(range(400))
-
-
-def test_a_run_that_begins_with_nan_after_a_sound_one(build):
-    log = [*falling(range(60)), *({"step": s, "loss": float("nan")} for s in range(20))]
-    assert build(log).source.attempts == 2
 
 
 def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build):
