@@ -72,11 +72,8 @@ def test_a_comparison_is_written_as_a_page(compare, tmp_path):
     ("arguments", "words"),
     [
         ([], ["RUN"]),
-        ([LR[0]], ["two runs or more", "folder"]),
-        ([*LR, "nope.jsonl"], ["nope.jsonl", "no such file"]),
         ([*LR, "--as", "twins"], ["seeds", "reruns", "ranks", "resume"]),
         ([*LR, "--format", "xml"], ["there are: terminal, json, markdown, html"]),
-        ([*LR, "--limit", "compare.roundin=1"], ["did you mean compare.rounding"]),
         ([*LR, "-o", "no/such/file.json"], ["cannot be written"]),
         ([FOLDER], ["several jobs", "name the folder of one"]),
         ([SAME[0], "bad.jsonl"], ["bad.jsonl"]),
