@@ -189,6 +189,6 @@ def _read_run(log: Log, run: PurePosixPath, place: Place, files: Sequence[Entry]
         from stabdiag.readers import mlflow
 
         return mlflow.read_run(inside(), name)
-    from stabdiag.readers import dvclive
+    from stabdiag.readers.csv import log as dvclive
 
     return dvclive.read_run(inside(), name)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning, meaning_of
+from stabdiag.readers.words import (
+    ABSENT,
+    NULL,
+    NUMBER,
+    WORD,
+    counts_of,
+    meaning,
+    meaning_of,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -348,8 +357,6 @@ def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> 
         if not numbers.all():
             values = np.where(numbers, values, np.nan)
         return Column(values=values, present=numbers, null=null, strays=len(words))
-    from stabdiag.readers.times import counts_of, seconds_of  # not needed by a log without words
-
     times = seconds_of(words)
     spelt = counts_of(words) if times is None else times
     if spelt is not None:

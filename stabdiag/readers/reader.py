@@ -122,9 +122,10 @@ def _is_installed(package: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class TextReader(Reader):
-    """A format of text logs: with a grammar, or else with a module.
+    """A format of text logs: its ``grammar`` stands here, or in its module as ``GRAMMAR``.
 
-    ``grows`` says that it can be read block by block.
+    ``grows`` says that it can be read block by block. A module with functions of its own reads, or
+    even recognises, what a grammar cannot.
     """
 
     module: str = "stabdiag.readers.text.log"
@@ -132,26 +133,34 @@ class TextReader(Reader):
     grammar: Grammar | None = None
     grows: bool = True
 
+    def _grammar(self) -> Grammar | None:
+        found: Grammar | None
+        found = self.grammar or getattr(import_module(self.module), "GRAMMAR", None)
+        return found
+
     def recognises(self, head: bytes, *, whole: bool) -> bool:
         """Return whether the head of a file has a line that only this framework writes."""
-        if self.grammar is None:
+        grammar = self._grammar()
+        if grammar is None:
             return super().recognises(head, whole=whole)
         from stabdiag.readers.text.clean import cleaned
 
-        return self.grammar.recognises(cleaned(head))
+        return grammar.recognises(cleaned(head))
 
     def growing(self) -> Growing | None:
         """Return what reads such a log as it grows; None if it has to be read anew each time."""
-        if self.grammar is None:
-            return super().growing()
+        grammar = self._grammar()
+        if grammar is None or not self.grows:
+            return None
         from stabdiag.readers.text.log import TextLog
 
-        return TextLog(self.name, self.grammar) if self.grows else None
+        return TextLog(self.name, grammar)
 
     def read(self, stream: Stream) -> Columns:
         """Read a stream."""
-        if self.grammar is None:
+        grammar = self._grammar()
+        if grammar is None or hasattr(import_module(self.module), "read"):
             return super().read(stream)
         from stabdiag.readers.text.log import read_log
 
-        return read_log(stream, self.name, self.grammar)
+        return read_log(stream, self.name, grammar)

@@ -10,6 +10,8 @@ A format's module exports two functions, and may export a third:
     growing() -> Growing
         what reads a log block by block as it grows, and in the end has read what ``read`` reads
 
+That of a text format may export its GRAMMAR in their place.
+
 The quick formats come first, and a module is imported only when its format is tried, so that a
 small log of JSON lines does not wait for twenty others.
 """
@@ -35,6 +37,7 @@ TEXT_READERS: Final = (
         module=f"{_PACKAGE}.trainer",
         recognised="a Python dict on a line, with a loss and an epoch or step",
         loses="the summary at the end",
+        grows=False,
         example="{'loss': 2.05, 'grad_norm': 0.5, 'learning_rate': 1.9e-04, 'epoch': 0.28}",
     ),
     TextReader(
@@ -43,6 +46,7 @@ TEXT_READERS: Final = (
         module=f"{_PACKAGE}.coqui",
         recognised="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
         loses="means of an epoch so far, single steps of an evaluation",
+        grows=False,
         example="--> STEP: 25/377 -- GLOBAL_STEP: 25  over lines such as  | > loss: 2.5  (2.6)",
     ),
     TextReader(
@@ -59,6 +63,7 @@ TEXT_READERS: Final = (
         module=f"{_PACKAGE}.baselines",
         recognised="rows of a name and a value between lines of dashes, a loss or reward in them",
         loses="what stands between the tables",
+        grows=False,
         example="|    ep_rew_mean      | 21.3     |",
         turn=Turn.PATIENT,
     ),

@@ -14,7 +14,7 @@ from stabdiag import diagnose, read
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import open_stream
-from stabdiag.readers.times import seconds_of
+from stabdiag.readers.words import seconds_of
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 TIMES = [BEGIN + timedelta(seconds=10 * n + 7200 * (n > 150)) for n in range(200)]

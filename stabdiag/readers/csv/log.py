@@ -1,15 +1,18 @@
-"""CSV: a header of names, and lines of as many cells."""
+"""CSV: a header of names, and lines of as many cells; and the runs of DVCLive, made of such."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows
+from stabdiag.readers.columns import EXACT, BadLine, Columns, Gathered, Rows
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -22,10 +25,10 @@ from stabdiag.readers.csv.dialect import (
 from stabdiag.readers.source import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator
 
     from stabdiag.readers.columns import Column, Wanted
+    from stabdiag.readers.points import Points
     from stabdiag.readers.source import Stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
@@ -188,3 +191,41 @@ def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Itera
 def _at(lines: list[int]) -> str:
     shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
     return f"on line{'s' * (len(lines) > 1)} {shown}"
+
+
+# DVCLive keeps a table of steps and values for each metric: plots/metrics/train/loss.tsv has the
+# columns step and loss of the metric train/loss.
+_METRICS: Final = PurePosixPath("plots/metrics")
+_STEP: Final = "step"
+
+
+def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
+    """Read the metrics of a run of DVCLive, each file with its path in the run's folder."""
+    from stabdiag.readers.points import Points  # which a lone table does not wait for
+
+    points = Points()
+    notes: list[str] = []
+    for path, stream in files:
+        metric = str(path.relative_to(_METRICS).with_suffix(""))
+        try:
+            taken = _take(points, metric, read(stream))
+        except LogError:
+            taken = False
+        if not taken:
+            notes.append(f"{path} is no metric: expected the columns step and a value")
+    return points.columns(source=name, format="dvclive", notes=tuple(notes))
+
+
+def _take(points: Points, metric: str, table: Columns) -> bool:
+    """Take the points of a metric, if the table is one; a blank value was NaN."""
+    if _STEP not in table.names or len(table.names) < 2:
+        return False
+    steps, values = table.load(_STEP), table.load(table.names[-1])
+    if steps.is_text or values.is_text:
+        return False
+    counts = steps.present & (np.abs(steps.values) < EXACT)
+    logged = counts & (values.present | values.null)
+    at, told = steps.values[logged].tolist(), values.values[logged].tolist()
+    for step, value in zip(at, told, strict=True):
+        points.add(metric, int(step), value)
+    return True

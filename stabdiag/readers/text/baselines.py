@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.readers.blocks import Block, blocks
-from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
 from stabdiag.readers.text.log import TextLog
 
@@ -81,11 +80,6 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
 
 
 GRAMMAR: Final = Grammar(step="step", kinds=(_Tables(),), joined=True)
-
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a line that only this framework writes."""
-    return GRAMMAR.recognises(cleaned(head))
 
 
 def read(stream: Stream) -> Columns:

@@ -10,15 +10,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
-from stabdiag.readers.text.log import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
 
 _STEP: Final = "global_step"
 
@@ -74,19 +69,10 @@ def _below(data: bytes, place: int) -> Iterator[tuple[str, bytes]]:
 
 GRAMMAR = Grammar(
     step=_STEP,
+    block=_BLOCK,
     kinds=(
         #    --> TIME: 2024-01-05 10:00:00 -- STEP: 25/377 -- GLOBAL_STEP: 25
         _Values(heading=re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)")),
         _Values(heading=re.compile(rb"--> EVAL PERFORMANCE"), evaluation=True, tells=False),
     ),
 )
-
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a line that only this framework writes."""
-    return GRAMMAR.recognises(cleaned(head))
-
-
-def read(stream: Stream) -> Columns:
-    """Read the records."""
-    return read_log(stream, "coqui", GRAMMAR, size=_BLOCK)

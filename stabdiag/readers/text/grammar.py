@@ -208,7 +208,7 @@ class Grammar:
     printed when a training has ended: another may follow it. ``config`` finds the names and
     values of arguments that are printed before the first record; the one called ``total`` is how
     many steps the run has. ``left_out`` is the column of which the framework prints no NaN: a kind
-    of line has put those back.
+    of line has put those back. The log is read in blocks of about ``block`` bytes.
     """
 
     step: str
@@ -218,6 +218,8 @@ class Grammar:
     total: str = ""
     left_out: str = ""
     ended: bytes | None = None
+    # The best of 32 kB to 4 MB: the matches of a larger block do not fit into a processor's caches.
+    block: int = 1 << 16
 
     def recognises(self, data: bytes) -> bool:
         """Return whether cleaned lines hold one that only this framework writes."""

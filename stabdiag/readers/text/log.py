@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from stabdiag.readers.source import Stream
     from stabdiag.readers.text.grammar import Grammar
 
-# The best of 32 kB to 4 MB: the matches of a larger block do not fit into the processor's caches.
-BLOCK: Final = 1 << 16
-
 # 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
 _PRECISION: Final = (
     rb"(?<![\w.-])(fp16|bf16|mixed_precision)[\"']?(?: = |=|: ?)[\"']?"
@@ -40,10 +37,10 @@ _PRECISION: Final = (
 _CONFIG_WITHIN: Final = 1 << 24
 
 
-def read_log(stream: Stream, name: str, grammar: Grammar, *, size: int = BLOCK) -> Columns:
-    """Read a stream of the format of a name by its grammar, in blocks of ``size`` bytes."""
+def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
+    """Read a stream of the format of a name by its grammar."""
     log = TextLog(name, grammar)
-    for block in blocks(stream, size=size):
+    for block in blocks(stream, size=grammar.block):
         log.add(block)
     return log.columns(stream)
 

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
-from stabdiag.readers.text.clean import cleaned, line_end, places_of
+from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
-from stabdiag.readers.text.log import TextLog, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
 
 _MARK = b":::MLLOG {"
 _LONGEST = 20_000
@@ -80,18 +76,3 @@ def _cell(value: float) -> bytes:
 
 
 GRAMMAR = Grammar(step="step", kinds=(_Marked(),), joined=True)
-
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a line that only this framework writes."""
-    return GRAMMAR.recognises(cleaned(head))
-
-
-def read(stream: Stream) -> Columns:
-    """Read the marked lines."""
-    return read_log(stream, "mllog", GRAMMAR)
-
-
-def growing() -> TextLog:
-    """Return what reads such a log as it grows."""
-    return TextLog("mllog", GRAMMAR)

@@ -15,7 +15,6 @@ import numpy as np
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.text.asides import SCALE
-from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of, told_in
@@ -69,11 +68,6 @@ GRAMMAR = Grammar(
     ended=rb"\{'train_runtime': '?\d",
     config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD,
 )
-
-
-def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether there is a line that only this framework writes."""
-    return GRAMMAR.recognises(cleaned(head))
 
 
 def read(stream: Stream) -> Columns:

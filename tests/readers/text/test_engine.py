@@ -24,8 +24,8 @@ B = Line(pattern=rb"b:(%b)" % NUMBER, names=("b",))
 
 
 def table(text: str, *kinds: Line, size: int = 1 << 17, joined: bool = False):
-    grammar = Grammar(step="step", kinds=kinds, joined=joined)
-    columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar, size=size)
+    grammar = Grammar(step="step", kinds=kinds, joined=joined, block=size)
+    columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar)
     return {
         name: [
             value if there else None
