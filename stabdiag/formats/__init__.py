@@ -60,7 +60,7 @@ FORMATS: tuple[Format, ...] = (
         suffixes=(".json",),
         writers={
             "report": Writer(module="json", options=("indent",)),
-            "comparison": Writer(module="compared.structured"),
+            "comparison": Writer(module="json", function="comparison"),
             "overview": Writer(module="scans.overview_data", function="json_of"),
             "sheet": Writer(module="lists", function="sheet_json"),
             "limits": Writer(module="limits", function="as_json"),

@@ -1,4 +1,4 @@
-"""Strict JSON, and the report in it, schema 2 (``report.schema.json`` beside this file).
+"""Strict JSON; the report and the comparison in it, schema 2 (the ``.schema.json`` files here).
 
 Written by hand, key by key: what others parse must not change because a class here did.
 """
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Mapping
 
+    from stabdiag.model.comparison import Comparison, Parting, Run
     from stabdiag.model.findings import Action, Answer, Finding, Ignored
     from stabdiag.model.history import Event, Series, Source
     from stabdiag.model.limits import Limits
@@ -180,6 +181,83 @@ def _manifest(manifest: Manifest) -> Json:
 
 def _limits(limits: Limits) -> Json:
     return {info.name: info.value for info in limits.items()}
+
+
+def comparison(found: Comparison) -> str:
+    """Return a comparison as one JSON object."""
+    content: Json = {
+        "schema": SCHEMA,
+        "stabdiag": __version__,
+        "kind": found.kind.value,
+        "why": escape(found.why),
+        "runs": [_run(run) for run in found.runs],
+        "reference": found.reference,
+        "common_points": found.common,
+        "diagnosis": finding(found.diagnosis),
+        "findings": [finding(one) for one in found.findings],
+        "partings": [_parting(one) for one in found.partings],
+        "levels": [
+            {
+                "run": level.run,
+                "loss": scalar(level.value),
+                "error": scalar(level.error),
+                "noise": scalar(level.noise),
+            }
+            for level in found.levels
+        ],
+        "differences": [
+            {"key": escape(one.key), "values": mapping(one.values), "bearing": one.bearing.value}
+            for one in found.differences
+        ],
+        "notes": [escape(note) for note in found.notes],
+        "limits": {
+            info.name: info.value
+            for info in found.limits.items()
+            if info.name.startswith(("compare.", "resume."))
+        },
+    }
+    return dumps(content)
+
+
+def _run(run: Run) -> Json:
+    source, loss = run.history.source, run.history.get("loss")
+    steps = [] if loss is None else loss.steps.tolist()
+    return {
+        "label": run.label,
+        "name": escape(source.name),
+        "format": escape(source.format),
+        "records": source.records,
+        "unreadable": source.unreadable,
+        "attempts": source.attempts,
+        "losses": len(steps),
+        "first_step": steps[0] if steps else None,
+        "last_step": steps[-1] if steps else None,
+        "rank": run.rank,
+        "seed": run.manifest.seed,
+        "manifest": scalar(run.manifest.path),
+        "messages": [escape(event.message) for event in run.history.messages],
+    }
+
+
+def _parting(one: Parting) -> Json:
+    return {
+        "role": escape(one.role),
+        "runs": list(one.runs),
+        "points": one.points,
+        "first_difference": one.step,
+        "values": _pair(one.values),
+        "beyond_rounding_from": one.unrounded,
+        "values_beyond_rounding": _pair(one.unrounded_values),
+        "beyond_noise_from": one.lasting,
+        "values_beyond_noise": _pair(one.lasting_values),
+        "noise": scalar(one.noise),
+        "largest": scalar(one.largest),
+        "largest_at": one.largest_step,
+    }
+
+
+def _pair(values: tuple[float, float] | None) -> Json:
+    return None if values is None else [scalar(value) for value in values]
 
 
 def dumps(value: Json, *, indent: int | None = 2) -> str:
