@@ -32,7 +32,7 @@ from stabdiag.formats.scans.overview_text import lines
 from stabdiag.formats.terminal import picture as drawn
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.roles import ROLES
+from stabdiag.model.roles.table import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

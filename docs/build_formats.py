@@ -12,7 +12,7 @@ from stabdiag.api import read
 from stabdiag.cli.tables import log_formats
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.model.manifest.keys import KEYS
-from stabdiag.model.roles import ROLES
+from stabdiag.model.roles.table import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -29,7 +29,7 @@ from stabdiag.formats import render
 from stabdiag.model.history import History, Series, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.roles import ROLES as EVERY_ROLE
+from stabdiag.model.roles.table import ROLES as EVERY_ROLE
 from stabdiag.tree.case import Case
 
 

@@ -26,7 +26,7 @@ from stabdiag.assemble.records import (
     stretches,
     up_to_last,
 )
-from stabdiag.model.roles import is_evaluation
+from stabdiag.model.roles.names import is_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

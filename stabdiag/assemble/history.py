@@ -28,7 +28,9 @@ from stabdiag.model.history import (
     Source,
     unit_of,
 )
-from stabdiag.model.roles import contested, hardens, is_part, settings_of, split_of
+from stabdiag.model.roles.names import split_of
+from stabdiag.model.roles.opponents import contested
+from stabdiag.model.roles.settings import hardens, is_part, settings_of
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from stabdiag.model.history import Event, EventKind, History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
-from stabdiag.model.roles import assign, may_serve
+from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.text import plural
 from stabdiag.places import Found, read_place
 from stabdiag.readers import from_object

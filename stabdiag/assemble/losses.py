@@ -18,7 +18,8 @@ from stabdiag.assemble.hidden import (
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
 from stabdiag.errors import ColumnError
 from stabdiag.model.history import Event, EventCode, EventKind
-from stabdiag.model.roles import ROLES, counts_since_the_last, is_evaluation, words_of
+from stabdiag.model.roles.names import counts_since_the_last, is_evaluation, words_of
+from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

@@ -16,18 +16,16 @@ import numpy as np
 
 from stabdiag.assemble.records import ENOUGH
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.model.roles import (
+from stabdiag.model.roles.choice import assign, judge_without_a_loss, stand_ins
+from stabdiag.model.roles.names import (
     Split,
-    assign,
     flagged_split,
     is_auxiliary,
     is_evaluation,
-    judge_without_a_loss,
     names_measurements,
     names_results,
     normal,
     split_of,
-    stand_ins,
     tells_split,
 )
 from stabdiag.model.text import listed
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.model.roles import Assignment
+    from stabdiag.model.roles.choice import Assignment
     from stabdiag.readers.columns import Columns
 
 

@@ -19,7 +19,7 @@ from stabdiag.model.manifest.keys import (
     other_number,
     saves_by_epoch,
 )
-from stabdiag.model.roles import ROLES
+from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.converted import KEY, Told, as_metadata
 

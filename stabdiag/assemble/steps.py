@@ -11,7 +11,8 @@ import numpy as np
 from stabdiag.assemble.records import MANY, MOST
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.manifest.keys import by_spelling, other_number
-from stabdiag.model.roles import assign, normal
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import normal
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT
 

@@ -89,7 +89,7 @@ def explained(incomplete: str) -> list[tuple[str, str]]:
 
 def columns(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete a role and, after ``=``, a column of the log that is named before."""
-    from stabdiag.model.roles import ROLES
+    from stabdiag.model.roles.table import ROLES
 
     role, equals, _ = incomplete.partition("=")
     if equals:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError
-from stabdiag.model.roles import assign, is_evaluation
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.beside import is_manifest
 from stabdiag.places.folder import Folder
 from stabdiag.readers import bare

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.roles import assign, is_evaluation
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.folder import note
 from stabdiag.places.logs import natural
 from stabdiag.readers.columns import SHOWN, Column, Columns

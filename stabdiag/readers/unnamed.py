@@ -8,7 +8,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.history import Event, EventKind
-from stabdiag.model.roles import assign, is_evaluation, normal
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 

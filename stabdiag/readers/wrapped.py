@@ -6,7 +6,7 @@ import json
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Final
 
-from stabdiag.model.roles import assign
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.json.rows import decode_line
 from stabdiag.readers.nested import flattened
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
@@ -33,12 +32,6 @@ SEVERITIES: Final = ("error", "warning", "note", "ok", None)
 # Rows held at once: as objects, and as a table.
 _OBJECTS: Final = 1000
 _TABLE: Final = 10_000
-
-# What tells which rows are the worst: severity, then steps lost, then the path.
-_ORDER: Final = ("severity", "lost_steps", "path")
-
-# Rows by which each table of an ordered whole is estimated.
-_SAMPLE: Final = 32
 
 # The largest whole number in a table.
 _LARGEST: Final = (1 << 63) - 1
@@ -153,34 +146,23 @@ class WorstFirst:
             yield from rows_of(table)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield them as tables, a limited number of rows at a time.
+        """Yield them as tables, a limited number of rows at a time."""
+        order = self._order()
+        for begin in range(0, len(order), _TABLE):
+            yield self.rows.take(order[begin : begin + _TABLE])
 
-        Not even the paths of all rows are held: rows are dealt to tables between bounds that a
-        sample gives, and each table is put in order by itself.
-        """
-        for number in np.unique(self._dealt):
-            at = np.flatnonzero(self._dealt == number)
-            keys = list(order_of(self.rows.take(at, *_ORDER)))
-            yield self.rows.take(at[sorted(range(len(keys)), key=keys.__getitem__)])
-
-    @cached_property
-    def _dealt(self) -> np.ndarray[Any, np.dtype[np.uint16]]:
-        """The number of the table to which each row belongs, shape (rows,)."""
-        number = -(-len(self.rows) // _TABLE)
-        if number <= 1:
-            return np.zeros(len(self.rows), np.uint16)
-        rng = np.random.default_rng(0)  # any rows will do, but the same each time
-        sample = self.rows.take(rng.choice(len(self.rows), _SAMPLE * number), *_ORDER)
-        bounds = sorted(order_of(sample))[_SAMPLE::_SAMPLE]
-        batches = self.rows.batches(*_ORDER)
-        dealt = (bisect(bounds, key) for table in batches for key in order_of(table))
-        return np.fromiter(dealt, np.uint16)
-
-
-def order_of(table: pa.Table) -> Iterator[tuple[int, int, str]]:
-    """Yield what puts the worst rows first."""
-    for severity, lost, path in columns_of(table, *_ORDER):
-        yield SEVERITIES.index(severity), -(lost or 0), path
+    def _order(self) -> Ints:
+        """Return the numbers of the rows in order: by severity, steps lost, and path."""
+        names = ("severity", "lost_steps", "path")
+        none = SCHEMA.empty_table().select(names)
+        held: Any = pa.concat_tables([none, *self.rows.batches(*names)])
+        rank: Any = pc.index_in(held["severity"], pa.array(SEVERITIES, pa.string()))
+        keys = pa.table([rank, held["lost_steps"].fill_null(0), held["path"]], list(names))
+        order: Any = pc.sort_indices(
+            keys,
+            [("severity", "ascending"), ("lost_steps", "descending"), ("path", "ascending")],
+        )
+        return np.asarray(order, np.int64)
 
 
 def write_rows(rows: Iterable[Row], output: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.roles import is_evaluation
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import COMPLETE, too_few

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.roles import is_measured_on, is_part
+from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import Onset, nearest
 from stabdiag.stats.peaks import BY_CHANCE

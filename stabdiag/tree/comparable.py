@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.roles import hardens, is_weight
+from stabdiag.model.roles.settings import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import BESIDE, beginning

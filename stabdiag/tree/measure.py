@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stabdiag.model.roles import OF_OPPONENTS, is_evaluation
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.stats.abrupt import TIMES_AS_HIGH
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians

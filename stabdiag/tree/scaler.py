@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.roles import counts_since_the_last
+from stabdiag.model.roles.names import counts_since_the_last
 from stabdiag.stats.quantiles import ENOUGH, median
 
 if TYPE_CHECKING:

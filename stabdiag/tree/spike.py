@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.roles import OF_OPPONENTS
+from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import points_before
 from stabdiag.tree.changes import went

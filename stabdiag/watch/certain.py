@@ -27,7 +27,7 @@ import numpy as np
 from stabdiag.diagnosis import report_on
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest.keys import other_number
-from stabdiag.model.roles import hardens
+from stabdiag.model.roles.settings import hardens
 from stabdiag.stats.quantiles import usual_gap
 
 if TYPE_CHECKING:

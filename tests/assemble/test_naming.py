@@ -10,7 +10,8 @@ import stabdiag
 from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
 from stabdiag.model.limits import Limits
-from stabdiag.model.roles import ROLES, may_serve
+from stabdiag.model.roles.choice import may_serve
+from stabdiag.model.roles.table import ROLES
 from tests.assemble.conftest import columns_of
 
 _WORDS = [

@@ -5,7 +5,7 @@ import pytest
 import stabdiag
 from stabdiag.model.history import EventKind
 from stabdiag.model.limits import Limits
-from stabdiag.model.roles import may_serve
+from stabdiag.model.roles.choice import may_serve
 from stabdiag.places import read_place
 
 

@@ -5,20 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import ColumnError
-from stabdiag.model.roles import (
-    ROLES,
-    assign,
-    contested,
+from stabdiag.model.roles.choice import assign, may_serve, stand_ins
+from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.opponents import contested
+from stabdiag.model.roles.settings import (
     hardens,
-    is_evaluation,
     is_measured_on,
     is_weight,
-    may_serve,
-    normal,
     setting_of,
     settings_of,
-    stand_ins,
 )
+from stabdiag.model.roles.table import ROLES
 
 # Names as frameworks write them, beside those of the table of roles in its own spelling.
 NAMES = {

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.model.roles import assign
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
     BLANKS,

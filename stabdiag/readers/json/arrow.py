@@ -18,7 +18,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import types
 
-from stabdiag.model.roles import assign
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.arrow import Array, Table, every_leaf, leaves, piece_of_array, valid
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import Rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.roles import assign, judge_without_a_loss
+from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.columns import Columns, Piece, Rows, gathered, names_in, rows_in
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.lists import beside_steps, by_step, indexed, named, side_by_side

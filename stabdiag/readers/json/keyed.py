@@ -12,8 +12,10 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from stabdiag.model.roles import ROLES, assign, is_evaluation, normal
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.opponents import opponent_of
+from stabdiag.model.roles.table import ROLES
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.unnamed import FEWEST

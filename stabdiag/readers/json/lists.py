@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.model.history import Event, EventKind
-from stabdiag.model.roles import Split, assign, split_of
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import Split, split_of
 from stabdiag.readers.columns import (
     EXACT,
     INDEX,

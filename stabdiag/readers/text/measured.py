@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from stabdiag.model.roles import is_evaluation
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.asides import OVERFLOWS, alarms
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, is_a_loss, parts_of, trains

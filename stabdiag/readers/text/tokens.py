@@ -11,7 +11,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from stabdiag.model.roles import assign, judge_without_a_loss
+from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 if TYPE_CHECKING:
