@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -32,11 +31,11 @@ from stabdiag.model.roles.opponents import (
     parts_of,
 )
 from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.roles.table import ROLES, Role
+from stabdiag.model.roles.table import ROLES, Role, groups_of
 from stabdiag.model.text import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 _NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
@@ -116,8 +115,9 @@ def assign(
     Raises:
         ColumnError: if a chosen column or role does not exist.
     """
-    every = tuple(names)
-    return _assigned(every, tuple(_check_chosen(every, chosen or {}, source).items()))
+    every, given = tuple(names), chosen or {}
+    _check_chosen(every, given, source)
+    return _assigned(every, tuple(given.items()))
 
 
 # Runs of one project have the same columns, and a log's are asked for several times.
@@ -237,7 +237,7 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -> dict[str, str]:
+def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -> None:
     known = [role.name for role in ROLES]
     grouped = {role.name for role in ROLES if role.prefixes or role.several}
     for role, name in chosen.items():
@@ -247,29 +247,6 @@ def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) 
         if name not in names:
             hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
             raise ColumnError(f"{source} has no column {name!r} for {role}{hint}")
-    return dict(chosen)
-
-
-def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
-    found: dict[str, str] = {}
-    for name in names:
-        if name in taken:
-            continue
-        bare = normal(name).removeprefix("train_")
-        for role in ROLES:
-            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
-            if prefix:
-                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
-                break
-    return found
-
-
-def _group_name(name: str, prefix: str) -> str:
-    """Return what follows the prefix in the column's own spelling."""
-    words = "[^a-z0-9]*".join(prefix.split("_"))
-    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
-    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name
 
 
 # The bounds of a learning rate are taken only if there is no other.

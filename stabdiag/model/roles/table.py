@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
 
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
@@ -324,3 +330,25 @@ ROLES: tuple[Role, ...] = (
         several=True,
     ),
 )
+
+
+def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
+    found: dict[str, str] = {}
+    for name in names:
+        if name in taken:
+            continue
+        bare = normal(name).removeprefix("train_")
+        for role in ROLES:
+            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
+            if prefix:
+                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
+                break
+    return found
+
+
+def _group_name(name: str, prefix: str) -> str:
+    """Return what follows the prefix in the column's own spelling."""
+    words = "[^a-z0-9]*".join(prefix.split("_"))
+    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
+    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name
