@@ -20,7 +20,7 @@ from stabdiag.scan.rows import columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.scan.rows import Rows
@@ -51,15 +51,6 @@ _NOT_TOLD: Final = 255
 # runs are held at once.
 _MOST_SETTINGS: Final = 200
 _VALUES: Final = 2_000_000
-
-
-@dataclass(frozen=True)
-class _Name:
-    """The name of a setting; whether it has a column of its own, and is a number in each run."""
-
-    name: str
-    in_map: bool
-    numeric: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,20 +86,6 @@ class Setting:
         inside: Mask = (self.codes >= at) & self.told if self.ordered else self.codes == at
         return inside
 
-    def tell(self, at: int, *, inverse: bool, has: Mask) -> Split:
-        """Return a split, or its inverse, with the runs on either side that have something."""
-        inside = self.inside(at) != inverse
-        value = self.splits[at]
-        if inverse and self.opposite is not None:
-            value, inverse = self.opposite, False
-        return Split(
-            setting=self.name,
-            relation=("<" if inverse else "≥") if self.ordered else ("≠" if inverse else "="),
-            value=value,
-            inside=(int((inside & has & self.told).sum()), int((inside & self.told).sum())),
-            outside=(int((~inside & has & self.told).sum()), int((~inside & self.told).sum())),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Hit:
@@ -124,6 +101,21 @@ class _Hit:
     @property
     def inside(self) -> Mask:
         return np.not_equal(self.setting.inside(self.at), self.inverse)
+
+    @property
+    def split(self) -> Split:
+        """The split, with the runs on either side that have the outcome."""
+        inside, told, ordered = self.inside, self.setting.told, self.setting.ordered
+        value, inverse = self.setting.splits[self.at], self.inverse
+        if inverse and self.setting.opposite is not None:
+            value, inverse = self.setting.opposite, False
+        return Split(
+            setting=self.setting.name,
+            relation=("<" if inverse else "≥") if ordered else ("≠" if inverse else "="),
+            value=value,
+            inside=(int((inside & self.has & told).sum()), int((inside & told).sum())),
+            outside=(int((~inside & self.has & told).sum()), int((~inside & told).sum())),
+        )
 
 
 def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
@@ -208,8 +200,7 @@ def _told(hits: list[_Hit]) -> list[Common]:
 
 
 def _matters(hit: _Hit) -> bool:
-    split = hit.setting.tell(hit.at, inverse=hit.inverse, has=hit.has)
-    (hits, size), (others, rest) = split.inside, split.outside
+    (hits, size), (others, rest) = hit.split.inside, hit.split.outside
     return (hits + 0.5) * (rest - others + 0.5) >= _ODDS * (others + 0.5) * (size - hits + 0.5)
 
 
@@ -229,7 +220,8 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
         if hit.setting.name in (common.split.setting, *(one.setting for one in common.along)):
             return
         if _together(hit, lead):
-            more = tuple(_best(one, lead) for one in (hit.setting, *hit.setting.twins))
+            also = (hit.setting, *hit.setting.twins)
+            more = tuple(_hit(one, lead.outcome, lead.has).split for one in also)
             leads[i] = lead, replace(common, along=(*common.along, *more))
             return
         part = np.where(lead.setting.told, lead.inside.astype(np.int64), 2)
@@ -237,9 +229,9 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
         stratum = (np.cumsum(np.bincount(stratum) > 0) - 1)[stratum]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
     if not leads or left * others <= CHANCE:
-        mine = hit.setting.tell(hit.at, inverse=hit.inverse, has=hit.has)
-        along = tuple(_best(twin, hit) for twin in hit.setting.twins)
-        leads.append((hit, Common(outcome=hit.outcome, split=mine, chance=chance, along=along)))
+        along = tuple(_hit(twin, hit.outcome, hit.has).split for twin in hit.setting.twins)
+        found = Common(outcome=hit.outcome, split=hit.split, chance=chance, along=along)
+        leads.append((hit, found))
 
 
 def _together(one: _Hit, other: _Hit) -> bool:
@@ -250,11 +242,6 @@ def _together(one: _Hit, other: _Hit) -> bool:
     return bool((mine * its).mean() - mine.mean() * its.mean() >= _TOGETHER * spread > 0)
 
 
-def _best(setting: Setting, hit: _Hit) -> Split:
-    found = _hit(setting, hit.outcome, hit.has)
-    return setting.tell(found.at, inverse=found.inverse, has=hit.has)
-
-
 def settings_of(rows: Rows) -> list[Setting]:
     """Return the settings that vary; those that part the runs alike stand under the first.
 
@@ -262,11 +249,12 @@ def settings_of(rows: Rows) -> list[Setting]:
     are held at a time, and in the end a byte for each setting of a run.
     """
     first: dict[bytes, Setting] = {}
-    names = _names(rows)
+    numeric = _names(rows)
+    names = list(numeric)
     size = max(_VALUES // max(len(rows), 1), 1)
     found = 0
     for begin in range(0, len(names), size):
-        held = _values(rows, names[begin : begin + size])
+        held = _values(rows, {name: numeric[name] for name in names[begin : begin + size]})
         while held and found < _MOST_SETTINGS:
             name = next(iter(held))
             made = _setting(name, held.pop(name), rows)
@@ -274,64 +262,71 @@ def settings_of(rows: Rows) -> list[Setting]:
                 continue
             found += 1
             known = first.setdefault(_key(made), made)
-            if known is not made and known.name != made.name:
+            if known is not made:
                 known.twins.append(made)
     return list(first.values())
 
 
-def _columns(rows: Rows) -> Iterator[tuple[_Name, Ints, pa.DictionaryArray[Any, Any]]]:
-    """Yield the values of all settings, part by part: which rows have it, and the texts there."""
+def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, Any]]]:
+    """Yield the values of all settings, part by part: which rows have it, and the texts there.
+
+    What has a column of its own is not looked for among the others.
+    """
     begin = 0
     for table in rows.batches(*TYPED, "settings"):
         for name in TYPED:
             column: Any = table[name].combine_chunks().cast(pa.string())
             at = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-            yield _Name(name, in_map=False), begin + at, column.drop_null().dictionary_encode()
+            yield name, begin + at, column.drop_null().dictionary_encode()
         maps: Any = table["settings"].combine_chunks()
         keys, items = maps.keys.dictionary_encode(), maps.items
         holds: Any = np.repeat(np.arange(len(maps)), np.diff(maps.offsets.to_numpy()))
         order = np.argsort(keys.indices.to_numpy(), kind="stable")
         ends = np.cumsum(np.bincount(keys.indices.to_numpy(), minlength=len(keys.dictionary)))
         for name, at in zip(keys.dictionary.to_pylist(), np.split(order, ends), strict=False):
-            yield _Name(name, in_map=True), begin + holds[at], items.take(at).dictionary_encode()
+            if name not in TYPED:
+                yield name, begin + holds[at], items.take(at).dictionary_encode()
         begin += table.num_rows
 
 
-def _names(rows: Rows) -> list[_Name]:
-    """Return the settings in their order, and whether their values are all numbers."""
-    runs: Counter[_Name] = Counter()
+def _names(rows: Rows) -> dict[str, bool]:
+    """Return the settings in their order, and whether all values of each are numbers."""
+    runs: Counter[str] = Counter()
     texts = set()
     for name, at, values in _columns(rows):
         runs[name] += len(at)
-        if name not in texts and _numbers(values.dictionary) is None:
+        # A seed is a number, but none that is more or less than another.
+        if name.rpartition(".")[2].endswith("seed") or _numbers(values.dictionary) is None:
             texts.add(name)
-    order = sorted(runs, key=lambda name: (name.in_map, -runs[name] if name.in_map else 0))
-    seeds = {name for name in order if name.name.rpartition(".")[2].endswith("seed")}
-    return [replace(name, numeric=name not in texts | seeds) for name in order if runs[name]]
+    order = sorted(runs, key=lambda name: (name not in TYPED, name not in TYPED and -runs[name]))
+    return {name: name not in texts for name in order if runs[name]}
 
 
-def _values(rows: Rows, names: Sequence[_Name]) -> dict[_Name, Floats | Ints]:
-    """Return some settings of all runs: numbers, NaN where there is none, or hashes of texts, 0."""
-    kinds = {replace(name, numeric=False): name for name in names}
-    held: dict[_Name, Any] = {
-        name: np.full(len(rows), np.nan) if name.numeric else np.zeros(len(rows), np.int64)
-        for name in names
+def _values(rows: Rows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
+    """Return some settings of all runs: numbers, NaN where there is none, or hashes of texts, 0.
+
+    ``names`` tells of each whether its values are numbers.
+    """
+    held: dict[str, Any] = {
+        name: np.full(len(rows), np.nan) if numeric else np.zeros(len(rows), np.int64)
+        for name, numeric in names.items()
     }
-    for bare, at, values in _columns(rows):
-        if (name := kinds.get(bare)) is not None:
+    for name, at, values in _columns(rows):
+        if name in held:
             levels: Any = values.dictionary
             texts = (hash(text) or 1 for text in levels.to_pylist())
-            numbers: Any = _numbers(levels) if name.numeric else np.fromiter(texts, np.int64)
+            numbers: Any = _numbers(levels) if names[name] else np.fromiter(texts, np.int64)
             held[name][at] = numbers[values.indices.to_numpy()]
     return held
 
 
-def _setting(name: _Name, values: Floats | Ints, rows: Rows) -> Setting | None:
+def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
     """Return a setting; None if it does not vary, or if too few runs have it."""
-    told = ~np.isnan(values) if name.numeric else values != 0
+    numeric = values.dtype == np.float64
+    told = ~np.isnan(values) if numeric else values != 0
     if told.sum() < 2 * _FEWEST:
         return None
-    if name.numeric:
+    if numeric:
         levels, count = np.unique(values[told], return_counts=True)
         if len(levels) > 2:
             return _ordered(name, values, levels, count)
@@ -352,21 +347,22 @@ def _setting(name: _Name, values: Floats | Ints, rows: Rows) -> Setting | None:
     opposite = None
     if len(levels) == 2:  # one value: the other is its inverse
         opposite = splits.pop(1 - int(count[kept[order]].argmin()))
-    return Setting(name=name.name, codes=codes, ordered=False, splits=splits, opposite=opposite)
+    return Setting(name=name, codes=codes, ordered=False, splits=splits, opposite=opposite)
 
 
-def _ordered(name: _Name, values: Floats | Ints, levels: Floats, count: Ints) -> Setting:
+def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> Setting:
     at = _thresholds(count)
     codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = _NOT_TOLD
     bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
-    return Setting(name=name.name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
+    return Setting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
 
-def _texts(rows: Rows, name: _Name, at: Ints) -> list[str]:
+def _texts(rows: Rows, name: str, at: Ints) -> list[str]:
     """Return the texts of a setting in some of the runs."""
-    column: Any = rows.take(at, "settings" if name.in_map else name.name)[0].to_pylist()
-    return [str(dict(told)[name.name] if name.in_map else told) for told in column]
+    if name in TYPED:
+        return [str(told) for (told,) in columns_of(rows.take(at, name), name)]
+    return [dict(told)[name] for (told,) in columns_of(rows.take(at, "settings"), "settings")]
 
 
 def _numbers(levels: pa.Array[Any]) -> Floats | None:
