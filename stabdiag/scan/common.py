@@ -73,8 +73,7 @@ class Setting:
     @property
     def told(self) -> Mask:
         """The runs that have it."""
-        told: Mask = self.codes != _NOT_TOLD
-        return told
+        return np.not_equal(self.codes, _NOT_TOLD)
 
     def count(self, which: Mask) -> Ints:
         """Return how many of some runs are inside each split: at a threshold or above, or equal."""
@@ -258,12 +257,10 @@ def settings_of(rows: Rows) -> list[Setting]:
         while held and found < _MOST_SETTINGS:
             name = next(iter(held))
             made = _setting(name, held.pop(name), rows)
-            if made is None:
-                continue
-            found += 1
-            known = first.setdefault(_key(made), made)
-            if known is not made:
-                known.twins.append(made)
+            if made is not None:
+                found += 1
+                known = first.setdefault(_key(made), made)
+                known.twins.extend([] if known is made else [made])
     return list(first.values())
 
 
