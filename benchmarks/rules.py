@@ -25,8 +25,8 @@ from typing import Any, TypeVar
 import numpy as np
 from rules_on_trial import RULES, Rule, listening, switched_off
 
+from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, loaded_run
-from stabdiag.diagnosis import report_on
 from stabdiag.errors import StabdiagError
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits

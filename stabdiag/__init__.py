@@ -13,13 +13,13 @@ from stabdiag._version import __version__
 TYPE_CHECKING = False  # type checkers know the name; to import it could fail, and nothing is here
 if TYPE_CHECKING:
     from stabdiag.api import compare, convert, diagnose, postmortem, read
+    from stabdiag.api.shown import Comparison, Report
     from stabdiag.errors import StabdiagError
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
     from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import scan
-    from stabdiag.shown import Comparison, Report
     from stabdiag.testing import UnhealthyRun, assert_healthy
 
 __all__ = [
@@ -43,12 +43,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Comparison": "stabdiag.shown",
+    "Comparison": "stabdiag.api.shown",
     "History": "stabdiag.model.history",
     "Limits": "stabdiag.model.limits",
     "Manifest": "stabdiag.model.manifest",
     "Overview": "stabdiag.model.scan",
-    "Report": "stabdiag.shown",
+    "Report": "stabdiag.api.shown",
     "Row": "stabdiag.model.scan",
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",

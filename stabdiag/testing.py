@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from stabdiag.api.shown import Report
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
-    from stabdiag.shown import Report
 
 
 class UnhealthyRun(AssertionError):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import stabdiag
-from stabdiag.diagnosis import _both as both
+from stabdiag.api.diagnosis import _both as both
 from stabdiag.errors import (
     ColumnError,
     LimitError,
@@ -377,7 +377,7 @@ def test_a_second_thread_changes_nothing(faulty, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self)))
     assert stabdiag.diagnose(log).to_json() == alone
     assert not started
-    monkeypatch.setattr("stabdiag.diagnosis._LONG", len(log["loss"]) - 1)
+    monkeypatch.setattr("stabdiag.api.diagnosis._LONG", len(log["loss"]) - 1)
     assert stabdiag.diagnose(log).to_json() == alone
     assert len(started) == 1
 
@@ -430,7 +430,7 @@ def test_a_series_that_tells_nothing_breaks_nothing(role, value):
 @pytest.mark.parametrize("thread", [False, True])
 def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeypatch):
     if thread:
-        monkeypatch.setattr("stabdiag.diagnosis._LONG", 0)
+        monkeypatch.setattr("stabdiag.api.diagnosis._LONG", 0)
     ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)
     for values in (np.geomspace(1e-300, 1e308, 300), ends):
         roles = {f"{one.name}/a" if one.prefixes else one.name: values for one in EVERY_ROLE}

@@ -222,9 +222,9 @@ PLACES = {
     "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
     "assemble": ("stabdiag.assemble.inputs:build_history", "convert LOG -o out.parquet"),
     "stats": ("stabdiag.tree.run:trailing_moments", "diagnose LOG --fail-on warning"),
-    "tree": ("stabdiag.diagnosis:walk", "diagnose LOG --write json=out.json"),
-    "symptoms": ("stabdiag.diagnosis:check_symptoms", "checklist LOG -o out.json"),
-    "a thread": ("stabdiag.diagnosis:check_symptoms", "diagnose LOG -o out.html"),
+    "tree": ("stabdiag.api.diagnosis:walk", "diagnose LOG --write json=out.json"),
+    "symptoms": ("stabdiag.api.diagnosis:check_symptoms", "checklist LOG -o out.json"),
+    "a thread": ("stabdiag.api.diagnosis:check_symptoms", "diagnose LOG -o out.html"),
     "formats": ("stabdiag.formats:render", "diagnose LOG -o out.html"),
     "watch": ("stabdiag.watch.grown:Grown.columns", "watch LOG --until-idle 0 -o out.html"),
     "compare": ("stabdiag.comparison:compare_runs", "compare LOG LOG -o out.json"),
@@ -287,7 +287,7 @@ for place, (target, command) in places.items():
                 os.dup2(os.open(f"../{folder}.{name}", os.O_WRONLY | os.O_CREAT), number)
             plant(target, failure)
             if place == "a thread":
-                stabdiag.diagnosis._LONG = 0
+                stabdiag.api.diagnosis._LONG = 0
             sys.argv = ["stabdiag", *command.split()]
             run()
         _, status = os.waitpid(child, 0)

@@ -90,8 +90,8 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
+    from stabdiag.api.diagnosis import report_on
     from stabdiag.assemble.inputs import run_found, wanted_columns
-    from stabdiag.diagnosis import report_on
     from stabdiag.formats import render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from stabdiag._version import __version__
+from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, run_found, wanted_columns
 from stabdiag.comparison.settings import is_secret
-from stabdiag.diagnosis import report_on
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.diagnosis import report_on
+from stabdiag.api.diagnosis import report_on
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.settings import hardens

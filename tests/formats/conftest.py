@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.api.shown import Report
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Action, ActionKind, Answer, AskedOf, Finding, Verdict
 from stabdiag.model.history import Event, EventKind, History, Series, Source
@@ -16,7 +17,6 @@ from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import NotChecked, NotLogged, Tree
-from stabdiag.shown import Report
 
 ROOT = Path(__file__).parents[2]
 

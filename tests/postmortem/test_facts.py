@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.diagnosis import first_detected
+from stabdiag.api.diagnosis import first_detected
 from stabdiag.formats.postmortem import Incident, incident_of
 from stabdiag.formats.postmortem.cost import clock_of
 from stabdiag.model.history import History, Series, Source

@@ -9,8 +9,8 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
+from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, run_found
-from stabdiag.diagnosis import report_on
 from stabdiag.model.limits import Limits
 
 

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from stabdiag.api.diagnosis import first_detected, quiet, report_on
+from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
 from stabdiag.assemble.inputs import Options, limits_from, loaded_run, manifest_from, raw_columns
-from stabdiag.diagnosis import first_detected, quiet, report_on
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import plural
-from stabdiag.shown import Comparison, Report
 
 
 @quiet

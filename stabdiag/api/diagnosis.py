@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
 from stabdiag.model.report import Detected, Tree
-from stabdiag.shown import Report
 from stabdiag.symptoms import Checked, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
