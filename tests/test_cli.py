@@ -397,31 +397,29 @@ def test_a_command_that_is_shown_keeps_secrets():
     assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
 
 
-def test_preflight_and_checklist_have_exit_codes(stabdiag, runs, tmp_path):
-    manifest = runs / "spike-lr-jump" / "manifest.json"
-    assert stabdiag("preflight", manifest).code == 0
-    assert stabdiag("preflight", manifest, "--set", "peak_lr=0").code == 1
-    assert stabdiag("preflight", manifest, "--set", "grad_clip=0").code == 0
-    bad = stabdiag("preflight", manifest, "--set", "grad_clip=0", "--fail-on", "warning")
-    assert bad.code == 1
-    never = stabdiag("preflight", manifest, "--set", "peak_lr=0", "--fail-on", "never")
-    assert never.code == 0
-    log = runs / "spike-lr-jump" / "log.jsonl"
-    mixed_up = stabdiag("preflight", log)
-    assert mixed_up.code == 2
-    assert f"{log}: this is a log" in mixed_up.err
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ("preflight manifest.json", 0, ""),
+        ("preflight manifest.json --set peak_lr=0", 1, ""),
+        ("preflight manifest.json --set peak_lr=0 --fail-on never", 0, ""),
+        ("preflight manifest.json --set grad_clip=0", 0, ""),
+        ("preflight manifest.json --set grad_clip=0 --fail-on warning", 1, ""),
+        ("preflight log.jsonl", 2, "log.jsonl: this is a log"),
+        ("preflight broken.json", 2, "broken.json: not valid JSON"),
+        ("preflight no.json", 2, "no.json: "),
+        ("checklist log.jsonl", 0, ""),
+        ("checklist log.jsonl --fail-on not-done", 1, ""),
+        ("checklist log.jsonl --format jsno", 2, "did you mean json?"),
+    ],
+)
+def test_preflight_and_checklist_have_exit_codes(stabdiag, runs, tmp_path, arguments, code, told):
+    for file in (runs / "spike-lr-jump").iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.json").write_text('{"dtype": "fp16",}', encoding="utf-8")
-    assert "broken.json: not valid JSON" in stabdiag("preflight", "broken.json").err
-    missing = stabdiag("preflight", tmp_path / "no.json")
-    assert (missing.code, missing.out) == (2, "")
-    assert missing.err.count("\n") == 1
-
-    assert stabdiag("checklist", log).code == 0
-    assert stabdiag("checklist", log, "--fail-on", "not-done").code == 1
-    assert stabdiag("checklist", log, "--format", "jsno").code == 2
-    out = tmp_path / "list.json"
-    assert stabdiag("checklist", log, "--format", "json", "-o", out).code == 0
-    assert json.loads(out.read_text(encoding="utf-8"))["sheet"] == "checklist"
+    found = stabdiag(*arguments.split())
+    assert (found.code, found.out == "", found.err.count("\n")) == (code, code == 2, code == 2)
+    assert told in found.err
 
 
 def test_files_that_each_begin_a_run_anew_are_told_of(stabdiag, tmp_path):

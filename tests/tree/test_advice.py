@@ -251,28 +251,33 @@ def test_a_sparse_log_names_all_steps_that_a_line_stands_for(calm, change, at, d
     assert f"steps {at - 9} to {at}" in told
 
 
-def test_no_checkpoint_is_named_from_after_the_trouble_began(calm):
-    log = calm()
-    log["loss"][590:600] += 9.0
-    log["loss"][605:] = np.nan
-    log["loss"][600:605] += 9.0
-    found = diagnosed(log, dtype="fp32", checkpoint_every=10)
-    assert found.actions[0].checkpoint == 580
-    assert found.actions[0].kind is K.LOWER_LR
+def lost(at):
+    return put("loss", slice(at, None), np.nan)
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
-def test_a_jump_of_the_learning_rate_before_a_nan_is_fixed_first(calm, dtype):
-    log = calm()
-    log["lr"][598:] = 1.0
-    log["loss"][601:] = np.nan
-    first = diagnosed(log, dtype=dtype, checkpoint_every=599).actions[0]
-    assert (first.kind, first.step, first.checkpoint) == (K.FIX_SCHEDULE, 598, 0)
+@pytest.mark.parametrize(
+    ("changes", "dtype", "every", "kind", "checkpoint"),
+    [
+        # From before the trouble began.
+        ([add(slice(590, 605), 9.0), lost(605)], "fp32", 10, K.LOWER_LR, 580),
+        # A jump of the learning rate is fixed first.
+        ([put("lr", slice(598, None), 1.0), lost(601)], "fp32", 599, K.FIX_SCHEDULE, 0),
+        ([put("lr", slice(598, None), 1.0), lost(601)], "fp16", 599, K.FIX_SCHEDULE, 0),
+        # The checkpoint of step 500 already holds a step of the rate that jumped there.
+        (
+            [shift(502), put("lr", slice(500, None), 0.03), lost(700)],
+            *("bf16", 100, K.FIX_SCHEDULE, 400),
+        ),
+    ],
+)
+def test_what_led_to_a_nan_is_fixed_first(calm, changes, dtype, every, kind, checkpoint):
+    found = diagnosed(changed(calm(), *changes), dtype=dtype, checkpoint_every=every)
+    assert found.slug.startswith("nan-")
+    assert (found.actions[0].kind, found.actions[0].checkpoint) == (kind, checkpoint)
 
 
 def test_a_jump_is_named_by_its_own_step_however_early_the_loss_rose(calm):
-    log = changed(calm(), shift(500))
-    log["lr"][503:] = 0.1
+    log = changed(calm(), shift(500), put("lr", slice(503, None), 0.1))
     found = diagnosed(log, checkpoint_every=100)
     assert (found.step, found.actions[0].checkpoint) == (500, 400)
     assert "the jump of the learning rate at 503" in found.first_action
@@ -302,17 +307,6 @@ def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
     first, see, *_ = report.diagnosis.actions
     assert first.checkpoint == 200
     assert (see.kind, see.step) == (K.SEE_FINDING, 220)
-
-
-def test_what_went_wrong_before_a_nan_is_fixed_first(calm):
-    log = changed(calm(), shift(502))
-    log["lr"][500:] = 0.03
-    log["loss"][700:] = np.nan
-    found = diagnosed(log, dtype="bf16", checkpoint_every=100)
-    # The checkpoint of step 500 already holds a step of the rate that jumped there.
-    assert (found.actions[0].kind, found.actions[0].checkpoint) == (K.FIX_SCHEDULE, 400)
-    assert found.actions[1].kind is K.INSPECT_LAYERS
-    assert found.evidence["checkpoint"] == 400
 
 
 def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm):
@@ -350,43 +344,30 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
 
 
 def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(calm):
-    log = calm()
-    log["loss"][300:420] += 3.0
-    found = diagnosed(log, checkpoint_every=100)
+    found = diagnosed(changed(calm(), add(slice(300, 420), 3.0)), checkpoint_every=100)
     assert (found.slug, found.title) == ("spike-persistent", "Loss spike that recovered late")
     assert found.actions[0].kinds == (K.KEEP_GOING,)
 
 
 def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(calm):
-    log = calm()
-    log["loss"][400:] += 3.0
-    assert K.FIX_SCHEDULE not in kinds(diagnosed(log))
-    del log["lr"]
-    assert K.FIX_SCHEDULE in kinds(diagnosed(log))
+    assert K.FIX_SCHEDULE not in kinds(diagnosed(changed(calm(), shift(400))))
+    assert K.FIX_SCHEDULE in kinds(diagnosed(changed(calm(), shift(400), drop("lr"))))
 
 
 def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm):
-    log = calm(1600)
-    log["lr"] = 1e-3 * (1.01 - np.arange(1600) % 200 / 200)
-    log["loss"][800:900] += 3.0
-    found = diagnosed(log)
+    restarts = series("lr", lambda at: 1e-3 * (1.01 - at % 200 / 200))
+    found = diagnosed(changed(calm(1600), restarts, add(slice(800, 900), 3.0)))
     assert found.slug == "spike-persistent"
     assert K.DO_NOTHING in kinds(found)
 
 
 @pytest.mark.parametrize(
     "up",
-    [
-        pytest.param(np.r_[400:520, 700:800], id="it is up again at the end"),
-        pytest.param(np.r_[400:520, 790:800], id="it is up again in the last steps"),
-        pytest.param(np.r_[400:560, 580:740], id="it was back for a moment alone"),
-        pytest.param(np.r_[400:800], id="it stayed up"),
-    ],
+    [np.r_[400:520, 700:800], np.r_[400:520, 790:800], np.r_[400:560, 580:740], np.r_[400:800]],
+    ids=["again at the end", "again in the last steps", "back for a moment alone", "stays"],
 )
 def test_a_loss_that_was_not_back_for_good_is_not(calm, up):
-    log = calm()
-    log["loss"][up] += 3.0
-    found = diagnosed(log, checkpoint_every=100)
+    found = diagnosed(changed(calm(), add(up, 3.0)), checkpoint_every=100)
     assert (found.slug, found.back) == ("spike-persistent", None)
 
 
@@ -420,8 +401,7 @@ def test_a_jump_long_after_a_resume_is_not_its_doing(calm):
 
 
 def test_a_recovered_spike_beside_an_error_does_not_say_to_keep_going(calm):
-    log = changed(calm(), shift(600))
-    log["loss"][300] += 3.0
+    log = changed(calm(), shift(600), add(300, 3.0))
     found = {one.slug: one for one in stabdiag.diagnose(log).findings}
     assert "spike-persistent" in found
     assert K.KEEP_GOING not in kinds(found["spike-recovered"])
@@ -499,9 +479,7 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
 
 
 def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
-    log = changed(calm(), shift(500))
-    log["lr"] = 1e-3 * 1.005 ** np.arange(800)
-    found = diagnosed(log)
+    found = diagnosed(changed(calm(), shift(500), series("lr", lambda at: 1e-3 * 1.005**at)))
     assert found.slug == "spike-persistent"
     first = found.actions[0]
     assert (first.kind, first.setting) == (K.LOWER_LR, "peak_lr")
@@ -513,9 +491,7 @@ def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
     ("climb", "runs_on"), [(np.zeros(30), True), (np.arange(30) / 2, False)], ids=["flat", "climbs"]
 )
 def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, runs_on):
-    log = changed(calm(), shift(770))
-    log["loss"][770:] += climb
-    found = diagnosed(log)
+    found = diagnosed(changed(calm(), shift(770), add(slice(770, None), climb)))
     assert found.slug == "spike-unresolved"
     assert (found.actions[0].kind is K.KEEP_GOING) == runs_on
 
@@ -535,9 +511,7 @@ def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(calm, last, on
 
 @pytest.mark.parametrize("every", [50, None])
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(calm, every):
-    log = calm(6000)
-    log["loss"] += np.clip((np.arange(6000) - 4000) / 2000, 0, 1)
-    found = diagnosed(log, checkpoint_every=every)
+    found = diagnosed(changed(calm(6000), climb(4000, 1.0)), checkpoint_every=every)
     assert found.slug == "divergence-unexplained"
     assert found.step > 4150  # by then it is beyond its noise
     told = re.search(r"left its best level near step (\d+)", found.first_action)
@@ -571,8 +545,6 @@ def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(calm, kept, is_gone):
 
 
 def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
-    log = calm()
-    for at in (200, 333, 521, 640):
-        log["loss"][at : at + 6] += 4.0
+    log = changed(calm(), *(add(slice(at, at + 6), 4.0) for at in (200, 333, 521, 640)))
     assert diagnosed(log).actions[0].to == 0.5
     assert diagnosed(log, grad_clip=1.0).actions[0].kind == K.KEEP_GOING
