@@ -46,23 +46,12 @@ def test_limits_are_frozen():
         ("spike", 4, "unknown limit 'spike'"),
         ("spike.sigma", 0.1, "spike.sigma wants a number from 0.5 to 100 (σ), not 0.1"),
         ("spike.sigma", "1e9", "spike.sigma wants a number from 0.5 to 100 (σ), not '1e9'"),
-        (
-            "spike.window",
-            50.5,
-            "spike.window wants a whole number from 10 to inf (steps), not 50.5",
+        *(
+            ("spike.window", bad, "spike.window wants a whole number from 10 to inf (steps), not ")
+            for bad in (50.5, "many", float("inf"), float("nan"), True, None, [100], 10**400)
         ),
-        (
-            "spike.window",
-            "many",
-            "spike.window wants a whole number from 10 to inf (steps), not 'many'",
-        ),
-        ("spike.window", float("inf"), "spike.window wants a whole number"),
-        ("spike.window", float("nan"), "spike.window wants a whole number"),
-        ("spike.window", True, "spike.window wants a whole number"),
-        ("spike.window", None, "spike.window wants a whole number"),
-        ("spike.window", [100], "spike.window wants a whole number"),
-        pytest.param("spike.window", 10**400, "spike.window wants a whole number", id="huge"),
     ],
+    ids=lambda value: repr(value)[:30],
 )
 def test_overrides_that_cannot_be(name, value, message):
     with pytest.raises(LimitError) as caught:

@@ -26,107 +26,75 @@ def found(tmp_path):
     return found
 
 
-def test_a_text_log_goes_with_the_run_of_its_name(found):
-    assert found("a.jsonl", "b.jsonl", "a.log", "b.log") == {
-        "a": ["a.jsonl", "a.log"],
-        "b": ["b.jsonl", "b.log"],
-    }
+WANDB = "wandb/run-20240101_120000-abc"
+TORCH = "Nov23_12-00-00_node1/events.out.tfevents.1.node1"
+
+# The runs that are found, each with its logs, and other files that lie beside them.
+FOUND = {
+    "a text log goes with the run of its name": (
+        {"a": ["a.jsonl", "a.log"], "b": ["b.jsonl", "b.log"]},
+        (),
+    ),
+    "each folder with logs called by what they are is a run": (
+        {
+            "lr1": ["metrics.csv", "train.log"],
+            "lr2": ["eval.csv", "metrics.csv", "slurm-101.out", "slurm-102.out"],
+        },
+        (),
+    ),
+    "folders in which a run keeps its logs are no runs of their own": (
+        {
+            "out": [
+                *("checkpoint-1000/trainer_state.json", "checkpoint-500/trainer_state.json"),
+                *(f"runs/{TORCH}", "tokenizer.json", "trainer_state.json", "vocab_extra.json"),
+            ]
+        },
+        (),
+    ),
+    "folders of programs hold no runs": (
+        {"run": ["metrics.csv"]},
+        (
+            *("env/pyvenv.cfg", "env/bin/train.log", "env/share/a.csv", "node_modules/b.csv"),
+            ".git/logs/c.csv",
+        ),
+    ),
+    "versions and event folders are runs": (
+        {
+            "lightning_logs/version_0": ["metrics.csv"],
+            "lightning_logs/version_1": ["metrics.csv"],
+            "tb/keras": ["train/events.out.tfevents.1", "validation/events.out.tfevents.2"],
+            "tb/torch": ["events.out.tfevents.1", "events.out.tfevents.2"],
+        },
+        ("lightning_logs/version_0/hparams.yaml",),
+    ),
+    "a run of W&B is one": (
+        {WANDB: ["files/output.log", "logs/debug.log", "run-abc.wandb"]},
+        (f"{WANDB}/files/config.yaml",),
+    ),
+    "a run in which each metric has a file is one": (
+        {
+            "mlruns/0/abc": ["metrics/lr", "metrics/train/loss", "params/lr"],
+            "dvclive": ["plots/metrics/lr.tsv", "plots/metrics/train/loss.tsv"],
+        },
+        ("mlruns/0/abc/meta.yaml", "mlruns/0/abc/artifacts/metrics.csv"),
+    ),
+    "ranks are one run": ({"j": ["log.rank0.jsonl", "log.rank1.jsonl"]}, ()),
+}
 
 
-def test_each_folder_with_logs_called_by_what_they_are_is_a_run(found):
-    assert found(
-        "lr1/metrics.csv",
-        "lr1/train.log",
-        "lr2/metrics.csv",
-        "lr2/eval.csv",
-        "lr2/slurm-101.out",
-        "lr2/slurm-102.out",
-    ) == {
-        "lr1": ["metrics.csv", "train.log"],
-        "lr2": ["eval.csv", "metrics.csv", "slurm-101.out", "slurm-102.out"],
-    }
-
-
-def test_folders_in_which_a_run_keeps_its_logs_are_not_runs_of_their_own(found):
-    assert found(
-        "out/trainer_state.json",
-        "out/tokenizer.json",
-        "out/vocab_extra.json",
-        "out/checkpoint-500/trainer_state.json",
-        "out/checkpoint-1000/trainer_state.json",
-        "out/runs/Nov23_12-00-00_node1/events.out.tfevents.1.node1",
-    ) == {
-        "out": [
-            "checkpoint-1000/trainer_state.json",
-            "checkpoint-500/trainer_state.json",
-            "runs/Nov23_12-00-00_node1/events.out.tfevents.1.node1",
-            "tokenizer.json",
-            "trainer_state.json",
-            "vocab_extra.json",
-        ]
-    }
-
-
-def test_folders_of_programs_hold_no_runs(found):
-    programs = ("env/pyvenv.cfg", "env/bin/train.log", "env/share/a.csv", "node_modules/b.csv")
-    assert found("run/metrics.csv", ".git/logs/c.csv", *programs) == {"run": ["metrics.csv"]}
-
-
-def test_versions_and_event_folders_are_runs(found):
-    assert found(
-        "lightning_logs/version_0/metrics.csv",
-        "lightning_logs/version_0/hparams.yaml",
-        "lightning_logs/version_1/metrics.csv",
-        "tb/keras/train/events.out.tfevents.1",
-        "tb/keras/validation/events.out.tfevents.2",
-        "tb/torch/events.out.tfevents.1",
-        "tb/torch/events.out.tfevents.2",
-    ) == {
-        "lightning_logs/version_0": ["metrics.csv"],
-        "lightning_logs/version_1": ["metrics.csv"],
-        "tb/keras": ["train/events.out.tfevents.1", "validation/events.out.tfevents.2"],
-        "tb/torch": ["events.out.tfevents.1", "events.out.tfevents.2"],
-    }
+@pytest.mark.parametrize(("runs", "beside"), FOUND.values(), ids=FOUND)
+def test_which_files_are_a_run(found, runs, beside):
+    top = {"a", "b"} & set(runs)  # logs that lie side by side, each a run
+    logs = [log if run in top else f"{run}/{log}" for run, names in runs.items() for log in names]
+    assert found(*logs, *beside) == runs
 
 
 def test_what_torch_names_by_the_time_are_runs_if_there_is_nothing_else(found):
-    names = [
-        "runs/Nov23_12-00-00_n/events.out.tfevents.1",
-        "runs/Nov24_12-00-00_n/events.out.tfevents.1",
-    ]
+    names = [f"runs/{TORCH}", f"runs/{TORCH}".replace("Nov23", "Nov24")]
     assert list(found(*names).values()) == [[names[0]], [names[1]]]
 
 
-def test_a_run_of_wandb_is_one(found):
-    assert found(
-        "wandb/run-20240101_120000-abc/run-abc.wandb",
-        "wandb/run-20240101_120000-abc/files/output.log",
-        "wandb/run-20240101_120000-abc/files/config.yaml",
-        "wandb/run-20240101_120000-abc/logs/debug.log",
-    ) == {
-        "wandb/run-20240101_120000-abc": ["files/output.log", "logs/debug.log", "run-abc.wandb"],
-    }
-
-
-def test_a_run_in_which_each_metric_has_a_file_is_one(found):
-    assert found(
-        "mlruns/0/abc/meta.yaml",
-        "mlruns/0/abc/metrics/train/loss",
-        "mlruns/0/abc/metrics/lr",
-        "mlruns/0/abc/params/lr",
-        "mlruns/0/abc/artifacts/metrics.csv",
-        "dvclive/plots/metrics/train/loss.tsv",
-        "dvclive/plots/metrics/lr.tsv",
-    ) == {
-        "mlruns/0/abc": ["metrics/lr", "metrics/train/loss", "params/lr"],
-        "dvclive": ["plots/metrics/lr.tsv", "plots/metrics/train/loss.tsv"],
-    }
-
-
-def test_ranks_and_attempts_are_one_run(found):
-    assert found("j/log.rank0.jsonl", "j/log.rank1.jsonl") == {
-        "j": ["log.rank0.jsonl", "log.rank1.jsonl"]
-    }
+def test_attempts_are_one_run(found):
     assert found("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")[
         "k/run1"
     ] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
