@@ -9,6 +9,9 @@ from contextlib import suppress
 
 import pytest
 
+# Quicker to start than processes; that any executor gives the same rows has its own test.
+THREADS = "concurrent.futures:ThreadPoolExecutor"
+
 # Ends the process that opens a file called so, as a lack of memory does.
 KILLER = """
 import os, sys

@@ -3,23 +3,25 @@
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 from pyarrow import parquet
 
-from tests.scan.conftest import write_log
+from tests.scan.conftest import THREADS, write_log
 
 
 def test_the_overview_and_the_exit_codes(stabdiag, sweep, tmp_path):
     done = stabdiag("scan", sweep)
     assert (done.code, done.err) == (1, "")
     assert done.out.startswith("ERROR  5 of 10 runs failed")
-    assert stabdiag("scan", sweep, "--fail-on", "never").code == 0
-    assert stabdiag("scan", *sorted(sweep.glob("run[02468].jsonl"))).code == 0
+    threads = partial(stabdiag, "scan", "--executor", THREADS)
+    assert threads(sweep, "--fail-on", "never").code == 0
+    assert threads(*sorted(sweep.glob("run[02468].jsonl"))).code == 0
     write_log(tmp_path / "other" / "run0.jsonl")
     (tmp_path / "other" / "empty.jsonl").touch()
-    assert stabdiag("scan", tmp_path / "other").code == 2
-    assert stabdiag("scan", tmp_path / "other", sweep).code == 1
+    assert threads(tmp_path / "other").code == 2
+    assert threads(tmp_path / "other", sweep).code == 1
 
 
 def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):

@@ -15,9 +15,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.scan import scan
-from tests.scan.conftest import write_log
-
-THREADS = "concurrent.futures:ThreadPoolExecutor"
+from tests.scan.conftest import THREADS, write_log
 
 
 def by_run(overview):

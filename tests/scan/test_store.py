@@ -17,10 +17,7 @@ from pyarrow import parquet
 
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.scan import scan
-from tests.scan.conftest import scanned, write_log
-
-# Quicker to start than processes; that any executor gives the same rows has its own test.
-THREADS = "concurrent.futures:ThreadPoolExecutor"
+from tests.scan.conftest import THREADS, scanned, write_log
 
 
 def parts(store):

@@ -14,8 +14,7 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.scan.scan import scan
-from tests.scan.conftest import scanned, write_log
-from tests.scan.test_store import THREADS
+from tests.scan.conftest import THREADS, scanned, write_log
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
