@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +55,19 @@ def by_a_tenth(log: Log) -> Advised:
     to = log.about["manifest"]["peak_lr"] / 10
     action = {"kind": "lower-lr", "setting": "peak_lr", "to": to}
     return Advised(severity="warning", slug="", actions=[action])
+
+
+def by_tool(said: Mapping[str, list[dict[str, Any]]], log: Log) -> Advised:
+    """Return what another tool said first; it is no error, and has no name here."""
+    actions = said[log.about["run"]]
+    return Advised(severity="warning" if actions else "ok", slug="", actions=actions)
+
+
+def tools_of(folder: Path) -> dict[str, Callable[[Log], Advised]]:
+    """Return the other tools that were asked about the runs of a folder (``other_tools.py``)."""
+    path = folder / "other_tools.json"
+    said = json.loads(path.read_text()) if path.exists() else {}
+    return {tool: partial(by_tool, runs) for tool, runs in said.items()}
 
 
 ADVISERS: Final[dict[str, Callable[[Log], Advised]]] = {

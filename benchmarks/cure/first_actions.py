@@ -12,13 +12,13 @@ import argparse
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from advisers import ADVISERS, ALARMS, Advised, Log
+from advisers import ADVISERS, ALARMS, Advised, Log, tools_of
 from cures import apply
 from failures import Case, cases
 from pyarrow import parquet
@@ -105,17 +105,19 @@ def main() -> None:
             ledger.know((twin, None), run["eval_loss"])
     seen = [one for one in broken if shows(logs[one[1].key], healthy_rows(logs, one[1].task))]
     print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
+    # The other tools were given every column that they read, and are scored once.
+    advisers = {WAYS[0]: {**ADVISERS, **tools_of(options.data)}, WAYS[1]: ADVISERS}
     rows = [
-        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser)
+        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser, ask)
         for way in WAYS
         for number, case in seen
-        for adviser in ADVISERS
+        for adviser, ask in advisers[way].items()
     ]
     if options.cure:
-        in_turn = sorted(rows, key=lambda row: tuple(ADVISERS).index(row.adviser))
+        in_turn = sorted(rows, key=lambda row: tuple(advisers[WAYS[0]]).index(row.adviser))
         ledger.train((plan for row in in_turn for plan in row.plans if plan), options.jobs)
     for way in WAYS:
-        for adviser in ADVISERS:
+        for adviser in advisers[way]:
             of = [row for row in rows if (row.way, row.adviser) == (way, adviser)]
             if options.runs:
                 lines(of, twins, ledger)
@@ -125,9 +127,9 @@ def main() -> None:
         quiet(way, about, logs)
 
 
-def row_of(case: Case, log: Log, adviser: str) -> Row:
+def row_of(case: Case, log: Log, adviser: str, ask: Callable[[Log], Advised]) -> Row:
     """Return what an adviser says of a log, and what its actions lead to."""
-    advised = ADVISERS[adviser](log)
+    advised = ask(log)
     flagged = advised.severity in ALARMS
     return Row(
         case=case,

@@ -93,8 +93,9 @@ def loaded_run(
 
 def _release() -> None:
     """Hand back the memory that Arrow keeps once it has read: a diagnosis needs as much."""
-    if "pyarrow" in sys.modules:
-        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
 
 
 def run_found(found: Found, told: Manifest | None, options: Options) -> tuple[History, Manifest]:
