@@ -73,8 +73,7 @@ def _roles(one: LogFormat) -> Iterator[str]:
         history = read(path)
         for role, series in history.series.items():
             found.setdefault(role.partition("/")[0], []).append(series.column)
-        manifest = parse_manifest(history.config)
-        settings |= {key.name for key in KEYS if getattr(manifest, key.name) is not None}
+        settings |= parse_manifest(history.config).known.keys()
     for role in ROLES:
         if role.name in found:
             columns = ", ".join(f"`{name}`" for name in dict.fromkeys(found[role.name]))

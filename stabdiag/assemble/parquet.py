@@ -13,7 +13,6 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
 from stabdiag.model.history import History, Series, Source, unit_of
 from stabdiag.model.manifest.keys import (
-    KEYS,
     NUMBERS,
     SAVE_STRATEGY,
     other_number,
@@ -50,11 +49,8 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     steps = np.unique(np.concatenate([one.steps for one in history.series.values()]))
     columns: dict[str, Any] = {"step": pa.array(steps)}
     columns |= {role: _column(one, steps) for role, one in history.series.items()}
-    known = {key.name: getattr(manifest, key.name) for key in KEYS}
     config = _beside(history, manifest) | {
-        name: value
-        for name, value in known.items()
-        if value is not None and name not in manifest.inferred
+        name: value for name, value in manifest.known.items() if name not in manifest.inferred
     }
     source = history.source
     name = f"{source.name} ({source.format}): {plural(source.records, 'record')}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -92,16 +91,16 @@ def diagnose(
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:
     """Return what to say if the only log that was given is a manifest."""
-    from stabdiag.model.manifest import Manifest, read_manifest
+    from stabdiag.model.manifest import read_manifest
 
     name = logs[0]
     if len(logs) > 1 or not name.lower().endswith((".json", ".toml", ".yaml", ".yml")):
         return None
     try:
-        manifest = read_manifest(name)
+        known = read_manifest(name).known
     except ManifestError:
         return None
-    if replace(manifest, path=None, also={}, unknown={}) == Manifest():
+    if not known:
         return None
     return LogError(
         f"{name}: this is a configuration, and diagnose reads a log; pass it with --manifest"

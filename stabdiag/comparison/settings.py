@@ -10,7 +10,7 @@ from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
 from stabdiag.model.comparison import Bearing, Difference, Kind, Run, same
 from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.manifest.keys import KEYS, number, plain
+from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import listed
 
 if TYPE_CHECKING:
@@ -66,10 +66,8 @@ _SHOWN: Final = 5
 
 def settings(run: Run) -> dict[str, object]:
     """Return what is known of a run's configuration, by the names of fields and of other keys."""
-    fields = {key.name: getattr(run.manifest, key.name) for key in KEYS}
-    known = {name: value for name, value in fields.items() if value is not None}
     others = {**run.manifest.also, **run.manifest.unknown}
-    return known | {str(key): value for key, value in others.items()}
+    return run.manifest.known | {str(key): value for key, value in others.items()}
 
 
 def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import ORDERS
-from stabdiag.model.manifest.keys import KEYS
 
 if TYPE_CHECKING:
     import re
@@ -167,10 +166,9 @@ def _series(series: Series) -> Json:
 
 
 def _manifest(manifest: Manifest) -> Json:
-    values = {key.name: getattr(manifest, key.name) for key in KEYS}
     return {
         "path": scalar(manifest.path),
-        "values": mapping({name: value for name, value in values.items() if value is not None}),
+        "values": mapping(manifest.known),
         "inferred": mapping(manifest.inferred),
         "overridden": [escape(name) for name in manifest.overridden],
         "logged": [escape(name) for name in manifest.logged],

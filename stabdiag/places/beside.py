@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import ManifestError
 from stabdiag.model.manifest import Manifest, parse_manifest
-from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.manifest.text import mapping_of
 from stabdiag.places.folder import Found, note
 
@@ -198,7 +197,7 @@ def _manifest(
             # A file of this name beside a log may be something else.
             events.append(note(f"not used as manifest: {error}"))
             continue
-        if any(getattr(told, key.name) is not None for key in KEYS):
+        if told.known:
             known = known.beside(told)
     return known, [*events, *pickled[:1]]  # each checkpoint has a copy of the run's
 

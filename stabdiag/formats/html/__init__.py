@@ -13,11 +13,9 @@ from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.subject import Mark, choose, decisive, whole_loss
 from stabdiag.model.edges import NAMES, QUESTIONS
-from stabdiag.model.manifest.keys import KEYS
 
 if TYPE_CHECKING:
     from stabdiag.model.comparison import Comparison
-    from stabdiag.model.findings import Scalar
     from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
@@ -60,7 +58,6 @@ def render(report: Report, *, command: str | None = None) -> str:
         unasked=[one for one in QUESTIONS if one.id not in asked],
         messages=report.history.messages,
         reading=[*(("limit", told) for told in changed_limits(report.limits)), *events],
-        manifest=_manifest(report),
         literal=report.literal,
         otherwise=report.otherwise,
     )
@@ -123,19 +120,3 @@ def _sketch(report: Report) -> Markup:
     event = () if plot.event is None else (plot.event,)
     marked = [Mark(kind="trouble", step=step, label=report.history.unit) for step in event]
     return Markup(svg_chart(plot, marked))
-
-
-def _manifest(report: Report) -> list[tuple[str, Scalar, str]]:
-    """Return the fields of the manifest that are known, each with its value and its origin."""
-    known = report.manifest
-    values = {key.name: getattr(known, key.name) for key in KEYS}
-    return [(n, value, _origin(report, n)) for n, value in values.items() if value is not None]
-
-
-def _origin(report: Report, name: str) -> str:
-    known = report.manifest
-    if name in known.overridden:
-        return "set by a flag"
-    if name in known.inferred:
-        return f"inferred: {known.inferred[name]}"
-    return "log" if name in known.logged else "manifest"

@@ -82,6 +82,12 @@ class Manifest:
     also: Mapping[str, Any] = field(default_factory=dict)
     unknown: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """The fields that are known, by name."""
+        values = ((key.name, getattr(self, key.name)) for key in KEYS)
+        return {name: value for name, value in values if value is not None}
+
     def override(self, values: Mapping[str, object]) -> Manifest:
         """Return the manifest with some fields set by hand.
 
@@ -146,11 +152,7 @@ class Manifest:
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
         """Return the fields that only the other manifest knows."""
-        return {
-            key.name: getattr(other, key.name)
-            for key in KEYS
-            if getattr(self, key.name) is None and getattr(other, key.name) is not None
-        }
+        return {name: value for name, value in other.known.items() if name not in self.known}
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
