@@ -11,7 +11,6 @@ from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
 from stabdiag.assemble.inputs import Options, limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.errors import StabdiagError, refuse_unknown
-from stabdiag.model.findings import Severity
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
@@ -114,10 +113,10 @@ def postmortem(report: Report, format: str = "markdown") -> str:
     # Post-mortem: The loss went NaN, step 39
     """
     from stabdiag.formats import names, render
+    from stabdiag.formats.postmortem import has_incident
 
     refuse_unknown(format, names("postmortem"))
-    nothing = not report.tree.outcome.section and report.diagnosis.severity is not Severity.ERROR
-    detected = None if nothing else first_detected(report)
+    detected = first_detected(report) if has_incident(report) else None
     return render(report, format, "postmortem", detected=detected)
 
 

@@ -103,6 +103,11 @@ class Incident:
         return sorted(_moments(self), key=lambda moment: moment.step)
 
 
+def has_incident(report: Report) -> bool:
+    """Tell whether there is an incident to write up."""
+    return bool(report.tree.outcome.section) or report.diagnosis.severity is Severity.ERROR
+
+
 def incident_of(report: Report, detected: Detected | None = None) -> Incident:
     """Return the facts of a diagnosis that found something."""
     found, history = report.diagnosis, report.history

@@ -8,7 +8,6 @@ escaped for Markdown, unless it is Markdown already.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +21,7 @@ from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page
 from stabdiag.formats.markdown_text import GAP, block, escape
 from stabdiag.formats.measured import in_words, label, number
-from stabdiag.formats.postmortem import Incident, incident_of
+from stabdiag.formats.postmortem import Incident, has_incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_of
@@ -55,68 +54,54 @@ _MESSAGES: Final = 10
 _ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Document:
-    """A post-mortem: its title as plain text, its Markdown, and what its picture shows.
-
-    ``incident`` and ``plot`` are None for a run that has nothing to write up.
-    """
-
-    title: str
-    markdown: str
-    incident: Incident | None = None
-    plot: Plot | None = None
-
-
 def markdown(report: Report, *, detected: Detected | None = None) -> str:
-    """Return the post-mortem as Markdown."""
-    return _document(report, detected).markdown
-
-
-def _document(report: Report, detected: Detected | None) -> Document:
-    found = report.diagnosis
-    if not report.tree.outcome.section and found.severity is not Severity.ERROR:
-        title = f"No post-mortem to write: {uncapitalised(found.title)}"
-        if found.severity is Severity.WARNING:
-            title = f"Short post-mortem: {found.title}"
-        return Document(title=title, markdown=_filled("quiet.md", title=title, report=report))
+    """Return the post-mortem as Markdown; of a run without an incident a short page."""
+    if not has_incident(report):
+        return _filled("quiet.md", title=_title(report), report=report)
     one, plot = incident_of(report, detected), choose(report)
-    title = f"Post-mortem: {found.headline}"
-    text = _filled(
+    return _filled(
         "incident.md",
-        title=title,
+        title=_title(report),
         report=report,
         one=one,
         cause=cause_of(one),
         suspects=list(suspects(one)),
         guilty=[panel.branch for panel in panels_of(one) if panel.holds],
-        meaning=rule_of(found, report.limits).meaning,
+        meaning=rule_of(report.diagnosis, report.limits).meaning,
         decisive=decisive(report),
         messages=report.history.messages[-_MESSAGES:],
         plot=Markup("" if plot is None else _drawn(plot)),
         logged=[] if plot is None else _logged(one, plot),
     )
-    return Document(title=title, markdown=text, incident=one, plot=plot)
 
 
 def html(report: Report, *, detected: Detected | None = None) -> str:
     """Return the post-mortem as a page that opens without a network and runs nothing."""
-    document = _document(report, detected)
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    body: str = reader.render(document.markdown)
+    body: str = reader.render(markdown(report, detected=detected))
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
-    if document.plot is not None and document.incident is not None:
-        picture = f"<figure>\n{svg_chart(document.plot, _marks(document.incident))}</figure>"
+    if has_incident(report) and (plot := choose(report)) is not None:
+        marks = _marks(incident_of(report, detected))
+        picture = f"<figure>\n{svg_chart(plot, marks)}</figure>"
         # The plot in characters is the only block of code there is.
         before, _, block = body.partition("<pre><code")
         body = f"{before}{picture}{block.partition('</code></pre>')[2]}"
     return page(
         "postmortem.html",
         styles=("page.css", "postmortem.css"),
-        title=document.title,
+        title=_title(report),
         # Where nothing makes links, nothing has to be kept from becoming one.
         body=Markup(body.replace(GAP, "")),
     )
+
+
+def _title(report: Report) -> str:
+    found = report.diagnosis
+    if has_incident(report):
+        return f"Post-mortem: {found.headline}"
+    if found.severity is Severity.WARNING:
+        return f"Short post-mortem: {found.title}"
+    return f"No post-mortem to write: {uncapitalised(found.title)}"
 
 
 def _marks(one: Incident) -> list[Mark]:
