@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stabdiag.api import read
-from stabdiag.cli.tables import log_formats
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles.table import ROLES
+from stabdiag.readers.registry import READERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stabdiag.formats.lists import LogFormat
+    from stabdiag.readers.reader import Reader
 
 SAMPLES = Path(__file__).resolve().parent.parent / "tests" / "readers" / "samples"
 
@@ -48,11 +48,11 @@ BY_NAME = "every column or tag by its name."
 
 def formats_page() -> str:
     """Return the page."""
-    parts = [HEAD, *(section for one in log_formats() for section in _sections(one))]
+    parts = [HEAD, *(section for one in READERS for section in _sections(one))]
     return "\n\n".join(parts) + "\n"
 
 
-def _sections(one: LogFormat) -> Iterator[str]:
+def _sections(one: Reader) -> Iterator[str]:
     yield f"## `{one.name}`: {one.title}"
     needs = f"`pip install 'stabdiag[{one.extra}]'`" if one.extra else "nothing besides stabdiag"
     facts = [f"**Recognised by:** {one.recognised}.", f"**Needs:** {needs}."]
@@ -64,7 +64,7 @@ def _sections(one: LogFormat) -> Iterator[str]:
         yield f"```text\n{one.example}\n```"
 
 
-def _roles(one: LogFormat) -> Iterator[str]:
+def _roles(one: Reader) -> Iterator[str]:
     """Yield what the samples of a format give: the columns of each role, and settings."""
     found: dict[str, list[str]] = {}
     settings: set[str] = set()

@@ -52,9 +52,10 @@ def log_formats() -> tuple[LogFormat, ...]:
         LogFormat(
             name=one.name,
             title=one.title,
-            recognised=one.recognised,
             state="missing" if one.missing else "installed" if one.extra else "built in",
             extra=one.extra,
+            install=f"pip install 'stabdiag[{one.extra}]'" if one.missing else None,
+            recognised=one.recognised,
             loses=one.loses,
             example=one.example,
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import dumps, escape, ignored
+from stabdiag.formats.json import dumps, escape, ignored, mapping
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.model.checks import State
@@ -109,25 +108,21 @@ def _entry(tick: Tick, one: TickList) -> Json:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogFormat:
+class LogFormat(TypedDict):
     """A format of logs: what it is, how it is recognised, and whether it can be read here.
 
-    ``state`` is ``built in``, ``installed``, or ``missing`` where the ``extra`` is needed.
+    ``state`` is ``built in``, ``installed``, or ``missing`` where the ``extra`` is needed, and
+    ``install`` is then the command that installs it.
     """
 
     name: str
     title: str
-    recognised: str
     state: str
     extra: str | None
+    install: str | None
+    recognised: str
     loses: str
     example: str
-
-    @property
-    def install(self) -> str | None:
-        """The command that installs what is missing."""
-        return f"pip install 'stabdiag[{self.extra}]'" if self.state == "missing" else None
 
 
 def logs_lines(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
@@ -137,36 +132,25 @@ def logs_lines(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
     widths = (_NAME, _STATE, page.width - _NAME - _STATE - 4)
     yield from columns(("NAME", "STATE", "RECOGNISED BY"), widths, page, "bold")
     for one in formats:
-        yield from columns((one.name, one.state, f"{one.title}: {one.recognised}"), widths, page)
-    missing = [one for one in formats if one.install]
+        yield from columns(
+            (one["name"], one["state"], f"{one['title']}: {one['recognised']}"), widths, page
+        )
+    missing = [one for one in formats if one["install"]]
     if missing:
         yield page.text("")
     for one in missing:
-        yield from page.wrap(f"{one.name} is missing: {one.install}")
+        yield from page.wrap(f"{one['name']} is missing: {one['install']}")
 
 
 def logs_markdown(formats: Sequence[LogFormat]) -> str:
     """Return the readable log formats as a Markdown table."""
     rows = []
     for one in formats:
-        state = f"missing: `{one.install}`" if one.install else one.state
-        rows.append((f"`{one.name}`", one.title, state, one.recognised))
+        state = f"missing: `{one['install']}`" if one["install"] else one["state"]
+        rows.append((f"`{one['name']}`", one["title"], state, one["recognised"]))
     return own_table(("Name", "What it is", "State", "Recognised by"), rows) + "\n"
 
 
 def logs_json(formats: Sequence[LogFormat]) -> str:
     """Return the readable log formats as strict JSON."""
-    rows: list[Json] = [
-        {
-            "name": one.name,
-            "title": one.title,
-            "state": one.state,
-            "extra": one.extra,
-            "install": one.install,
-            "recognised": one.recognised,
-            "loses": one.loses,
-            "example": one.example,
-        }
-        for one in formats
-    ]
-    return dumps({"schema": 1, "formats": rows})
+    return dumps({"schema": 1, "formats": [mapping(one) for one in formats]})

@@ -81,8 +81,8 @@ def test_the_markdown_of_a_sheet_takes_no_markup_from_a_name():
 def test_every_log_format_is_listed_in_order():
     names = [one.name for one in READERS]
     found = log_formats()
-    assert [one.name for one in found] == names
-    assert all((one.state == "built in") == (one.extra is None) for one in found)
+    assert [one["name"] for one in found] == names
+    assert all((one["state"] == "built in") == (one["extra"] is None) for one in found)
     rows = json.loads(render(found, "json", "logs"))
     assert (rows["schema"], [row["name"] for row in rows["formats"]]) == (1, names)
     markdown = render(found, "markdown", "logs").splitlines()[2:]
@@ -108,8 +108,8 @@ def bare(monkeypatch):
 def test_what_is_missing_is_named_with_its_command(tmp_path):
     found = log_formats()
     command = "pip install 'stabdiag[tensorboard]'"
-    row = next(one for one in found if one.name == "tensorboard")
-    assert (row.state, row.install) == ("missing", command)
+    row = next(one for one in found if one["name"] == "tensorboard")
+    assert (row["state"], row["install"]) == ("missing", command)
     assert f"missing: `{command}`" in render(found, "markdown", "logs")
     assert f"tensorboard is missing: {command}" in render(found, "terminal", "logs")
     (tmp_path / "run.wandb").write_bytes(b":W&B\xbe\xfa\0\0" + bytes(64))
