@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.losses import load, read_losses, with_nan_of_any
+from stabdiag.assemble.losses import load, read_losses, with_hidden_norms, with_nan_of_any
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import (
@@ -31,7 +31,7 @@ from stabdiag.model.history import (
 from stabdiag.model.roles.names import split_of
 from stabdiag.model.roles.opponents import contested
 from stabdiag.model.roles.settings import hardens, is_part, settings_of
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
-
-# How many columns without a role are named.
-_SHOWN = 8
 
 
 def build_history(
@@ -75,13 +72,16 @@ def build_history(
             return settled
     named = name_columns(columns, chosen)
     columns = named.columns
-    names, picked = _without_settings(named.names)
+    # Settings that the user named are not measured.
+    picked = {role: one for role, one in named.names.items() if role.startswith("setting/")}
+    names = {role: one for role, one in named.names.items() if role not in picked}
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
-    events += [*dropped, *moved]
+    data, put_back = with_hidden_norms(data, null_is_nan=columns.tells_null)
+    events += [*dropped, *moved, *put_back]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     known = losses.records & np.isfinite(losses.values)
     order = find_order(
@@ -134,12 +134,6 @@ def build_history(
     )
 
 
-def _without_settings(names: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the columns that are measured, and those of settings that the user named, by role."""
-    picked = {role: name for role, name in names.items() if role.partition("/")[0] == "setting"}
-    return {role: name for role, name in names.items() if role not in picked}, picked
-
-
 def _series(
     data: Mapping[str, Column], names: Mapping[str, str], losses: Losses, steps: Ints, run: Mask
 ) -> Iterator[tuple[str, Series]]:
@@ -184,7 +178,7 @@ def _several(runs: int, number: int, lost: NDArray[np.signedinteger]) -> Event:
     )
     others = [n for n in np.unique(lost).tolist() if n not in (0, number)]
     if others:
-        message += f"; not all losses of number {_few_of(others)} are finite"
+        message += f"; not all losses of number {and_more(others, 3)} are finite"
     return Event(kind=EventKind.ATTEMPT, message=message)
 
 
@@ -194,11 +188,6 @@ def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
         mine = steps[rows[run[rows]]]
         if len(mine):
             yield Part(path=path, first=int(mine.min()), last=int(mine.max()))
-
-
-def _few_of(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:3]))
-    return f"{shown} and {len(numbers) - 3} more" if len(numbers) > 3 else shown
 
 
 def _unreadable(columns: Columns) -> list[Event]:
@@ -238,8 +227,7 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     unused = [name for name in names if name not in used]
     if not unused:
         return []
-    shown = ", ".join(unused[:_SHOWN]) + (", …" if len(unused) > _SHOWN else "")
-    message = f"no role for {shown} (--column ROLE=NAME gives one)"
+    message = f"no role for {and_more(unused, SHOWN)} (--column ROLE=NAME gives one)"
     return [Event(kind=EventKind.COLUMN, message=message)]
 
 

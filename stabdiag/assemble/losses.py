@@ -184,17 +184,17 @@ class Losses:
 
 def read_losses(
     columns: Columns,
-    data: dict[str, Column],
+    data: Mapping[str, Column],
     names: Mapping[str, str],
     clock: Steps,
     *,
     absent_records: int,
 ) -> Losses:
-    """Return the losses with hidden NaN put back; ``data`` gets back its hidden gradient norms.
+    """Return the losses with hidden NaN put back.
 
     Args:
         columns: the raw columns of the log.
-        data: the columns that serve a role, by role; changed in place.
+        data: the columns that serve a role, by role.
         names: the columns' names by role.
         clock: the step of each record; a loss of those that have none is not missed.
         absent_records: a loss missing from so many records in a row counts as NaN.
@@ -204,10 +204,7 @@ def read_losses(
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=nothing)
-    # What is measured with the training loss: its records prove a step.
-    others = {role: one for role, one in data.items() if _is_of_training(role)}
-    events = _mark_norms(loss, others, null_is_nan=columns.tells_null)
-    data.update(others)
+    others, events = _of_training(data), []
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():
         # What stands there, nothing or 0.0, is the loss of no step.
@@ -253,13 +250,21 @@ def _put_back(loss: Column, found: Iterable[Hidden], clock: Steps, events: list[
     return Losses(values=values, records=records, events=events)
 
 
-def _is_of_training(role: str) -> bool:
-    return role != "loss" and role.partition("/")[0] in _TRAINING
+def _of_training(data: Mapping[str, Column]) -> dict[str, Column]:
+    """Return what is measured with the training loss, by role: its records prove a step."""
+    roles = (role for role in data if role != "loss" and role.partition("/")[0] in _TRAINING)
+    return {role: data[role] for role in roles}
 
 
-def _mark_norms(loss: Column, others: dict[str, Column], *, null_is_nan: bool) -> list[Event]:
-    """Put back the gradient norms that were not finite and not written so."""
+def with_hidden_norms(
+    data: dict[str, Column], *, null_is_nan: bool
+) -> tuple[dict[str, Column], list[Event]]:
+    """Return the columns by role with the gradient norms that were not finite, not written so."""
+    if "loss" not in data:
+        return data, []
+    loss, others = data["loss"], _of_training(data)
     found: dict[str, int] = {}
+    marked: dict[str, Column] = {}
     norms = [role for role in others if role.partition("/")[0] == "grad_norm"]
     beside = {role: others[role] for role in others.keys() - norms}
     for role in norms:
@@ -271,20 +276,20 @@ def _mark_norms(loss: Column, others: dict[str, Column], *, null_is_nan: bool) -
         if not hidden.any():
             continue
         found[role] = int(hidden.sum())
-        others[role] = replace(
+        marked[role] = replace(
             norm,
             values=np.where(hidden, np.nan, norm.values),
             present=norm.present | hidden,
             null=norm.null & ~hidden,
         )
     if not found:
-        return []
+        return data, []
     role, count = next(iter(found.items()))
     more = f" and of {len(found) - 1} more like it" if len(found) > 1 else ""
     values = f"{plural(count, 'value')} of {role}{more}"
     verb = "counts" if count == 1 and not more else "count"
     message = f"{values} {verb} as not finite: missing, null or -1 beside a loss"
-    return [Event(kind=EventKind.HIDDEN_NAN, message=message)]
+    return {**data, **marked}, [Event(kind=EventKind.HIDDEN_NAN, message=message)]
 
 
 def _wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:

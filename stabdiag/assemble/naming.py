@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH
+from stabdiag.assemble.records import ENOUGH, SHOWN
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.roles.choice import assign, judge_without_a_loss, stand_ins
 from stabdiag.model.roles.names import (
@@ -28,7 +28,7 @@ from stabdiag.model.roles.names import (
     split_of,
     tells_split,
 )
-from stabdiag.model.text import listed
+from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column
 
 if TYPE_CHECKING:
@@ -150,9 +150,11 @@ def _with_a_loss(named: Named) -> Named:
         return named
     if judge_without_a_loss(names):
         return named.take(names, "no loss was logged: only checks that need none can run")
+    # A damaged file has names of many lines.
+    shown = and_more([" ".join(name.split())[:60] for name in columns.names], SHOWN)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
-        f"{_some(columns.names)}); name it with --column loss=NAME, in Python with "
+        f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
 
@@ -169,12 +171,6 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
                     f"{columns.source}: each record has a {name!r} of its own: a table of results, "
                     "not the log of a run; give the log of one of them"
                 )
-
-
-def _some(names: tuple[str, ...]) -> str:
-    # A damaged file has names of many lines.
-    shown = ", ".join(" ".join(name.split())[:60] for name in names[:8])
-    return f"{shown}, …" if len(names) > 8 else shown
 
 
 def _with_better_loss(named: Named, others: Sequence[str]) -> Named:

@@ -22,6 +22,9 @@ MANY = 20
 MOST = 0.8
 SELDOM = 0.05
 
+# So many columns or events are named, and the others counted.
+SHOWN = 8
+
 
 def is_filled(others: Mapping[str, Column]) -> bool:
     """Tell whether nulls fill the gaps of the log, where one more says nothing."""

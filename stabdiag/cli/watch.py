@@ -17,6 +17,7 @@ from stabdiag.cli.commands import FailOn, bundled, exit_code, verdict
 from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
+from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -185,9 +186,8 @@ def display(logs: Sequence[str], color: bool | None) -> Iterator[Callable[[Seen]
 
     Both go to standard error; standard output is only for the report.
     """
-    name = logs[0] if len(logs) == 1 else f"{logs[0]} and {len(logs) - 1} more"
     with live(color) as drawn:
-        yield _Lines() if drawn is None else _Panel(name, drawn)
+        yield _Lines() if drawn is None else _Panel(and_more(logs), drawn)
 
 
 class _Lines:

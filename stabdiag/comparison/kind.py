@@ -10,6 +10,7 @@ from stabdiag.comparison.points import losses
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import Kind, Run
 from stabdiag.model.manifest.keys import NUMBERS, plain
+from stabdiag.model.text import and_more
 from stabdiag.places.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
@@ -71,8 +72,7 @@ def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tu
     if later is not None:
         return Kind.RESUME, later
     if len(seeds) == len(runs) and len(set(seeds)) > 1:
-        more = ", …" if len(seeds) > _LISTED else ""
-        return Kind.SEEDS, f"their seeds differ ({', '.join(map(str, seeds[:_LISTED]))}{more})"
+        return Kind.SEEDS, f"their seeds differ ({and_more(seeds, _LISTED)})"
     if len(seeds) == len(runs):
         return Kind.RERUNS, f"all have the seed {seeds[0]}"
     pairs = [losses(runs[0].history, other.history) for other in runs[1:]]

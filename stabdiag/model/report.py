@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from stabdiag.model.findings import Severity, ignoring, open_questions
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -127,7 +127,5 @@ def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     wanted = Counter(need for one in not_checked for need in one.missing)
     needs = sorted(wanted, key=lambda need: (need.startswith("manifest."), -wanted[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
-    more = f" and {left} more" if (left := len(names) - _NAMED) > 0 else ""
-    named = f"{', '.join(names[:_NAMED])}{more}"
-    why = f"{named} not logged" if names else "too little to go by"
+    why = f"{and_more(names, _NAMED)} not logged" if names else "too little to go by"
     return f"{plural(len(not_checked), 'check')} skipped: {why}"

@@ -34,6 +34,12 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
+def and_more(words: Sequence[object], shown: int = 1) -> str:
+    """Return the first few words, and how many more there are."""
+    more = f" and {len(words) - shown} more" if len(words) > shown else ""
+    return f"{', '.join(map(str, words[:shown]))}{more}"
+
+
 def every(count: float | str, unit: str = "step") -> str:
     """Return ``every step`` or ``every 50 steps``; the number may be written already."""
     told = count if isinstance(count, str) else num(count)

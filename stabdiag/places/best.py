@@ -12,9 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 from stabdiag.places.beside import beside_file, beside_member, with_beside
-from stabdiag.places.folder import Folder, and_more, note
+from stabdiag.places.folder import Folder, note
 from stabdiag.places.logs import choose, logs_in
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of

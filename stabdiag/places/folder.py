@@ -96,12 +96,6 @@ def note(message: str) -> Event:
     return Event(kind=EventKind.PLACE, message=message)
 
 
-def and_more(names: Sequence[str], shown: int = 1) -> str:
-    """Return the first few names, and how many more there are."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return f"{', '.join(names[:shown])}{more}"
-
-
 def is_skipped(folder: str) -> bool:
     """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.text import and_more
 from stabdiag.places.beside import Beside, beside_file, beside_url, with_beside
 from stabdiag.places.folder import Asked, Folder, Found, note
 from stabdiag.readers.columns import every_column
@@ -57,7 +58,7 @@ def read_place(
     if len(found) > 1:
         from stabdiag.places.several import one_log
 
-        name = f"{columns.source} and {len(found) - 1} more"
+        name = and_more([one.columns.source for one in found])
         columns = one_log([one.columns for one in found], name)
     for one in reversed(found):  # a later attempt may have another configuration
         known = known.beside(one.manifest)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
+from stabdiag.model.text import and_more
 from stabdiag.readers.columns import every_column
 
 if TYPE_CHECKING:
@@ -217,8 +218,7 @@ def _about_folder(path: Path) -> str:
         names = []
     logs = [name for name in names if name.endswith((".jsonl", ".ndjson", ".csv", ".parquet"))]
     if logs:
-        shown = ", ".join(logs[:3]) + (", …" if len(logs) > 3 else "")
-        return f"{path}: a folder, not a log; give one of the files in it ({shown})"
+        return f"{path}: a folder, not a log; give one of the files in it ({and_more(logs, 3)})"
     return f"{path}: a folder, not a log; give one of the files in it"
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from stabdiag._version import __version__
 from stabdiag.assemble.inputs import limits_from
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.text import and_more
 from stabdiag.scan.executors import opened
 from stabdiag.scan.find import find
 from stabdiag.scan.group import Passed
@@ -179,6 +180,5 @@ def scan_into(
 
 
 def _nothing(names: Sequence[str], passed: Passed) -> str:
-    places = f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}"
-    told = [f"{places}: no log of a run found", *passed.told()]
+    told = [f"{and_more(names)}: no log of a run found", *passed.told()]
     return "; ".join([*told, "stabdiag formats lists what can be read"])

@@ -21,7 +21,6 @@ from stabdiag.model.manifest.keys import (
     KEYS,
     LABEL,
     LOSS_SCALE,
-    NUMBERS,
     ONE_LABEL,
     PROBLEM,
     SAVE_STRATEGY,
@@ -30,7 +29,7 @@ from stabdiag.model.manifest.keys import (
     dtype_of,
     flag,
     is_static,
-    number,
+    other_number,
     others,
     spellings,
     strategy_of,
@@ -193,14 +192,10 @@ def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in told.items()
-        if name in switches or off.isdisjoint(_sections(name))
+        # The sections that it lies in, the outermost first.
+        if name in switches
+        or off.isdisjoint(accumulate(name.split(".", DEEPEST)[:-1], "{}.{}".format))
     }
-
-
-def _sections(name: str) -> Iterator[str]:
-    """Yield the sections that a name lies in, the outermost first."""
-    parts = name.split(".", DEEPEST)[:-1]
-    return accumulate(parts, "{}.{}".format)
 
 
 def read_manifest(path: str | Path) -> Manifest:
@@ -313,14 +308,9 @@ def _void(found: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
     saves = flag(told.get(SAVING)) is not False
     if not (by_steps and saves):
         yield "checkpoint_every"
-    if found.get("warmup_steps") == 0 and _has_share(told):
+    # The HF Trainer's 0 steps do not count where the warm-up is a share of the run.
+    if found.get("warmup_steps") == 0 and (other_number(told, "warmup_share") or 0) > 0:
         yield "warmup_steps"
-
-
-def _has_share(told: Mapping[str, Any]) -> bool:
-    """Tell whether the warm-up is a share of the run: the HF Trainer's 0 steps then count not."""
-    shares = (number(told[name]) for name in NUMBERS["warmup_share"] if name in told)
-    return any(share is not None and share > 0 for share in shares)
 
 
 def _is_default_of_megatron(told: Mapping[str, Any], classes: object) -> bool:

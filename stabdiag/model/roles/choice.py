@@ -32,7 +32,7 @@ from stabdiag.model.roles.opponents import (
 )
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, groups_of
-from stabdiag.model.text import listed
+from stabdiag.model.text import and_more, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -230,10 +230,10 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
     others = [one for one in others if one]
     if not (run and others):
         return []
-    shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
     from shlex import quote
 
     pick = f"--column {quote(f'loss={others[0]} - {metric}')}"
+    shown = and_more(others, 3)
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.columns import EXACT, BadLine, Columns, Gathered, Rows
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
@@ -189,8 +189,7 @@ def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Itera
 
 
 def _at(lines: list[int]) -> str:
-    shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
-    return f"on line{'s' * (len(lines) > 1)} {shown}"
+    return f"on line{'s' * (len(lines) > 1)} {and_more(lines, 3)}"
 
 
 # DVCLive keeps a table of steps and values for each metric: plots/metrics/train/loss.tsv has the
