@@ -22,13 +22,25 @@ class _Shown:
     _ask: ClassVar[str]
 
     def to_json(self) -> str:
-        """Return it as strict JSON, schema 2."""
+        """Return it as strict JSON, schema 2.
+
+        >>> from stabdiag import compare
+        >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
+        >>> json.loads(found.to_json())["kind"]
+        'reruns'
+        """
         from stabdiag.formats import render
 
         return render(self, "json", self._kind)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object, findings and all."""
+        """Return the JSON object, findings and all.
+
+        >>> from stabdiag import diagnose
+        >>> found = diagnose({"loss": [2.0] * 40}).to_dict()
+        >>> found["findings"][0] == found["diagnosis"]
+        True
+        """
         found: dict[str, Any] = json.loads(self.to_json())
         return found
 
@@ -50,9 +62,6 @@ class Report(_Shown, reported.Report):
     Reload ...
     >>> [answer.verdict.value for answer in report.tree.answers][:1]
     ['yes']
-    >>> found = report.to_dict()
-    >>> found["findings"][0] == found["diagnosis"] == json.loads(report.to_json())["diagnosis"]
-    True
     """
 
     _kind = "report"
@@ -82,11 +91,6 @@ class Comparison(_Shown, compared.Comparison):
     """What was found of several runs, which writes and shows itself.
 
     It is neither true nor false; ``comparison.diagnosis`` says what was found.
-
-    >>> from stabdiag import compare
-    >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
-    >>> found.to_dict()["kind"]
-    'reruns'
     """
 
     _kind = "comparison"

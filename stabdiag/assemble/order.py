@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from stabdiag.assemble.steps import Steps
     from stabdiag.model.arrays import Floats, Ints, Mask
+
+
+# More rewinds than this are reported by their number alone.
+_MOST_EVENTS = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -186,9 +190,9 @@ def _in_order(walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask)
             _catch_up(steps[part], usable[part], is_loss[part])
         number[part][_kept(steps[part], usable[part], is_loss[part])] = run
     events = walk.events
-    if len(events) > SHOWN:
+    if len(events) > _MOST_EVENTS:
         more = f"the log goes back {len(events)} times in all"
-        events = [*events[:SHOWN], _event(EventKind.REWIND, more)]
+        events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
     if walk.turns:
         events += _counted_on(walk)
     events += _superseded(int((usable & is_loss & (number == 0)).sum()))

@@ -22,7 +22,7 @@ MANY = 20
 MOST = 0.8
 SELDOM = 0.05
 
-# So many columns or events are named, and the others counted.
+# So many columns are named, and the others counted.
 SHOWN = 8
 
 
