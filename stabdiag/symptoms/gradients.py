@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import TELLING, median, quantiles, robust_sigma
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
@@ -19,6 +19,7 @@ from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.checkpoint import checkpoint_before
 
 if TYPE_CHECKING:
+    from stabdiag.model.arrays import Mask
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
@@ -31,11 +32,15 @@ _GROUPS = 4
 
 
 def grad_nonfinite(case: Case) -> Evidence | None:
-    """Is a gradient norm NaN or infinite while the loss is finite, in fp32?"""
+    """Is a gradient norm NaN or infinite while the loss is finite, in fp32, or to the end?"""
     norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
-    if norm is None or dtype in ("fp16", "bf16"):
+    if norm is None:
         return None
     bad = ~np.isfinite(norm.values)
+    if not case.history.get("loss"):
+        return _to_the_end(case, norm, bad)
+    if dtype in ("fp16", "bf16"):
+        return None
     # Few points may be means over epochs with overflows among them, unless the last ones are bad.
     if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
@@ -61,12 +66,37 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     )
 
 
+def _to_the_end(case: Case, norm: Series, bad: Mask) -> Evidence | None:
+    """Report a norm that is not finite any more, where no loss tells how the run is."""
+    good = np.flatnonzero(~bad)
+    begin = int(good[-1]) + 1 if len(good) else 0
+    if len(bad) - begin < IN_A_ROW:
+        return None
+    first = int(norm.steps[begin])
+    return Evidence(
+        because=f"The gradient norm is not finite from {case.unit} {first} to the end, at "
+        f"{len(bad) - begin} of {len(bad)} records. No loss was logged.",
+        step=first,
+        measured={"steps": len(bad) - begin, "of": len(bad)},
+        first=checkpoint_before(case, first, case.stride)
+        .reload(f"{case.unit} {first}")
+        .and_then(
+            Do.INSPECT_LAYERS,
+            "run one step under torch.autograd.set_detect_anomaly(True) to find the operation "
+            "whose gradient is not finite",
+            step=first,
+        ),
+        title="The gradient norm is not finite to the end",
+        severity=Severity.ERROR,
+    )
+
+
 GRAD_NONFINITE = Symptom(
     slug="grad-nonfinite",
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
     check=grad_nonfinite,
-    needs=("grad_norm", "loss"),
+    needs=("grad_norm",),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
     then=(
         Action(
@@ -80,8 +110,8 @@ GRAD_NONFINITE = Symptom(
 
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?"""
-    norm = _norm(case)
-    if norm is None or len(case.loss) < TELLING or not _got_worse(case):
+    norm, loss = _norm(case), case.history.get("loss")
+    if norm is None or (loss and (len(case.loss) < TELLING or not _got_worse(case))):
         return None
     lowest, last = float(levels(norm.values, TWENTIETHS).min()), median(norm.values[-TELLING:])
     ratio = last / lowest if lowest > 0 else 0.0
@@ -92,7 +122,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     sound = checkpoint_before(case, began, case.stride)
     return Evidence(
         because=f"The gradient norm rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on, and the loss got worse.",
+        f"{case.unit} {began} on{', and the loss got worse' if loss else ''}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         first=sound.reload("the explosion").and_then(
@@ -118,15 +148,20 @@ def _got_worse(case: Case) -> bool:
     return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
 
 
+def _losses_to_tell(case: Case) -> str:
+    """Return that there are too few losses, where any were logged."""
+    return at_least(TELLING, "loss")(case) if case.history.get("loss") else ""
+
+
 GRAD_EXPLODING = Symptom(
     slug="grad-exploding",
     family="gradients",
     title="Exploding gradients",
     check=grad_exploding,
-    needs=("grad_norm", "loss"),
+    needs=("grad_norm",),
     limits=("gradients.explode_ratio",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, "grad_norm"), at_least(TELLING, "loss")),
+    enough=(at_least(MANY, "grad_norm"), _losses_to_tell),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),

@@ -42,6 +42,14 @@ FOUND = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), FP32, "step 200"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
+    # Nothing but the norm was logged.
+    (
+        "grad-nonfinite",
+        {"step": STEPS, "grad_norm": with_bad(NORM, *range(590, N))},
+        {},
+        "step 590",
+    ),
+    ("grad-exploding", {"step": STEPS, "grad_norm": RISING}, {}, "learning rate"),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 20 * NORM), {"grad_clip": 1.0}, "from 1 to"),
     (
@@ -66,6 +74,9 @@ PASSED = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 0)), FP32),
     # Means over epochs: one overflow is enough for a mean that is not finite.
     ("grad-nonfinite", log(FALLING[:49], with_bad(NORM[:49], 5, 9)), {}),
+    # A single overflow, or two at the end, without a loss.
+    ("grad-nonfinite", {"step": STEPS, "grad_norm": with_bad(NORM, 200, 598, 599)}, {}),
+    ("grad-exploding", {"step": STEPS, "grad_norm": NORM * (1 + STEPS / 60)}, {}),
     # Gradients grow while the loss still falls.
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
