@@ -70,14 +70,12 @@ class TestDeepSpeed:
         losses = [pair for pair in zip(found["step"], found["loss"], strict=True) if pair[1]]
         assert losses == [(10, 10), (20, 9), (30, 8)]
 
-    def test_nothing_but_overflows(self, tmp_path):
-        path = tmp_path / "run.log"
+    def test_nothing_but_overflows(self, put):
         scales = (
             f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
             for n in range(32, 12, -1)
         )
-        path.write_text("".join(scales))
-        history = stabdiag.read(path)
+        history = stabdiag.read(put("".join(scales)))
         assert history.source.format == "alarms"
         assert history.series["loss_scale"].values.tolist() == [2**n for n in range(32, 12, -1)]
         assert history.series["skipped"].values.tolist() == [1] * 20
@@ -99,15 +97,13 @@ class TestDeepSpeed:
         assert scales == {2.0**n for n in range(17)}
         assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"
 
-    def test_overflows_in_a_log_with_losses_are_no_log_of_their_own(self, tmp_path):
-        path = tmp_path / "run.log"
+    def test_overflows_in_a_log_with_losses_are_no_log_of_their_own(self, put):
         lines = (
             f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
             f"step {32 - n} loss: 2.5\n"
             for n in range(32, 12, -1)
         )
-        path.write_text("".join(lines))
-        history = stabdiag.read(path)
+        history = stabdiag.read(put("".join(lines)))
         assert history.source.format == "text"
         assert len(history.series["loss"]) == 20
 
@@ -155,11 +151,9 @@ class TestMegatron:
         assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan-")
 
     @pytest.mark.parametrize(("skipped", "sign"), [(10, "grad norm: nan"), (0, "grad norm: 0.5")])
-    def test_a_loss_that_is_left_out_for_another_reason_was_not(self, tmp_path, skipped, sign):
-        path = tmp_path / "run.log"
+    def test_a_loss_that_is_left_out_for_another_reason_was_not(self, put, skipped, sign):
         lines = (iteration(n, skipped=skipped, rest=f"{sign} |") for n in (10, 20, 30))
-        path.write_text("".join(lines))
-        assert "loss" not in stabdiag.read(path).series
+        assert "loss" not in stabdiag.read(put("".join(lines))).series
 
     def test_a_field_that_was_cut_is_left_out(self, values):
         found = values(
@@ -642,31 +636,29 @@ class TestAlarms:
             ),
         ],
     )
-    def test_what_stops_a_training_is_its_last_loss(self, tmp_path, line, value):
-        path = tmp_path / "run.log"
+    def test_what_stops_a_training_is_its_last_loss(self, put, line, value):
         records = (
             f"Epoch: [0] [{n}/900] lr: 0.1 loss: {3 - n / 90} loss_ce: 1\n" for n in (10, 20)
         )
-        path.write_text("".join(records) + line)
-        loss = stabdiag.read(path).series["loss"]
+        loss = stabdiag.read(put("".join(records) + line)).series["loss"]
         assert loss.steps.tolist() == [10, 20, 21]
         np.testing.assert_array_equal(loss.values[2:], [value])
 
-    def test_a_warning_below_a_record_takes_no_loss_from_it(self, tmp_path):
-        path = tmp_path / "run.log"
+    def test_a_warning_below_a_record_takes_no_loss_from_it(self, put):
         records = (f"INFO - Step: {n}\nINFO - Loss: {3 - n / 90}\n" for n in (10, 20, 30))
         said = "WARNING - WARNING: Loss is NaN or inf tensor(nan, device='cuda:0')\n"
-        path.write_text("".join(records) + 3 * said)
-        loss = stabdiag.read(path).series["loss"]
+        loss = stabdiag.read(put("".join(records) + 3 * said)).series["loss"]
         assert loss.steps.tolist() == [10, 20, 30, 31]
         assert np.isnan(loss.values).tolist() == [False, False, False, True]
 
-    def test_an_evaluation_that_stops_a_training_is_no_loss_of_it(self, tmp_path):
-        path = tmp_path / "run.log"
+    def test_an_evaluation_that_stops_a_training_is_no_loss_of_it(self, put):
         records = (f"step {n} loss: {3 - n / 90}\n" for n in (10, 20, 30))
         said = "Monitored metric val_loss = nan is not finite. Previous best value was 2.3.\n"
-        path.write_text("".join(records) + said)
-        assert stabdiag.read(path).series["loss"].steps.tolist() == [10, 20, 30]
+        assert stabdiag.read(put("".join(records) + said)).series["loss"].steps.tolist() == [
+            10,
+            20,
+            30,
+        ]
 
     def test_the_first_megatron_set_no_colons(self, values):
         text = (
@@ -700,11 +692,11 @@ class TestAlarms:
         path.write_text(deepspeed.replace("OVERFLOW! Rank 0", "[Rank 0] Overflow detected."))
         assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64]
 
-    def test_keras_counts_batches_from_zero(self, tmp_path):
-        path = tmp_path / "run.log"
+    def test_keras_counts_batches_from_zero(self, put):
         bars = (f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
-        path.write_text("".join(bars) + "Batch 7: Invalid loss, terminating training\n")
-        loss = stabdiag.read(path).series["loss"]
+        loss = stabdiag.read(
+            put("".join(bars) + "Batch 7: Invalid loss, terminating training\n")
+        ).series["loss"]
         assert loss.steps.tolist() == list(range(1, 9))
         assert np.flatnonzero(np.isnan(loss.values)).tolist() == [7]
 

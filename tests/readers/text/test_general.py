@@ -370,11 +370,9 @@ def test_a_loss_goes_before_one_by_another_name(values):
     assert found["loss"] == [3.99, 3.98, 3.97]
 
 
-def test_a_list_of_losses(tmp_path):
-    path = tmp_path / "run.log"
+def test_a_list_of_losses(put):
     line = "[Epoch 0/30, Batch {n}/73] [Losses: x 0.27, conf 4.3, total {loss}, recall: 0.1]"
-    path.write_text(log(line), encoding="utf-8")
-    history = stabdiag.read(path)
+    history = stabdiag.read(put(log(line)))
     assert history.series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
 
 
@@ -510,22 +508,18 @@ def test_two_metrics_of_one_possessive_are_two(values):
     assert found["valid_1's logloss"] == [9.5] * 5
 
 
-def test_norms_and_scales_with_capitals(tmp_path):
-    path = tmp_path / "run.log"
+def test_norms_and_scales_with_capitals(put):
     line = "Step {n} Loss: {loss} Weight Norm: 300 Grad Norm: 1.5 Loss Scale: 4096"
-    path.write_text(log(line), encoding="utf-8")
-    series = stabdiag.read(path).series
+    series = stabdiag.read(put(log(line))).series
     assert series["grad_norm"].values[0] == 1.5
     assert series["weight_norm"].values[0] == 300
     assert series["loss_scale"].values[0] == 4096
 
 
-def test_a_scale_of_the_gradient_tells_fp16(tmp_path):
-    path = tmp_path / "run.log"
+def test_a_scale_of_the_gradient_tells_fp16(put):
     lines = [log("Loss {loss} Global Step: {n} Fp16 Grad Scale: 16384", 40)]
     lines += [f"Loss nan Global Step: {n} Fp16 Grad Scale:  0\n" for n in (41, 42)]
-    path.write_text("".join(lines), encoding="utf-8")
-    assert stabdiag.diagnose(path).diagnosis.slug == "nan-fp16-overflow"
+    assert stabdiag.diagnose(put("".join(lines))).diagnosis.slug == "nan-fp16-overflow"
 
 
 def batches_of_epochs(epochs: int = 4, each: int = 8) -> str:
