@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import ALL_ALONG
 from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import ENOUGH, median, medians, robust_sigma, usual_gap
+from stabdiag.stats.quantiles import ENOUGH, distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def batch_repeats(case: Case) -> Evidence | None:
     if len(batches) < LEAST:
         return None
     soon, ids = case.causes.seen_again, batches.values
-    count, which = int(soon.sum()), len(np.unique(ids[soon]))
+    count, which, different = int(soon.sum()), distinct(ids[soon]), distinct(ids)
     # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
-    is_one = which == len(np.unique(ids)) == 1 and _is_memorised(case)
-    usual = which > ALL_ALONG * len(np.unique(ids))
+    is_one = which == different == 1 and _is_memorised(case)
+    usual = which > ALL_ALONG * different
     by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
     if count < case.limits.data.repeated_batches:
         return None

@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, whole
 from stabdiag.stats.levels import jump_up
+from stabdiag.stats.quantiles import distinct
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     """Do the batches after a resume come in the order in which the run began?"""
     batches, width = case.history.series["batch_id"], case.limits.resume.points
     ids, opening = batches.values, batches.values[:width]
-    if len(np.unique(opening)) < width:
+    if distinct(opening) < width:
         return None
     for step in case.history.resumes:
         at = int(np.searchsorted(batches.steps, step))

@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.symptoms.losses import BEYOND_CHANCE, from_the_start, is_distance
 from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
@@ -190,7 +190,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     # A cosine is below the floor for its last few steps; one that ended stays where it is.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
     # A step decay repeats its rates, and does not go down to 0: nothing is trained there.
-    stairs = 2 * len(np.unique(lr.values[:at])) < at and last > 0
+    stairs = 2 * distinct(lr.values[:at]) < at and last > 0
     if share < limits.at_floor or not flat or stairs:
         return None
     length = _length(case, lr)

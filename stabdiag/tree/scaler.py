@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.roles.names import counts_since_the_last
-from stabdiag.stats.quantiles import ENOUGH, median
+from stabdiag.stats.quantiles import ENOUGH, distinct, median
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
@@ -308,4 +308,4 @@ def is_averaged(scale: Series) -> bool:
         return False
     nearest = np.exp2(np.round(np.log2(values)))
     powers: Mask = np.abs(values / nearest - 1) < _ROUNDED
-    return float(np.mean(powers)) < 0.5 and len(np.unique(values)) > 2
+    return float(np.mean(powers)) < 0.5 and distinct(values) > 2
