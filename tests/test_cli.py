@@ -67,17 +67,20 @@ def test_a_file_is_of_the_format_by_which_it_is_called(
 
 
 @pytest.mark.parametrize("command", ["diagnose", "postmortem"])
-def test_a_page_is_not_written_onto_a_terminal(runs, command):
-    arguments = [sys.executable, "-m", "stabdiag", command, runs / "healthy-fp32", "-f", "html"]
+def test_a_page_is_not_written_onto_a_terminal(stabdiag, runs, command):
+    arguments = (command, runs / "healthy-fp32", "-f", "html")
     leader, follower = os.openpty()
     done = subprocess.run(
-        arguments, stdout=follower, stderr=subprocess.PIPE, text=True, check=False, timeout=60
+        [sys.executable, "-m", "stabdiag", *arguments],
+        stdout=follower,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     os.close(follower)
     os.close(leader)
     assert (done.returncode, "-o report.html" in done.stderr) == (2, True)
-    piped = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert piped.stdout.startswith("<!doctype html>")
+    assert stabdiag(*arguments).out.startswith("<!doctype html>")
 
 
 @pytest.mark.parametrize(
@@ -360,11 +363,10 @@ def test_what_may_take_long_shows_that_it_is_being_read(
 
 
 @pytest.mark.parametrize("command", ["diagnose", "postmortem"])
-def test_standard_input_is_a_log(runs, command):
-    log = (runs / "spike-lr-jump" / "log.jsonl").read_bytes()
-    line = [sys.executable, "-m", "stabdiag", command, "-"]
-    done = subprocess.run(line, input=log, capture_output=True, check=True)
-    assert b"spike-lr-jump" in done.stdout
+def test_standard_input_is_a_log(stabdiag, runs, command, monkeypatch):
+    with (runs / "spike-lr-jump" / "log.jsonl").open() as log:
+        monkeypatch.setattr("sys.stdin", log)
+        assert "spike-lr-jump" in stabdiag(command, "-").out
 
 
 def test_ascii_terminals_get_ascii(runs):

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 import stabdiag
-from tests.tree.made import asked
+from tests.tree.made import add, asked, changed, climb, put
 
 
 @pytest.fixture
 def spiking(calm):
-    log = calm()
-    log["loss"][500:505] += 4.0
-    return log
+    return changed(calm(), add(slice(500, 505), 4.0))
 
 
 def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking):
@@ -22,8 +20,7 @@ def test_a_gradient_norm_that_was_0_tells_nothing_of_a_spike(spiking):
 
 
 def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm):
-    log = calm()
-    log["loss"][400:] += np.linspace(0.0, 3.0, 400)
+    log = changed(calm(), climb())
     log["grad_norm"] = np.concatenate([np.zeros(460), np.linspace(0.1, 2.0, 340)])
     found = asked(stabdiag.diagnose(log), "Q4.4")
     assert found.because.startswith("the gradient norm's mean went from 0 to ")
@@ -50,11 +47,12 @@ def test_a_learning_rate_that_is_turned_on_jumps(spiking):
 @pytest.mark.parametrize(
     "warming",
     [
-        pytest.param(lambda at: np.where(at > 0, 1e-3, 0.0), id="one step"),
-        pytest.param(lambda at: 1e-3 * np.minimum(at / 100, 1), id="linear"),
-        pytest.param(lambda at: 1e-3 * np.minimum(np.maximum(at - 20, 0) / 100, 1), id="late"),
-        pytest.param(lambda at: 1e-3 * np.minimum(at // 20 / 5, 1), id="stairs"),
+        lambda at: np.where(at > 0, 1e-3, 0.0),
+        lambda at: 1e-3 * np.minimum(at / 100, 1),
+        lambda at: 1e-3 * np.minimum(np.maximum(at - 20, 0) / 100, 1),
+        lambda at: 1e-3 * np.minimum(at // 20 / 5, 1),
     ],
+    ids=["one step", "linear", "late", "stairs"],
 )
 def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
     first = 480  # the log begins 20 steps before the spike
@@ -124,28 +122,22 @@ def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(calm):
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(calm, value):
-    log = calm()
-    log["loss"][500] += 4.0
-    log["grad_norm"][500] = value
+    log = changed(calm(), add(500, 4.0), put("grad_norm", 500, value))
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
     assert report.diagnosis.slug == "spike-recovered"
-    assert (
-        "the gradient norm was not finite at step 500; around it, it reached"
-        in asked(report, "Q2.3").because
-    )
+    told = asked(report, "Q2.3").because
+    assert "the gradient norm was not finite at step 500; around it, it reached" in told
     assert "The gradients overflowed at step 500." in report.diagnosis.summary
     assert "None of the logged series" not in report.diagnosis.summary
 
 
 def test_a_batch_that_comes_again_before_the_loss_is_back_is_the_cause(spiking):
-    spiking["loss"][500] += 1.0
-    spiking["batch_id"][500:504] = 500
-    report = stabdiag.diagnose(spiking)
+    log = changed(spiking, add(500, 1.0), put("batch_id", slice(500, 504), 500))
+    report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "spike-duplicate-batch"
     assert "batch 500 of step 501 had been seen 1 step before" in asked(report, "Q2.3").because
 
 
 def test_a_batch_that_comes_again_long_after_a_spike_is_not_its_cause(spiking):
-    spiking["loss"][500] += 1.0
-    spiking["batch_id"][540] = 539
-    assert stabdiag.diagnose(spiking).diagnosis.slug == "spike-recovered"
+    log = changed(spiking, add(500, 1.0), put("batch_id", 540, 539))
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-recovered"

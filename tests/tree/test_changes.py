@@ -105,10 +105,11 @@ def after(fall):
 @pytest.mark.parametrize(
     ("n", "more"),
     [
-        pytest.param(520, after(lambda k: 1 + 0.02 * k), id="goes on climbing"),
-        pytest.param(403, after(lambda k: 1.0), id="too few losses to tell"),
-        pytest.param(800, after(lambda k: 2 - 2 * np.exp(-2 - k / 200)), id="back at chance"),
+        (520, after(lambda k: 1 + 0.02 * k)),
+        (403, after(lambda k: 1.0)),
+        (800, after(lambda k: 2 - 2 * np.exp(-2 - k / 200))),
     ],
+    ids=["goes on climbing", "too few losses to tell", "back at chance"],
 )
 def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(calm, n, more):
     log = calm(n)

@@ -8,21 +8,17 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from tests.tree.made import asked, sometimes
+from tests.tree.made import add, asked, changed, climb, put, sometimes
 
 
 @pytest.fixture
 def spiking(calm):
-    log = calm()
-    log["loss"][500:505] += 4.0
-    return log
+    return changed(calm(), add(slice(500, 505), 4.0))
 
 
 @pytest.fixture
 def climbing(calm):
-    log = calm()
-    log["loss"][700:] += np.linspace(0.0, 3.0, 100)
-    return log
+    return changed(calm(), climb(700))
 
 
 def between(values, first, end):
@@ -51,25 +47,20 @@ def test_a_learning_rate_that_ends_before_a_climb_does_not_tell_of_it(climbing):
 
 
 def test_weights_that_are_all_zero_were_not_shrinking(calm):
-    log = calm()
-    log["loss"][500:] += 4.0
-    log["weight_norm/attn"][:] = 0.0
+    log = changed(calm(), add(slice(500, None), 4.0), put("weight_norm/attn", slice(None), 0.0))
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
 
 
 def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(calm):
-    log = calm()
-    log["loss"][500:] = np.nan
-    log["grad_norm"][100] = np.inf
+    log = changed(calm(), put("loss", slice(500, None), np.nan), put("grad_norm", 100, np.inf))
     records = sometimes(log, "grad_norm", log["step"] < 300)
     found = stabdiag.diagnose(records, manifest={"dtype": "bf16"}).diagnosis
     assert (found.slug, found.evidence["first_series"]) == ("nan-bf16", "loss")
 
 
 def test_gradient_norms_that_were_never_finite_do_not_tell_of_clipping(calm):
-    log = calm()
-    log["loss"][500:] = np.nan
-    log["grad_norm"][:] = np.inf
+    lost = put("loss", slice(500, None), np.nan)
+    log = changed(calm(), lost, put("grad_norm", slice(None), np.inf))
     report = stabdiag.diagnose(log, manifest={"dtype": "bf16", "grad_clip": 1.0})
     assert "too few finite gradient norms were logged" in asked(report, "Q1.3").because
 

@@ -5,17 +5,19 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import ActionKind
-from tests.tree.made import asked
+from tests.tree.made import add, asked, changed, climb, drop, put
+
+
+def lost(at):
+    """Lose the loss and the gradient norm from a record on."""
+    return [put(name, slice(at, None), np.nan) for name in ("loss", "grad_norm")]
 
 
 @pytest.fixture
 def surging(calm):
     """A gradient norm that surges at step 599 and comes down again before the NaN at 603."""
-    log = calm()
-    log["grad_norm"][599] = 300.0
-    log["grad_norm"][600:603] = 50.0
-    log["grad_norm"][603:] = log["loss"][603:] = np.nan
-    return log
+    surge = (put("grad_norm", 599, 300.0), put("grad_norm", slice(600, 603), 50.0))
+    return changed(calm(), *surge, *lost(603))
 
 
 def because(report, question):
@@ -55,9 +57,7 @@ def test_a_surge_shows_however_large_the_steps_are(surging):
     ],
 )
 def test_why_the_lead_up_is_not_known(calm, norms, told):
-    log = calm()
-    log["loss"][600:] = np.nan
-    del log["grad_norm"]
+    log = changed(calm(), *lost(600), drop("grad_norm"))
     report = stabdiag.diagnose(log | ({"grad_norm": norms} if norms else {}))
     assert because(report, "Q1.3") == f"{told}, so the lead-up is unknown"
     assert because(report, "Q1.4").startswith(told)
@@ -65,8 +65,7 @@ def test_why_the_lead_up_is_not_known(calm, norms, told):
 
 
 def test_gradient_norms_by_layer_are_not_called_missing(calm):
-    log = calm()
-    log["loss"][600:] = np.nan
+    log = changed(calm(), put("loss", slice(600, None), np.nan))
     log["grad_norm/first"] = log.pop("grad_norm")
     assert because(stabdiag.diagnose(log), "Q1.3").startswith(
         "no total gradient norm was logged, and those of layers were calm"
@@ -109,10 +108,8 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
 
 
 def test_the_checkpoint_is_from_before_a_slow_climb_to_a_surge(calm):
-    log = calm(1000)
-    log["loss"][400:] += 1e-5 * np.arange(600) ** 2
-    log["grad_norm"][895:900] = 300.0
-    log["loss"][900:] = log["grad_norm"][900:] = np.nan
+    rise = add(slice(400, None), 1e-5 * np.arange(600) ** 2)
+    log = changed(calm(1000), rise, put("grad_norm", slice(895, 900), 300.0), *lost(900))
     found, earlier, *_ = stabdiag.diagnose(log, manifest={"checkpoint_every": 10}).findings
     assert earlier.slug.startswith("divergence-")
     assert earlier.began < earlier.step
@@ -127,8 +124,7 @@ def resumed(calm):
     log = calm()
     rows = np.concatenate([np.arange(550), np.arange(500, 520)])
     log = {name: values[rows] for name, values in log.items()}
-    log["loss"][552:] = log["grad_norm"][552:] = np.nan
-    return log
+    return changed(log, *lost(552))
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
@@ -177,11 +173,9 @@ def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", None])
 def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype):
-    log = calm(1000)
-    log["lr"][500:] = 1e-3 * 1.02 ** np.arange(500)
-    log["loss"][600:] += 0.01 * np.arange(400)
-    log["grad_norm"][795:800] = 300.0
-    log["grad_norm"][800:] = log["loss"][800:] = np.nan
+    rate = put("lr", slice(500, None), 1e-3 * 1.02 ** np.arange(500))
+    surge = put("grad_norm", slice(795, 800), 300.0)
+    log = changed(calm(1000), rate, climb(600, 4.0), surge, *lost(800))
     manifest = {"checkpoint_every": 100} | ({"dtype": dtype} if dtype else {})
     found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
     assert found.slug.startswith("nan-")
@@ -192,10 +186,8 @@ def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype
 
 
 def test_a_planned_warmup_is_no_broken_schedule(calm):
-    log = calm(1000)
+    log = changed(calm(1000), climb(600, 4.0), put("loss", slice(800, None), np.nan))
     log["lr"] = 1e-5 * np.arange(1, 1001)
-    log["loss"][600:] += 0.01 * np.arange(400)
-    log["loss"][800:] = np.nan
     manifest = {"dtype": "fp16", "warmup_steps": 2000, "checkpoint_every": 100}
     found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
     assert led.slug == "divergence-lr-rising"
