@@ -70,19 +70,22 @@ def build_history(
         settled = converted_history(columns, columns.settled)
         if settled is not None:
             return settled
+    # 1. Roles: which column is what. Settings that the user named are not measured.
     named = name_columns(columns, chosen)
     columns = named.columns
-    # Settings that the user named are not measured.
     picked = {role: one for role, one in named.names.items() if role.startswith("setting/")}
     names = {role: one for role, one in named.names.items() if role not in picked}
+    # 2. Steps: when each record was written, by its step and by the clock.
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
     data, dropped = load(columns, names)
     data, names, moved = with_clock(data, names)
+    # 3. and 4. Losses, with the NaN that is hidden among them and the gradient norms.
     data, put_back = with_hidden_norms(data, null_is_nan=columns.tells_null)
     events += [*dropped, *moved, *put_back]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
+    # 5. Order: resumes, and runs one after the other.
     known = losses.records & np.isfinite(losses.values)
     order = find_order(
         clock,
@@ -94,6 +97,7 @@ def build_history(
     )
     losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
     events += [*losses.events, *order.events]
+    # 6. History: the series of one run.
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
         raise LogError(

@@ -33,8 +33,8 @@ class Order:
     """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
-    run went over again belong to no run: their number is 0. ``interleaved`` says that several
-    writers shared the log.
+    run went over again belong to no run: their number is 0. Of a log of one run the numbers are its
+    mask, not copied. ``interleaved`` says that several writers shared the log.
     """
 
     steps: Ints
@@ -45,13 +45,7 @@ class Order:
 
     def run(self, number: int) -> Mask:
         """Return the records of a run."""
-        records: Mask = self.number == number
-        return records
-
-
-def _one_run(records: Mask) -> NDArray[np.int8]:
-    """Return the number of its run for each record, where there is but one; nothing is copied."""
-    return records.view(np.int8)
+        return np.equal(self.number, number)
 
 
 def find_order(
@@ -96,7 +90,7 @@ def find_order(
             ]
         )
     if training.all() and np.all(steps[1:] > steps[:-1]):
-        return Order(steps=steps, number=_one_run(usable))
+        return Order(steps=steps, number=usable.view(np.int8))
     rows = np.flatnonzero(training)
     if _repeats_the_best(steps[rows], losses[rows]):
         note = _event(EventKind.STEPS, f"the last record repeats that of step {steps[rows[-1]]}")
@@ -107,7 +101,9 @@ def find_order(
     if not len(back):
         kept = _kept(steps, usable, is_loss)
         return Order(
-            steps=steps, number=_one_run(kept), events=_superseded(int((training & ~kept).sum()))
+            steps=steps,
+            number=kept.view(np.int8),
+            events=_superseded(int((training & ~kept).sum())),
         )
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
@@ -164,8 +160,7 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     if epochs is None:
         return np.zeros(len(back), dtype=bool)
     before = rows[np.searchsorted(rows, back) - 1]
-    turns: Mask = epochs[back] == epochs[before] + 1
-    return turns
+    return np.equal(epochs[back], epochs[before] + 1)
 
 
 def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
@@ -176,7 +171,7 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
     )
     lost = _superseded(len(rows) - len(np.unique(steps[rows])))
     events = (_event(EventKind.STEPS, message), *lost)
-    return Order(steps=steps, number=_one_run(usable), events=events, interleaved=True)
+    return Order(steps=steps, number=usable.view(np.int8), events=events, interleaved=True)
 
 
 def _in_order(walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
