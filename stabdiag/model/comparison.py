@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import ignoring
+from stabdiag.model.findings import Diagnosed
 from stabdiag.model.manifest.keys import number
 from stabdiag.model.text import clipped, num
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from stabdiag.model.findings import Finding, Ignored, Scalar
+    from stabdiag.model.findings import Scalar
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -122,7 +122,7 @@ class Level:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Comparison:
+class Comparison(Diagnosed):
     """What was found of several runs.
 
     ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
@@ -139,23 +139,8 @@ class Comparison:
     partings: tuple[Parting, ...]
     differences: tuple[Difference, ...]
     limits: Limits
-    findings: tuple[Finding, ...] = ()
     levels: tuple[Level, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def diagnosis(self) -> Finding:
-        """The worst finding."""
-        return self.findings[0]
-
-    @property
-    def also_found(self) -> tuple[Finding, ...]:
-        """All findings but the diagnosis."""
-        return self.findings[1:]
-
-    def ignoring(self, rules: Iterable[Ignored]) -> Self:
-        """Return the comparison with some findings as notes, for the reason of each rule."""
-        return replace(self, findings=ignoring(self.findings, rules))
 
     @property
     def against(self) -> Run:

@@ -288,11 +288,30 @@ class Finding:
         )
 
 
-def ignoring(findings: Iterable[Finding], rules: Iterable[Ignored]) -> tuple[Finding, ...]:
-    """Return findings, worst first, of which some are ignored."""
-    by_slug = {rule.slug: rule for rule in rules}
-    told = [one.ignoring(by_slug[one.slug]) if one.slug in by_slug else one for one in findings]
-    return tuple(sorted(told, key=lambda one: one.severity.rank))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Diagnosed:
+    """What was found of one run or several: ``findings``, the worst first."""
+
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def diagnosis(self) -> Finding:
+        """The worst finding."""
+        return self.findings[0]
+
+    @property
+    def also_found(self) -> tuple[Finding, ...]:
+        """All findings but the diagnosis."""
+        return self.findings[1:]
+
+    def ignoring(self, rules: Iterable[Ignored]) -> Self:
+        """Return it with some findings as notes, for the reason that each rule gives."""
+        by_slug = {rule.slug: rule for rule in rules}
+        told = [
+            found.ignoring(by_slug[found.slug]) if found.slug in by_slug else found
+            for found in self.findings
+        ]
+        return replace(self, findings=tuple(sorted(told, key=lambda one: one.severity.rank)))
 
 
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:

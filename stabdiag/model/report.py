@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Severity, ignoring, open_questions
+from stabdiag.model.findings import Diagnosed, Severity, open_questions
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stabdiag.model.findings import Answer, Baseline, Finding, Ignored
+    from stabdiag.model.findings import Answer, Baseline, Finding
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -65,7 +63,7 @@ class Tree:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Report:
+class Report(Diagnosed):
     """One diagnosis with all that led to it.
 
     ``findings`` are those of the tree and the symptoms, worst first. Equally bad ones are in the
@@ -74,7 +72,6 @@ class Report:
     ``baseline`` is what the losses were compared with.
     """
 
-    findings: tuple[Finding, ...]
     tree: Tree
     not_logged: tuple[NotLogged, ...]
     history: History
@@ -84,16 +81,6 @@ class Report:
     not_checked: tuple[NotChecked, ...] = ()
     clear: tuple[str, ...] = ()
     baseline: Baseline | None = None
-
-    @property
-    def diagnosis(self) -> Finding:
-        """The worst finding."""
-        return self.findings[0]
-
-    @property
-    def also_found(self) -> tuple[Finding, ...]:
-        """All findings but the diagnosis."""
-        return self.findings[1:]
 
     @property
     def ok(self) -> bool:
@@ -110,10 +97,6 @@ class Report:
         outcome = self.tree.outcome
         well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
         return f"Otherwise: {outcome.summary}" if well else ""
-
-    def ignoring(self, rules: Iterable[Ignored]) -> Self:
-        """Return the report with some findings as notes, for the reason that each rule gives."""
-        return replace(self, findings=ignoring(self.findings, rules))
 
     def __repr__(self) -> str:
         """Name the report in one line; all of its data would fill a screen."""
