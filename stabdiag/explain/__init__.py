@@ -6,19 +6,25 @@ Limits are explained from their declarations.
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits import bounds
 from stabdiag.model.edges import QUESTIONS, Question
 from stabdiag.model.leaves import BY_SLUG, OUTCOMES
-from stabdiag.model.text import filled, kept_text
+from stabdiag.model.text import filled, kept_text, limits_in
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from stabdiag.comparison.outcomes import Outcome as Compared
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
+
+_WIDTH = 100
 
 _QUESTIONS = {question.id: question for question in QUESTIONS}
 
@@ -127,9 +133,10 @@ def _compared() -> dict[str, Compared]:
 
 @cache
 def _asking(limit: str) -> tuple[str, ...]:
-    known: dict[str, Question | Symptom | Compared]
-    known = {**_QUESTIONS, **_symptoms(), **_compared()}
-    return tuple(name for name, one in known.items() if limit in one.limits)
+    known: dict[str, Question | Compared] = {**_QUESTIONS, **_compared()}
+    held: dict[str, Collection[str]] = {name: one.limits for name, one in known.items()}
+    held |= {slug: limits_in(kept_text("symptoms", slug)) for slug in _symptoms()}
+    return tuple(name for name, limits in held.items() if limit in limits)
 
 
 def _outcome(slug: str, limits: Limits) -> str:
@@ -149,7 +156,20 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
     facts = f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}"
     told = _page("symptoms", symptom.slug, symptom.title, facts, limits)
-    return _with_limits(told, symptom.limits, limits, before="When it stays quiet")
+    held = limits_in(kept_text("symptoms", symptom.slug))
+    told = _with_limits(told, held, limits, before="When it stays quiet")
+    return _with_actions(told, [action.text for action in symptom.then])
+
+
+def _with_actions(told: str, then: list[str]) -> str:
+    """Go on with a page's list of what to do."""
+    page, references, cited = told.partition("\n## References\n")
+    first = len(re.findall(r"^\d+\. ", page, re.MULTILINE)) + 1
+    listed = "".join(
+        fill(f"{number}. {text}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False) + "\n"
+        for number, text in enumerate(then, first)
+    )
+    return f"{page}{listed}{references}{cited}"
 
 
 def _comparison(outcome: Compared, limits: Limits) -> str:
@@ -165,7 +185,7 @@ def _page(kind: str, name: str, title: str, facts: str, limits: Limits) -> str:
     return f"{head}\n\n{filled(kept_text(kind, name), limits)}"
 
 
-def _with_limits(told: str, held: tuple[str, ...], limits: Limits, *, before: str) -> str:
+def _with_limits(told: str, held: Collection[str], limits: Limits, *, before: str) -> str:
     """List the limits in force before a heading."""
     lines = [
         f"- `{i.name}` = {_value(i)} ({i.about.source})" for i in limits.items() if i.name in held

@@ -30,52 +30,52 @@ if TYPE_CHECKING:
 
 # Of equally severe findings, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
-    stuck.LOSS_CONSTANT,
-    stuck.PLATEAU_AT_CHANCE,
-    curve.LOSS_OSCILLATING,
-    learning.NOT_LEARNING,
-    rates.LR_TOO_HIGH,
-    rates.LEARNING_SLOW,
-    curve.INITIAL_LOSS_OFF,
-    curve.PLATEAU_EARLY,
-    curve.TOO_GOOD,
+    stuck.loss_constant,
+    stuck.plateau_at_chance,
+    curve.loss_oscillating,
+    learning.not_learning,
+    rates.lr_too_high,
+    rates.learning_slow,
+    curve.initial_loss_off,
+    curve.plateau_early,
+    curve.too_good,
     # A loader that is stuck comes before what the model memorised by it.
-    data.BATCH_REPEATS,
-    generalisation.OVERFITTING,
-    generalisation.EVAL_RISING,
-    generalisation.EVAL_GAP_FROM_START,
-    generalisation.UNDERFITTING,
-    generalisation.EVAL_NONFINITE,
-    data.EPOCH_BOUNDARY_JUMP,
+    data.batch_repeats,
+    generalisation.overfitting,
+    generalisation.eval_rising,
+    generalisation.eval_gap_from_start,
+    generalisation.underfitting,
+    generalisation.eval_nonfinite,
+    data.epoch_boundary_jump,
     # What a resume changed comes before what followed from it.
-    resume.RESUME_LOSS_JUMP,
-    curve.FREQUENT_SPIKES,
-    gradients.GRAD_NONFINITE,
-    gradients.GRAD_EXPLODING,
-    gradients.GRAD_VANISHING,
-    gradients.GRAD_CLIP_SATURATED,
-    gradients.GRAD_LAYER_OUTLIER,
-    weights.WEIGHT_NORM_RUNAWAY,
-    weights.WEIGHT_NORM_SHRINKING,
-    weights.UPDATE_RATIO_OFF,
-    weights.DEAD_NEURONS,
-    weights.ACTIVATION_SATURATED,
-    weights.ATTENTION_ENTROPY_COLLAPSE,
-    schedule.LR_NO_WARMUP,
-    schedule.LR_WARMUP_MISMATCH,
-    schedule.LR_DECAYS_EARLY,
-    schedule.LR_NEVER_DECAYS,
-    schedule.LR_DISCONTINUITY,
-    precision.OVERFLOW_RATE_HIGH,
-    precision.ADAM_UNDERFLOW_RISK,
-    resume.RESUME_LR_RESET,
-    resume.RESUME_DATA_REPLAYED,
-    resume.RESUME_STEP_GAP,
-    throughput.THROUGHPUT_DROP,
-    throughput.THROUGHPUT_SAWTOOTH,
-    throughput.MFU_LOW,
-    throughput.STALL,
-    throughput.MEMORY_GROWTH,
+    resume.resume_loss_jump,
+    curve.frequent_spikes,
+    gradients.grad_nonfinite,
+    gradients.grad_exploding,
+    gradients.grad_vanishing,
+    gradients.grad_clip_saturated,
+    gradients.grad_layer_outlier,
+    weights.weight_norm_runaway,
+    weights.weight_norm_shrinking,
+    weights.update_ratio_off,
+    weights.dead_neurons,
+    weights.activation_saturated,
+    weights.attention_entropy_collapse,
+    schedule.lr_no_warmup,
+    schedule.lr_warmup_mismatch,
+    schedule.lr_decays_early,
+    schedule.lr_never_decays,
+    schedule.lr_discontinuity,
+    precision.overflow_rate_high,
+    precision.adam_underflow_risk,
+    resume.resume_lr_reset,
+    resume.resume_data_replayed,
+    resume.resume_step_gap,
+    throughput.throughput_drop,
+    throughput.throughput_sawtooth,
+    throughput.mfu_low,
+    throughput.stall,
+    throughput.memory_growth,
 )
 
 BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
@@ -139,13 +139,12 @@ def check_symptoms(case: Case) -> Checked:
     held_not: list[Symptom] = []
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
-        evidence = None if missing else symptom.check(case)
+        why = "" if missing else symptom.too_few(case)
+        evidence = None if missing or why else symptom.check(case)
         if evidence is not None:
             held.append((symptom, _with_changes(case, symptom, evidence)))
-        elif missing:
-            not_checked.append(NotChecked(symptom=symptom.slug, missing=missing))
-        elif reason := symptom.too_few(case):
-            not_checked.append(NotChecked(symptom=symptom.slug, reason=reason))
+        elif missing or (why := why or symptom.is_open(case)):
+            not_checked.append(NotChecked(symptom=symptom.slug, missing=missing, reason=why))
         else:
             held_not.append(symptom)
     return Checked(held=tuple(held), not_checked=tuple(not_checked), held_not=tuple(held_not))

@@ -19,11 +19,13 @@ from stabdiag.symptoms.losses import (
     HARDLY,
     RANGE_TEST,
     TENTHS,
+    TWENTIETHS,
+    after_warmup,
     few_trained,
     from_the_start,
-    is_distance,
+    no_course,
+    no_distance,
     rhythm,
-    trained,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.advice.shared import clip_at
@@ -36,10 +38,21 @@ if TYPE_CHECKING:
 _LEVELS = 100
 
 
+@Symptom(
+    slug="loss-oscillating",
+    family="learning",
+    title="The loss oscillates",
+    needs=("loss",),
+    explained_by=("nan",),
+    enough=(at_least("learning.min_points", "loss"), no_distance),
+    then=(
+        Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
+        Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
+        RANGE_TEST,
+    ),
+)
 def loss_oscillating(case: Case) -> Evidence | None:
     """Does the loss swing up and down, in slow waves or far above where it began?"""
-    if not is_distance(case) or len(case.loss) < case.limits.learning.min_points:
-        return None
     return _waves(case) or (_above_start(case) if from_the_start(case) else None)
 
 
@@ -103,34 +116,29 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
             to=peak / 5 if peak else None,
         ),
         then=(
-            *LOSS_OSCILLATING.then,
+            *loss_oscillating.then,
             clip_at(case),
         ),
     )
 
 
-LOSS_OSCILLATING = Symptom(
-    slug="loss-oscillating",
+@Symptom(
+    slug="initial-loss-off",
     family="learning",
-    title="The loss oscillates",
-    check=loss_oscillating,
-    needs=("loss",),
-    limits=("learning.swing", "learning.swings", "learning.above_start", "learning.min_points"),
-    explained_by=("nan",),
-    enough=(at_least("learning.min_points", "loss"),),
+    title="The first loss is far above chance",
+    needs=("loss", "manifest.vocab_size"),
+    enough=(no_course,),
     then=(
-        Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
-        Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
-        RANGE_TEST,
+        Action(Do.CHECK_MODEL, "Check the normalisation of the inputs and before the logits."),
+        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
+        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
     ),
 )
-
-
 def initial_loss_off(case: Case) -> Evidence | None:
     """Is the first loss far above the logarithm of the number of classes?"""
     classes = case.manifest.vocab_size or 0
     # A loss that is the sum of several parts has no such level.
-    if classes < 2 or "+" in case.loss.column or not is_distance(case) or not from_the_start(case):
+    if classes < 2 or "+" in case.loss.column:
         return None
     first, chance = float(case.loss.values[0]), math.log(classes)
     if first <= case.limits.learning.initial_factor * chance:
@@ -150,31 +158,28 @@ def initial_loss_off(case: Case) -> Evidence | None:
     )
 
 
-INITIAL_LOSS_OFF = Symptom(
-    slug="initial-loss-off",
+@Symptom(
+    slug="plateau-early",
     family="learning",
-    title="The first loss is far above chance",
-    check=initial_loss_off,
-    needs=("loss", "manifest.vocab_size"),
-    limits=("learning.initial_factor",),
+    title="The loss went flat above its target",
+    needs=("loss", "manifest.target_loss"),
+    explained_by=("nan", "divergence"),
+    enough=(few_trained,),
     then=(
-        Action(Do.CHECK_MODEL, "Check the normalisation of the inputs and before the logits."),
-        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
-        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
+        Action(Do.LOG_MORE, "Log each layer's gradient norm to see whether it vanishes early on."),
+        Action(Do.CHANGE_MODEL, "Train a larger model: if it gets lower, capacity is the limit."),
     ),
 )
-
-
 def plateau_early(case: Case) -> Evidence | None:
     """Did the loss fall and then go flat far above the manifest's target?"""
-    after, target = trained(case), case.manifest.target_loss
-    if after is None or target is None:
-        return None
-    level = levels(after.values, 2 * TENTHS)
+    after, target = after_warmup(case), case.manifest.target_loss
+    level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last
     flat = float(level[TENTHS]) - last <= HARDLY * fallen
-    if not flat or last <= case.limits.learning.above_target * target or fallen <= 0:
+    if target is None or last <= case.limits.learning.above_target * target:
+        return None
+    if not flat or fallen <= 0:
         return None
     step = int(after.steps[len(after) // 2])
     return Evidence(
@@ -192,26 +197,22 @@ def plateau_early(case: Case) -> Evidence | None:
     )
 
 
-PLATEAU_EARLY = Symptom(
-    slug="plateau-early",
+@Symptom(
+    slug="too-good",
     family="learning",
-    title="The loss went flat above its target",
-    check=plateau_early,
-    needs=("loss", "manifest.target_loss"),
-    limits=("learning.above_target",),
-    explained_by=("nan", "divergence"),
-    enough=(few_trained,),
+    title="The loss is too good to be true",
+    needs=("loss", "manifest.vocab_size"),
+    explained_by=("nan",),
+    enough=(at_least(TENTHS, "loss"), no_distance),
     then=(
-        Action(Do.LOG_MORE, "Log each layer's gradient norm to see whether it vanishes early on."),
-        Action(Do.CHANGE_MODEL, "Train a larger model: if it gets lower, capacity is the limit."),
+        Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
+        Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorised."),
     ),
 )
-
-
 def too_good(case: Case) -> Evidence | None:
     """Has the loss of a language model gone to nearly zero?"""
     limits, classes = case.limits.learning, case.manifest.vocab_size or 0
-    if classes < limits.least_classes or not is_distance(case) or len(case.loss) < TENTHS:
+    if classes < limits.least_classes:
         return None
     x, chance = case.loss.values, math.log(classes)
     last = float(levels(x, TENTHS)[-1])
@@ -238,22 +239,29 @@ def too_good(case: Case) -> Evidence | None:
     )
 
 
-TOO_GOOD = Symptom(
-    slug="too-good",
-    family="learning",
-    title="The loss is too good to be true",
-    check=too_good,
-    needs=("loss", "manifest.vocab_size"),
-    limits=("learning.too_good", "learning.least_classes"),
-    explained_by=("nan",),
-    enough=(at_least(TENTHS, "loss"),),
+def _few_losses(case: Case) -> str:
+    needed = 2 * case.spike_window
+    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
+
+
+@Symptom(
+    slug="frequent-spikes",
+    severity=Severity.NOTE,
+    family="data",
+    title="The loss keeps spiking",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike-persistent"),
+    enough=(_few_losses,),
     then=(
-        Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
-        Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorised."),
+        Action(Do.CLIP_GRADIENTS, "Lower the clip threshold so one batch cannot do much harm."),
+        Action(
+            Do.CHANGE_OPTIMIZER,
+            "Lower Adam's β2 to 0.95, or the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+        Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
     ),
 )
-
-
 def frequent_spikes(case: Case) -> Evidence | None:
     """Does the loss spike again and again, at a rhythm?
 
@@ -261,8 +269,6 @@ def frequent_spikes(case: Case) -> Evidence | None:
     """
     loss, limits, width = case.loss, case.limits.data, case.spike_window
     rows = len(loss) // width
-    if rows < 2:
-        return None
     left_out = len(loss) - rows * width
     x = loss.values[left_out:].reshape(rows, width)
     level = medians(x)[:, np.newaxis]
@@ -298,30 +304,3 @@ def _starts(high: Ints) -> Ints:
     short = np.diff(np.append(first, len(high))) <= 2 * (APART + 1)
     found: Ints = high[first[short]]
     return found
-
-
-def _few_losses(case: Case) -> str:
-    needed = 2 * case.spike_window
-    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
-
-
-FREQUENT_SPIKES = Symptom(
-    slug="frequent-spikes",
-    severity=Severity.NOTE,
-    family="data",
-    title="The loss keeps spiking",
-    check=frequent_spikes,
-    needs=("loss",),
-    limits=("data.spike_sigma", "data.spike_share", "data.spike_count"),
-    explained_by=("nan", "divergence", "spike-persistent"),
-    enough=(_few_losses,),
-    then=(
-        Action(Do.CLIP_GRADIENTS, "Lower the clip threshold so one batch cannot do much harm."),
-        Action(
-            Do.CHANGE_OPTIMIZER,
-            "Lower Adam's β2 to 0.95, or the learning rate.",
-            also=(Do.LOWER_LR,),
-        ),
-        Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
-    ),
-)

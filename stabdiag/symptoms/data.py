@@ -27,14 +27,31 @@ _NOTHING = 0.01
 _IN_ORDER = 0.9
 
 
+def _few_epochs(case: Case) -> str:
+    count = len(_boundaries(case))
+    if count >= FEW:
+        return ""
+    return f"takes the beginnings of {FEW} epochs, logged: {count}"
+
+
+@Symptom(
+    slug="epoch-boundary-jump",
+    family="data",
+    title="The loss jumps when an epoch begins",
+    needs=("loss", "epoch"),
+    explained_by=("nan",),
+    enough=(at_least(FEW * LEAST, "loss"), _few_epochs),
+    then=(
+        Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
+        Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),
+    ),
+)
 def epoch_boundary_jump(case: Case) -> Evidence | None:
     """Does the loss jump up whenever an epoch begins?"""
     loss, limits = case.loss, case.limits.data
-    if len(loss) < FEW * LEAST:
-        return None
     at = _boundaries(case)
     steps = loss.steps[at]
-    if len(at) < FEW or usual_gap(at) < LEAST or _rate_restarts(case, steps):
+    if usual_gap(at) < LEAST or _rate_restarts(case, steps):
         return None
     elsewhere = np.arange(BESIDE, len(loss) - BESIDE, -(-len(loss) // ENOUGH))
     noise = robust_sigma(_changes(loss.values, elsewhere))
@@ -80,34 +97,21 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
     return bool(np.mean(after > case.limits.spike.lr_jump * before) > 0.5)
 
 
-def _few_epochs(case: Case) -> str:
-    count = len(_boundaries(case))
-    if count >= FEW:
-        return ""
-    return f"takes the beginnings of {FEW} epochs, logged: {count}"
-
-
-EPOCH_BOUNDARY_JUMP = Symptom(
-    slug="epoch-boundary-jump",
+@Symptom(
+    slug="batch-repeats",
     family="data",
-    title="The loss jumps when an epoch begins",
-    check=epoch_boundary_jump,
-    needs=("loss", "epoch"),
-    limits=("data.epoch_jump_sigma", "data.epoch_jump_share", "spike.lr_jump"),
-    explained_by=("nan",),
-    enough=(at_least(FEW * LEAST, "loss"), _few_epochs),
+    title="Batches repeat within an epoch",
+    needs=("batch_id",),
+    explained_by=("spike-duplicate-batch",),
+    enough=(at_least(LEAST, "batch_id"),),
     then=(
-        Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
-        Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),
+        Action(Do.FIX_LOADER, "Look for reused buffers, and an iterator recreated in mid-epoch."),
+        Action(Do.FIX_LOADER, "Check that each rank gets its own shard (sampler.set_epoch)."),
     ),
 )
-
-
 def batch_repeats(case: Case) -> Evidence | None:
     """Do a few batches come again long before the epoch is over?"""
     batches = case.history.series["batch_id"]
-    if len(batches) < LEAST:
-        return None
     soon, ids = case.causes.seen_again, batches.values
     count, which, different = int(soon.sum()), distinct(ids[soon]), distinct(ids)
     # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
@@ -151,19 +155,3 @@ def _by_chance(ids: Floats, lookback: int) -> float:
         return 0.0
     expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
     return expected + 3 * math.sqrt(expected)
-
-
-BATCH_REPEATS = Symptom(
-    slug="batch-repeats",
-    family="data",
-    title="Batches repeat within an epoch",
-    check=batch_repeats,
-    needs=("batch_id",),
-    limits=("data.repeated_batches", "spike.batch_lookback"),
-    explained_by=("spike-duplicate-batch",),
-    enough=(at_least(LEAST, "batch_id"),),
-    then=(
-        Action(Do.FIX_LOADER, "Look for reused buffers, and an iterator recreated in mid-epoch."),
-        Action(Do.FIX_LOADER, "Check that each rank gets its own shard (sampler.set_epoch)."),
-    ),
-)

@@ -14,7 +14,7 @@ from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import TENTHS, few_trained, from_the_start, is_distance, trained
+from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 
 if TYPE_CHECKING:
@@ -60,6 +60,19 @@ class Turn:
     runs_away: bool
 
 
+@Symptom(
+    slug="overfitting",
+    family="generalisation",
+    title="The model overfits: it memorises the training data",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(Do.REGULARISE, "Add regularisation: weight decay, dropout."),
+        Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
+        Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
+    ),
+)
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss turn while the training loss went on falling?"""
     turn = _turn(case)
@@ -84,7 +97,7 @@ def overfitting(case: Case) -> Evidence | None:
         step=turn.step,
         measured=turn.measured,
         first=jump or stop,
-        then=(*((stop,) if jump else look), *OVERFITTING.then),
+        then=(*((stop,) if jump else look), *overfitting.then),
     )
 
 
@@ -107,6 +120,22 @@ def _jump(case: Case) -> Action | None:
     )
 
 
+@Symptom(
+    slug="eval-rising",
+    family="generalisation",
+    title="The evaluation loss rises, but not by overfitting",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Check that the evaluation data is the same, and that averaged weights and batch-norm "
+            "statistics are saved and loaded.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate: the weights may be drifting."),
+    ),
+)
 def eval_rising(case: Case) -> Evidence | None:
     """Did the evaluation loss turn although the training loss no longer falls?"""
     turn = _turn(case)
@@ -179,42 +208,6 @@ def _with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Ser
     return case.loss, held
 
 
-OVERFITTING = Symptom(
-    slug="overfitting",
-    family="generalisation",
-    title="The model overfits: it memorises the training data",
-    check=overfitting,
-    needs=("loss", "eval_loss"),
-    limits=_TURN,
-    explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
-    then=(
-        Action(Do.REGULARISE, "Add regularisation: weight decay, dropout."),
-        Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
-        Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
-    ),
-)
-
-EVAL_RISING = Symptom(
-    slug="eval-rising",
-    family="generalisation",
-    title="The evaluation loss rises, but not by overfitting",
-    check=eval_rising,
-    needs=("loss", "eval_loss"),
-    limits=_TURN,
-    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    enough=_FEW_EVALUATIONS,
-    then=(
-        Action(
-            Do.CHECK_EVALUATION,
-            "Check that the evaluation data is the same, and that averaged weights and batch-norm "
-            "statistics are saved and loaded.",
-        ),
-        Action(Do.LOWER_LR, "Lower the learning rate: the weights may be drifting."),
-    ),
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Gap:
     """How many times the training loss the evaluation loss is from a step on, and at least."""
@@ -227,11 +220,26 @@ class Gap:
     is_of_first_epoch: bool
 
 
+@Symptom(
+    slug="eval-gap-from-start",
+    family="generalisation",
+    title="The evaluation loss is far above the training loss from the start",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that both losses are means over the same unit, with the same mask.",
+        ),
+        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+    ),
+)
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
     gap = _gap(case)
     # What is memorised soon is overfitting.
-    if gap is None or overfitting(case) is not None:
+    if gap is None or overfitting.found(case):
         return None
     return Evidence(
         because=f"At {case.unit} {gap.step}, {gap.share:.0%} into the run, the evaluation loss is "
@@ -290,29 +298,23 @@ def _end_of_first_epoch(case: Case) -> int:
     return int(first[-1]) if len(first) else -1
 
 
-EVAL_GAP_FROM_START = Symptom(
-    slug="eval-gap-from-start",
+@Symptom(
+    slug="underfitting",
+    severity=Severity.NOTE,
     family="generalisation",
-    title="The evaluation loss is far above the training loss from the start",
-    check=eval_gap_from_start,
-    needs=("loss", "eval_loss"),
-    limits=("generalisation.gap", "generalisation.early", "generalisation.min_evaluations"),
-    explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    title="Both losses end near chance",
+    needs=("loss", "eval_loss", "manifest.vocab_size"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    enough=(few_trained, *_FEW_EVALUATIONS),
     then=(
-        Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Check that both losses are means over the same unit, with the same mask.",
-        ),
-        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+        Action(Do.CHANGE_MODEL, "Use a larger model."),
+        Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
     ),
 )
-
-
 def underfitting(case: Case) -> Evidence | None:
     """Are both losses still near chance at the end of the run?"""
-    pair, after, classes = _with_evaluations(case), trained(case), case.manifest.vocab_size or 0
-    if pair is None or after is None or classes < 2:
+    pair, after, classes = _with_evaluations(case), after_warmup(case), case.manifest.vocab_size
+    if pair is None or not classes or classes < 2:
         return None
     last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-IN_A_ROW:])
     chance = math.log(classes)
@@ -334,23 +336,18 @@ def underfitting(case: Case) -> Evidence | None:
     )
 
 
-UNDERFITTING = Symptom(
-    slug="underfitting",
-    severity=Severity.NOTE,
+@Symptom(
+    slug="eval-nonfinite",
     family="generalisation",
-    title="Both losses end near chance",
-    check=underfitting,
-    needs=("loss", "eval_loss", "manifest.vocab_size"),
-    limits=("generalisation.underfit", "generalisation.min_evaluations"),
-    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    enough=(few_trained, *_FEW_EVALUATIONS),
+    title="The evaluation loss is not finite",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
     then=(
-        Action(Do.CHANGE_MODEL, "Use a larger model."),
-        Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
+        Action(Do.INSPECT_DATA, "Look for empty batches and fully masked labels: 0/0 is NaN."),
+        Action(Do.CHECK_PRECISION, "Evaluate in fp32: autocast may overflow here."),
+        Action(Do.CHECK_EVALUATION, "Keep NaN out of averages, early stopping and best models."),
     ),
 )
-
-
 def eval_nonfinite(case: Case) -> Evidence | None:
     """Is an evaluation loss NaN or infinite while the training loss is finite?"""
     held = case.history.series["eval_loss"]
@@ -371,18 +368,3 @@ def eval_nonfinite(case: Case) -> Evidence | None:
             step=first,
         ),
     )
-
-
-EVAL_NONFINITE = Symptom(
-    slug="eval-nonfinite",
-    family="generalisation",
-    title="The evaluation loss is not finite",
-    check=eval_nonfinite,
-    needs=("loss", "eval_loss"),
-    explained_by=("nan",),
-    then=(
-        Action(Do.INSPECT_DATA, "Look for empty batches and fully masked labels: 0/0 is NaN."),
-        Action(Do.CHECK_PRECISION, "Evaluate in fp32: autocast may overflow here."),
-        Action(Do.CHECK_EVALUATION, "Keep NaN out of averages, early stopping and best models."),
-    ),
-)

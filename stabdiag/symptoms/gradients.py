@@ -31,6 +31,20 @@ _FAR_OFF = 50.0
 _GROUPS = 4
 
 
+@Symptom(
+    slug="grad-nonfinite",
+    family="gradients",
+    title="The gradient norm is NaN or infinite while the loss is finite",
+    needs=("grad_norm",),
+    explained_by=("nan", "gradient-overflow", "loss-scale"),
+    then=(
+        Action(
+            Do.SAFE_OPERATIONS, "Look for the root or norm of 0, a division, a log in the loss."
+        ),
+        Action(Do.SKIP_BATCHES, "Skip updates whose norm is not finite, and save the batch."),
+        Action(Do.CLIP_GRADIENTS, "Clip gradients by value before clipping them by norm."),
+    ),
+)
 def grad_nonfinite(case: Case) -> Evidence | None:
     """Is a gradient norm NaN or infinite while the loss is finite, in fp32, or to the end?"""
     norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
@@ -91,27 +105,28 @@ def _to_the_end(case: Case, norm: Series, bad: Mask) -> Evidence | None:
     )
 
 
-GRAD_NONFINITE = Symptom(
-    slug="grad-nonfinite",
+def _losses_to_tell(case: Case) -> str:
+    """Return that there are too few losses, where any were logged."""
+    return at_least(TELLING, "loss")(case) if case.history.get("loss") else ""
+
+
+@Symptom(
+    slug="grad-exploding",
     family="gradients",
-    title="The gradient norm is NaN or infinite while the loss is finite",
-    check=grad_nonfinite,
+    title="Exploding gradients",
     needs=("grad_norm",),
-    explained_by=("nan", "gradient-overflow", "loss-scale"),
+    explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
+    enough=(at_least(MANY, "grad_norm"), _losses_to_tell),
     then=(
-        Action(
-            Do.SAFE_OPERATIONS, "Look for the root or norm of 0, a division, a log in the loss."
-        ),
-        Action(Do.SKIP_BATCHES, "Skip updates whose norm is not finite, and save the batch."),
-        Action(Do.CLIP_GRADIENTS, "Clip gradients by value before clipping them by norm."),
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
+        Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
+        Action(Do.LOG_MORE, "Log the gradient norm of each layer to see where it begins."),
     ),
 )
-
-
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?"""
-    norm, loss = _norm(case), case.history.get("loss")
-    if norm is None or (loss and (len(case.loss) < TELLING or not _got_worse(case))):
+    norm, loss = case.history.finite("grad_norm"), case.history.get("loss")
+    if loss and not _got_worse(case):
         return None
     lowest, last = float(levels(norm.values, TWENTIETHS).min()), median(norm.values[-TELLING:])
     ratio = last / lowest if lowest > 0 else 0.0
@@ -128,17 +143,8 @@ def grad_exploding(case: Case) -> Evidence | None:
         first=sound.reload("the explosion").and_then(
             Do.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
         ),
-        then=(
-            clip_at(case),
-            *GRAD_EXPLODING.then,
-        ),
+        then=(clip_at(case), *grad_exploding.then),
     )
-
-
-def _norm(case: Case) -> Series | None:
-    """Return the finite gradient norms of the whole model, if there are enough."""
-    norm = case.history.finite("grad_norm")
-    return norm if len(norm) >= MANY else None
 
 
 def _got_worse(case: Case) -> bool:
@@ -148,41 +154,33 @@ def _got_worse(case: Case) -> bool:
     return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
 
 
-def _losses_to_tell(case: Case) -> str:
-    """Return that there are too few losses, where any were logged."""
-    return at_least(TELLING, "loss")(case) if case.history.get("loss") else ""
-
-
-GRAD_EXPLODING = Symptom(
-    slug="grad-exploding",
+@Symptom(
+    slug="grad-vanishing",
+    severity=Severity.ERROR,
     family="gradients",
-    title="Exploding gradients",
-    check=grad_exploding,
-    needs=("grad_norm",),
-    limits=("gradients.explode_ratio",),
-    explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, "grad_norm"), _losses_to_tell),
+    title="Vanishing gradients",
+    needs=("grad_norm", "loss"),
+    explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
+    enough=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
     then=(
-        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
-        Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
-        Action(Do.LOG_MORE, "Log the gradient norm of each layer to see where it begins."),
+        Action(Do.CHECK_MODEL, "Check the residual connections and normalisation layers."),
+        Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
+        Action(Do.CHECK_MODEL, "Check the initialisation, and that activations do not saturate."),
     ),
 )
-
-
 def grad_vanishing(case: Case) -> Evidence | None:
     """Has the gradient gone to nothing while most of the loss is left?"""
-    norm, loss, limits = _norm(case), case.loss.values, case.limits.gradients
+    norm, loss = case.history.finite("grad_norm"), case.loss.values
     # How much of a loss is left is unknown if it may be negative.
-    if norm is None or len(loss) < MANY or loss.min() <= 0:
+    if loss.min() <= 0:
         return None
     reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
     early, last = median(reached[: TWENTIETHS // 4]), float(reached[-1])
     share = last / early if early > 0 else 1.0
-    if share >= limits.vanish_ratio or left[-1] < FALLEN * left[0]:
+    if share >= case.limits.gradients.vanish_ratio or left[-1] < FALLEN * left[0]:
         return None
     # Weights that go to nothing take the gradient with them: that is another symptom.
-    if weight_norm_shrinking(case) is not None:
+    if weight_norm_shrinking.found(case):
         return None
     large = np.flatnonzero(norm.values > 0.1 * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
@@ -200,28 +198,23 @@ def grad_vanishing(case: Case) -> Evidence | None:
     )
 
 
-GRAD_VANISHING = Symptom(
-    slug="grad-vanishing",
-    severity=Severity.ERROR,
+@Symptom(
+    slug="grad-clip-saturated",
+    severity=Severity.NOTE,
     family="gradients",
-    title="Vanishing gradients",
-    check=grad_vanishing,
-    needs=("grad_norm", "loss"),
-    limits=("gradients.vanish_ratio",),
-    explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    enough=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
+    title="Gradients are clipped at nearly every step",
+    needs=("grad_norm", "manifest.grad_clip"),
+    enough=(at_least(MANY, "grad_norm"),),
     then=(
-        Action(Do.CHECK_MODEL, "Check the residual connections and normalisation layers."),
-        Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
-        Action(Do.CHECK_MODEL, "Check the initialisation, and that activations do not saturate."),
+        Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
+        Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),
     ),
 )
-
-
 def grad_clip_saturated(case: Case) -> Evidence | None:
     """Is nearly every gradient clipped to a small fraction of its size?"""
-    norm, threshold, limits = _norm(case), case.manifest.grad_clip or 0.0, case.limits.gradients
-    if norm is None or threshold <= 0:
+    norm, limits = case.history.finite("grad_norm"), case.limits.gradients
+    threshold = case.manifest.grad_clip or 0.0
+    if threshold <= 0:
         return None
     x = norm.values[len(norm) // 10 :]
     share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
@@ -254,22 +247,25 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     )
 
 
-GRAD_CLIP_SATURATED = Symptom(
-    slug="grad-clip-saturated",
-    severity=Severity.NOTE,
+def _few_groups(case: Case) -> str:
+    groups = (series for name, series in case.history.group("grad_norm").items() if name != "all")
+    count = sum(len(series.finite()) >= LEAST for series in groups)
+    if count >= _GROUPS:
+        return ""
+    return f"takes {LEAST} points of {_GROUPS} groups each, logged of {count}"
+
+
+@Symptom(
+    slug="grad-layer-outlier",
     family="gradients",
-    title="Gradients are clipped at nearly every step",
-    check=grad_clip_saturated,
-    needs=("grad_norm", "manifest.grad_clip"),
-    limits=("gradients.clip_share", "gradients.clip_depth"),
-    enough=(at_least(MANY, "grad_norm"),),
+    title="One layer's gradient is far from the rest",
+    needs=("grad_norm",),
+    enough=(_few_groups,),
     then=(
-        Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
-        Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),
+        Action(Do.CHANGE_OPTIMIZER, "Give it a learning rate or clip threshold of its own."),
+        Action(Do.CHECK_MODEL, "Check normalisation and residual connections around it."),
     ),
 )
-
-
 def grad_layer_outlier(case: Case) -> Evidence | None:
     """Is the gradient of one group far from that of all others?"""
     usual = {
@@ -278,8 +274,6 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
         if name != "all" and len(x := series.finite().values) >= LEAST
     }
     known = {name: value for name, value in usual.items() if value > 0}
-    if len(known) < _GROUPS:
-        return None
     logs = np.log(np.array(list(known.values())))
     middle = median(logs)
     away = np.abs(logs - middle)
@@ -298,26 +292,3 @@ def grad_layer_outlier(case: Case) -> Evidence | None:
             f"Check what feeds {name!r}: its initialisation, its scale, and its way to the loss.",
         ),
     )
-
-
-def _few_groups(case: Case) -> str:
-    groups = (series for name, series in case.history.group("grad_norm").items() if name != "all")
-    count = sum(len(series.finite()) >= LEAST for series in groups)
-    if count >= _GROUPS:
-        return ""
-    return f"takes {LEAST} points of {_GROUPS} groups each, logged of {count}"
-
-
-GRAD_LAYER_OUTLIER = Symptom(
-    slug="grad-layer-outlier",
-    family="gradients",
-    title="One layer's gradient is far from the rest",
-    check=grad_layer_outlier,
-    needs=("grad_norm",),
-    limits=("gradients.layer_ratio",),
-    enough=(_few_groups,),
-    then=(
-        Action(Do.CHANGE_OPTIMIZER, "Give it a learning rate or clip threshold of its own."),
-        Action(Do.CHECK_MODEL, "Check normalisation and residual connections around it."),
-    ),
-)

@@ -19,14 +19,11 @@ from stabdiag.symptoms.losses import (
     TENTHS,
     after_warmup,
     best_evaluation,
-    changes_meaning,
     few_trained,
-    from_the_start,
     has_ended,
-    is_distance,
+    not_comparable,
     rate_is_zero,
     small_test,
-    trained,
 )
 from stabdiag.symptoms.stuck import (
     held_out_is_constant,
@@ -51,11 +48,35 @@ _AT_FIRST = 0.05
 _TOLD = BESIDE * TENTHS
 
 
+def _few_losses(case: Case) -> str:
+    """Return why a loss that never fell cannot be recognised here, or ""."""
+    after, count = len(after_warmup(case)), len(case.loss)
+    if count < _TOLD:
+        return too_few(_TOLD, f"{count} of loss")
+    span = int(np.ptp(case.loss.steps)) + case.stride
+    if not case.history.counts_epochs and span < case.limits.learning.min_steps_ended:
+        return f"takes {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
+    return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
+
+
+@Symptom(
+    slug="not-learning",
+    family="learning",
+    title="The loss does not fall",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    enough=(not_comparable,),
+    rules_out=(_few_losses,),
+    then=(
+        RANGE_TEST,
+        Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
+        Action(Do.CHECK_MODEL, "Check the initialisation and normalisation; regularise less."),
+    ),
+)
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level other than chance?"""
-    if not is_distance(case) or not from_the_start(case) or changes_meaning(case):
-        return None
-    if plateau_at_chance(case) is not None or loss_constant(case) is not None:
+    if plateau_at_chance.found(case) or loss_constant.found(case):
         return None
     x, steps = case.loss.values, case.loss.steps
     least = case.limits.learning.least_fall
@@ -93,7 +114,7 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     return without_learning(
         case,
-        NOT_LEARNING,
+        not_learning,
         step=int(steps[0]),
         because=because,
         measured=measured,
@@ -123,8 +144,8 @@ def _stands_still(case: Case) -> bool:
 
 def _rose_at_once(case: Case) -> bool:
     """Tell whether the first losses are lower than nearly all that follow, not by chance."""
-    after, x = trained(case), case.loss.values
-    return after is not None and any(
+    x = case.loss.values
+    return not few_trained(case) and any(
         float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
     )
 
@@ -153,41 +174,3 @@ def _held_out_never_fell(case: Case) -> bool:
     gained = begun - float(held.values.min())
     same = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
     return same and gained <= learning.least_fall * begun
-
-
-def _few_losses(case: Case) -> str:
-    """Return why a loss that never fell cannot be recognised here, or ""."""
-    if not is_distance(case):
-        return "takes a loss that tells how far a run is from its end"
-    if not from_the_start(case):
-        return "takes the beginning of the run"
-    if changes_meaning(case):
-        return "takes a loss that is measured alike throughout"
-    after, count = len(after_warmup(case)), len(case.loss)
-    if count < _TOLD:
-        return too_few(_TOLD, f"{count} of loss")
-    span = int(np.ptp(case.loss.steps)) + case.stride
-    if not case.history.counts_epochs and span < case.limits.learning.min_steps_ended:
-        return f"takes {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
-    return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
-
-
-NOT_LEARNING = Symptom(
-    slug="not-learning",
-    family="learning",
-    title="The loss does not fall",
-    check=not_learning,
-    needs=("loss",),
-    limits=(
-        *("learning.least_fall", "learning.min_points", "learning.min_steps"),
-        "learning.min_steps_ended",
-    ),
-    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-    enough=(_few_losses,),
-    then=(
-        RANGE_TEST,
-        Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
-        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
-        Action(Do.CHECK_MODEL, "Check the initialisation and normalisation; regularise less."),
-    ),
-)

@@ -70,6 +70,27 @@ def from_the_start(case: Case) -> bool:
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
 
 
+def no_distance(case: Case) -> str:
+    """Return that the loss does not tell how far training still has to go, or ""."""
+    return "" if is_distance(case) else "takes a loss that tells how far a run is from its end"
+
+
+def no_course(case: Case) -> str:
+    """Return why the loss does not tell how far training has come, or ""."""
+    return no_distance(case) or ("" if from_the_start(case) else "takes the beginning of the run")
+
+
+def not_comparable(case: Case) -> str:
+    """Return why the end of the loss cannot be held against its beginning, or "".
+
+    It cannot where it came to be measured on something else, or weighs its parts otherwise.
+    """
+    weight = case.history.finite("loss_weight").values
+    if case.shifts or case.ramp is not None or (len(weight) and np.ptp(weight)):
+        return "takes a loss that is measured alike throughout"
+    return no_course(case)
+
+
 def after_warmup(case: Case) -> Series:
     """Return the losses since the learning rate first reached half its peak."""
     lr, loss = case.history.finite("lr"), case.loss
@@ -96,18 +117,11 @@ def has_ended(case: Case) -> bool:
     return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
 
 
-def trained(case: Case) -> Series | None:
-    """Return the losses after the warm-up, or None if they are too few to judge learning by."""
-    return None if few_trained(case) else after_warmup(case)
-
-
 def few_trained(case: Case) -> str:
     """Return why the losses are too few to judge learning by, or ""."""
     limits = case.limits.learning
-    if not is_distance(case):
-        return "takes a loss that tells how far a run is from its end"
-    if not from_the_start(case):
-        return "takes the beginning of the run"
+    if why := no_course(case):
+        return why
     after = after_warmup(case)
     if len(after) < limits.min_points:
         return too_few(limits.min_points, f"{len(after)} losses after the warm-up")
@@ -138,15 +152,6 @@ def rhythm(steps: Ints) -> float | None:
 def best_evaluation(case: Case) -> float:
     """Return the lowest evaluation loss, infinity if none was logged."""
     return float(case.history.finite("eval_loss").values.min(initial=math.inf))
-
-
-def changes_meaning(case: Case) -> bool:
-    """Tell whether the loss came to be measured on something else, or weighs its parts otherwise.
-
-    Then its end cannot be held against its beginning.
-    """
-    weight = case.history.finite("loss_weight").values
-    return bool(case.shifts) or case.ramp is not None or bool(len(weight) and np.ptp(weight))
 
 
 def small_test(level: float) -> Action:

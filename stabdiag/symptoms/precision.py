@@ -17,11 +17,21 @@ if TYPE_CHECKING:
     from stabdiag.tree.case import Case
 
 
+@Symptom(
+    slug="overflow-rate-high",
+    family="precision",
+    title="Too many skipped steps",
+    needs=("skipped",),
+    explained_by=("nan", "gradient-overflow", "loss-scale"),
+    enough=(at_least(10, "skipped"),),
+    then=(
+        Action(Do.DYNAMIC_LOSS_SCALE, "Lengthen the scaler's growth interval (loss_scale_window)."),
+        Action(Do.LOG_MORE, "Log the largest activations and see whether they grow."),
+    ),
+)
 def overflow_rate_high(case: Case) -> Evidence | None:
     """Are too many steps skipped once the scaler has found its scale?"""
     skipped = case.history.finite("skipped")
-    if len(skipped) < 10:
-        return None
     counts, begin, end = skips(skipped), int(skipped.steps[0]), int(skipped.steps[-1])
     after = begin + max(2 * PAUSE, 0.1 * (end - begin))
     late, steps = skipped.steps > after, end - after
@@ -45,22 +55,21 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     )
 
 
-OVERFLOW_RATE_HIGH = Symptom(
-    slug="overflow-rate-high",
+@Symptom(
+    slug="adam-underflow-risk",
+    severity=Severity.NOTE,
     family="precision",
-    title="Too many skipped steps",
-    check=overflow_rate_high,
-    needs=("skipped",),
-    limits=("overflow.skipped_share",),
-    explained_by=("nan", "gradient-overflow", "loss-scale"),
-    enough=(at_least(10, "skipped"),),
+    title="Adam's epsilon is too small for fp16",
+    needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
     then=(
-        Action(Do.DYNAMIC_LOSS_SCALE, "Lengthen the scaler's growth interval (loss_scale_window)."),
-        Action(Do.LOG_MORE, "Log the largest activations and see whether they grow."),
+        Action(
+            Do.CHANGE_DTYPE,
+            "Switch to bf16: its range is that of fp32.",
+            setting="dtype",
+            to="bf16",
+        ),
     ),
 )
-
-
 def adam_underflow_risk(case: Case) -> Evidence | None:
     """Is Adam's epsilon too small for fp16, with nothing that keeps its state in fp32?"""
     manifest = case.manifest
@@ -88,22 +97,3 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
             to=1e-4,
         ),
     )
-
-
-ADAM_UNDERFLOW_RISK = Symptom(
-    slug="adam-underflow-risk",
-    severity=Severity.NOTE,
-    family="precision",
-    title="Adam's epsilon is too small for fp16",
-    check=adam_underflow_risk,
-    needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
-    limits=("overflow.least_epsilon",),
-    then=(
-        Action(
-            Do.CHANGE_DTYPE,
-            "Switch to bf16: its range is that of fp32.",
-            setting="dtype",
-            to="bf16",
-        ),
-    ),
-)

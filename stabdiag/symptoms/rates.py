@@ -20,11 +20,9 @@ from stabdiag.symptoms.losses import (
     RANGE_TEST,
     TENTHS,
     TWENTIETHS,
-    changes_meaning,
     few_trained,
-    from_the_start,
     has_ended,
-    is_distance,
+    not_comparable,
     small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -59,6 +57,19 @@ class Climb:
     high: float
 
 
+@Symptom(
+    slug="lr-too-high",
+    family="learning",
+    title="The learning rate is too high",
+    needs=("loss",),
+    explained_by=("nan",),
+    leads=True,
+    enough=(at_least(_LEAST, "loss"), not_comparable),
+    then=(
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
+        RANGE_TEST,
+    ),
+)
 def lr_too_high(case: Case) -> Evidence | None:
     """Did the loss rise while the learning rate was high, and come down again as it decayed?"""
     climb, off = _above_start(case) or _climbed(case) or _evaluated_worse(case), rate_off(case)
@@ -71,14 +82,12 @@ def lr_too_high(case: Case) -> Evidence | None:
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
         first=_lower(case, 10) if off is None else off[1],
-        then=(*((_lower(case, 100),) if unknown else ()), *LR_TOO_HIGH.then),
+        then=(*((_lower(case, 100),) if unknown else ()), *lr_too_high.then),
     )
 
 
 def _above_start(case: Case) -> Climb | None:
     """Return that the loss stood far above its beginning for a tenth of the run."""
-    if not _is_whole(case):
-        return None
     x, steps = case.loss.values, case.loss.steps
     began, parts = float(x[0]), levels(x, TWENTIETHS)
     high = np.flatnonzero(parts > case.limits.learning.above_start * began)
@@ -108,7 +117,7 @@ def _climbed(case: Case) -> Climb | None:
     """Return that the loss climbed under a rate that is higher than usual."""
     lr = case.history.finite("lr")
     # Under usual rates, healthy runs climb and come back as well.
-    if not is_high(case) or not _is_whole(case) or not len(lr):
+    if not is_high(case) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
     parts, size = levels(x, TWENTIETHS), len(x) // TWENTIETHS
@@ -137,7 +146,7 @@ def _climbed(case: Case) -> Climb | None:
 def _evaluated_worse(case: Case) -> Climb | None:
     """Return that evaluations were far worse than an untrained model, at a rate above the usual."""
     held = case.history.finite("eval_loss")
-    if not is_high(case) or not _is_whole(case) or len(held) < TWENTIETHS // 2:
+    if not is_high(case) or len(held) < TWENTIETHS // 2:
         return None
     began = float(case.loss.values[0])
     worse = np.flatnonzero(held.values > case.limits.learning.above_start * began)
@@ -160,12 +169,6 @@ def _largest_rise(parts: Floats) -> tuple[int, int, float]:
     high = int(np.argmax(parts / lowest))
     low = int(np.argmin(parts[: high + 1]))
     return low, high, float(parts[high] - parts[low])
-
-
-def _is_whole(case: Case) -> bool:
-    """Tell whether the loss is a distance, known from the start, and measured alike throughout."""
-    enough = len(case.loss) >= _LEAST
-    return enough and is_distance(case) and from_the_start(case) and not changes_meaning(case)
 
 
 def _lower(case: Case, times: int) -> Action:
@@ -250,27 +253,22 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     )
 
 
-LR_TOO_HIGH = Symptom(
-    slug="lr-too-high",
+@Symptom(
+    slug="learning-slow",
     family="learning",
-    title="The learning rate is too high",
-    check=lr_too_high,
-    needs=("loss",),
-    limits=("learning.above_start", "learning.climb"),
-    explained_by=("nan",),
-    leads=True,
-    enough=(at_least(_LEAST, "loss"),),
+    title="The loss falls far too slowly",
+    needs=("loss", "lr"),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    enough=(at_least(_LEAST, "loss"), at_least(TWENTIETHS, "lr"), not_comparable, few_trained),
     then=(
-        Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
 )
-
-
 def learning_slow(case: Case) -> Evidence | None:
     """Did the loss fall little, and along a straight line of the learning rate spent?"""
     lr = case.history.finite("lr")
-    if not _is_whole(case) or few_trained(case) or not has_ended(case) or len(lr) < TWENTIETHS:
+    if not has_ended(case):
         return None
     held = case.history.finite("eval_loss")
     for series in (held, case.loss):
@@ -338,21 +336,5 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
         step=int(series.steps[0]),
         measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
         first=raise_it if low_rate else test,
-        then=(test if low_rate else raise_it, *LEARNING_SLOW.then),
+        then=(test if low_rate else raise_it, *learning_slow.then),
     )
-
-
-LEARNING_SLOW = Symptom(
-    slug="learning-slow",
-    family="learning",
-    title="The loss falls far too slowly",
-    check=learning_slow,
-    needs=("loss", "lr"),
-    limits=("learning.little", "learning.straight", "learning.min_points", "learning.min_steps"),
-    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-    enough=(at_least(_LEAST, "loss"), few_trained),
-    then=(
-        RANGE_TEST,
-        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
-    ),
-)

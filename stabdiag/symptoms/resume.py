@@ -36,6 +36,19 @@ class _Difference:
         return self.mean / self.error if self.error else np.copysign(np.inf, self.mean)
 
 
+@Symptom(
+    slug="resume-loss-jump",
+    family="resume",
+    title="The loss jumped at a resume",
+    needs=("loss",),
+    explained_by=("nan",),
+    rules_out=(around_resumes("loss", "resume.points", "resume.points"),),
+    then=(
+        Action(Do.RERUN, "Resume twice and compare the first losses with those before."),
+        Action(Do.ADD_WARMUP, "If the state is lost, warm the learning rate up again."),
+        Action(Do.FIX_LOADER, "Check that the data continues where it stopped."),
+    ),
+)
 def resume_loss_jump(case: Case) -> Evidence | None:
     """Is the loss higher after a resume than before it, or than at the same steps before it?"""
     paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= _width(case)]
@@ -116,23 +129,17 @@ def _restore(case: Case, step: int) -> Action:
     )
 
 
-RESUME_LOSS_JUMP = Symptom(
-    slug="resume-loss-jump",
+@Symptom(
+    slug="resume-lr-reset",
     family="resume",
-    title="The loss jumped at a resume",
-    check=resume_loss_jump,
-    needs=("loss",),
-    limits=("resume.points", "resume.paired_sigma", "resume.jump_sigma", "spike.min_rise"),
-    explained_by=("nan",),
-    enough=(around_resumes("loss", "resume.points", "resume.points"),),
+    title="The learning rate was reset at a resume",
+    needs=("lr",),
+    rules_out=(around_resumes("lr", 2, 3),),
     then=(
-        Action(Do.RERUN, "Resume twice and compare the first losses with those before."),
-        Action(Do.ADD_WARMUP, "If the state is lost, warm the learning rate up again."),
-        Action(Do.FIX_LOADER, "Check that the data continues where it stopped."),
+        Action(Do.FIX_SCHEDULE, "Check that the schedule is given the number of the last step."),
+        Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
     ),
 )
-
-
 def resume_lr_reset(case: Case) -> Evidence | None:
     """Does the learning rate start over, or jump, at a resume?"""
     lr, ratio = case.history.finite("lr"), case.limits.resume.lr_ratio
@@ -165,21 +172,17 @@ def resume_lr_reset(case: Case) -> Evidence | None:
     return None
 
 
-RESUME_LR_RESET = Symptom(
-    slug="resume-lr-reset",
+@Symptom(
+    slug="resume-data-replayed",
     family="resume",
-    title="The learning rate was reset at a resume",
-    check=resume_lr_reset,
-    needs=("lr",),
-    limits=("resume.lr_ratio",),
-    enough=(around_resumes("lr", 2, 3),),
+    title="The resume started the data from the beginning",
+    needs=("batch_id",),
+    rules_out=(around_resumes("batch_id", "resume.points", "resume.points"),),
     then=(
-        Action(Do.FIX_SCHEDULE, "Check that the schedule is given the number of the last step."),
-        Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
+        Action(Do.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."),
+        Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorised."),
     ),
 )
-
-
 def resume_data_replayed(case: Case) -> Evidence | None:
     """Do the batches after a resume come in the order in which the run began?"""
     batches, width = case.history.series["batch_id"], case.limits.resume.points
@@ -212,21 +215,14 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     return None
 
 
-RESUME_DATA_REPLAYED = Symptom(
-    slug="resume-data-replayed",
+@Symptom(
+    slug="resume-step-gap",
     family="resume",
-    title="The resume started the data from the beginning",
-    check=resume_data_replayed,
-    needs=("batch_id",),
-    limits=("resume.points",),
-    enough=(around_resumes("batch_id", "resume.points", "resume.points"),),
-    then=(
-        Action(Do.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."),
-        Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorised."),
-    ),
+    title="Steps are missing",
+    needs=("loss",),
+    enough=(at_least(4 * FEW + 1, "loss"),),
+    then=(Action(Do.RESTORE_STATE, "Check that data and schedule went on from the same step."),),
 )
-
-
 def resume_step_gap(case: Case) -> Evidence | None:
     """Are steps missing from a log that is otherwise regular?"""
     # Counted records have no gaps: those of an evaluation lie between the losses.
@@ -258,15 +254,3 @@ def resume_step_gap(case: Case) -> Evidence | None:
             ),
         )
     return None
-
-
-RESUME_STEP_GAP = Symptom(
-    slug="resume-step-gap",
-    family="resume",
-    title="Steps are missing",
-    check=resume_step_gap,
-    needs=("loss",),
-    limits=("resume.gap_ratio",),
-    enough=(at_least(4 * FEW + 1, "loss"),),
-    then=(Action(Do.RESTORE_STATE, "Check that data and schedule went on from the same step."),),
-)

@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
-from stabdiag.symptoms.losses import BEYOND_CHANCE, from_the_start, is_distance
+from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
 from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import clip_at
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-_ENOUGH = (at_least(LEAST, "lr"),)
 
 # Noise gets there by chance, and the first loss may be low by chance: a rise of some points in a
 # row has to be four deviations.
@@ -44,24 +43,27 @@ _DECAYS = re.compile(
 )
 
 
-def _rates(case: Case) -> Series | None:
-    """Return the learning rates if they show a schedule and are positive once."""
-    lr = case.history.finite("lr")
-    return lr if len(lr) >= LEAST and lr.values.max() > 0 else None
+def _no_schedule(case: Case) -> str:
+    """Return why the learning rates show no schedule, or ""."""
+    is_zero = case.history.finite("lr").values.max(initial=0.0) <= 0
+    return at_least(LEAST, "lr")(case) or ("takes a learning rate above 0" if is_zero else "")
 
 
+@Symptom(
+    slug="lr-no-warmup",
+    family="schedule",
+    title="The run began at its peak learning rate, and the loss went up",
+    needs=("loss", "lr"),
+    enough=(_no_schedule, no_course, at_least(2 * IN_A_ROW + 1, "loss")),
+)
 def lr_no_warmup(case: Case) -> Evidence | None:
     """Did the run begin at its peak learning rate, and did the loss go up at once?"""
-    lr, limits, loss = _rates(case), case.limits.schedule, case.loss
-    if lr is None or not from_the_start(case) or not is_distance(case):
-        return None
+    lr, limits, loss = case.history.finite("lr"), case.limits.schedule, case.loss
     first, peak = float(lr.values[0]), float(lr.values.max())
     if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
         return None
     count = max(round(limits.early * len(loss)), 2 * IN_A_ROW)
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
-    if len(early) < 2 * IN_A_ROW:
-        return None
     held = np.lib.stride_tricks.sliding_window_view(early, IN_A_ROW).min(axis=1)
     high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
@@ -108,22 +110,26 @@ def _warmup(case: Case) -> int:
     return max(min(max(total // 50, 100), round(total / 10)), 1)
 
 
-LR_NO_WARMUP = Symptom(
-    slug="lr-no-warmup",
+@Symptom(
+    slug="lr-warmup-mismatch",
+    severity=Severity.NOTE,
     family="schedule",
-    title="The run began at its peak learning rate, and the loss went up",
-    check=lr_no_warmup,
-    needs=("loss", "lr"),
-    limits=("schedule.at_peak", "schedule.early", "schedule.early_rise"),
-    enough=(*_ENOUGH, at_least(2 * IN_A_ROW + 1, "loss")),
-    then=(),
+    title="The warm-up differs from the manifest",
+    needs=("lr", "manifest.warmup_steps"),
+    explained_by=("divergence-lr",),
+    enough=(_no_schedule,),
+    then=(
+        Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
+        Action(
+            Do.FIX_SCHEDULE, "Step the scheduler once an optimizer step, also when accumulating."
+        ),
+    ),
 )
-
-
 def lr_warmup_mismatch(case: Case) -> Evidence | None:
     """Is the logged warm-up of another length than the manifest's?"""
-    lr, told, limits = _rates(case), case.manifest.warmup_steps, case.limits.schedule
-    if lr is None or told is None or int(lr.steps[0]) > case.stride:
+    lr, limits = case.history.finite("lr"), case.limits.schedule
+    told = case.manifest.warmup_steps
+    if told is None or int(lr.steps[0]) > case.stride:
         return None
     # After the warm-up comes the first fall, or the end of the first rise.
     falls = np.flatnonzero(np.diff(lr.values) <= 0)
@@ -155,30 +161,17 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     )
 
 
-LR_WARMUP_MISMATCH = Symptom(
-    slug="lr-warmup-mismatch",
-    severity=Severity.NOTE,
+@Symptom(
+    slug="lr-decays-early",
     family="schedule",
-    title="The warm-up differs from the manifest",
-    check=lr_warmup_mismatch,
-    needs=("lr", "manifest.warmup_steps"),
-    limits=("schedule.warmup_tolerance", "schedule.at_peak"),
-    explained_by=("divergence-lr",),
-    enough=_ENOUGH,
-    then=(
-        Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
-        Action(
-            Do.FIX_SCHEDULE, "Step the scheduler once an optimizer step, also when accumulating."
-        ),
-    ),
+    title="The learning rate is at its floor before the run ends",
+    needs=("lr",),
+    enough=(_no_schedule,),
+    then=(Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),),
 )
-
-
 def lr_decays_early(case: Case) -> Evidence | None:
     """Does the learning rate reach its floor long before the run ends?"""
-    lr, limits = _rates(case), case.limits.schedule
-    if lr is None:
-        return None
+    lr, limits = case.history.finite("lr"), case.limits.schedule
     # A jump makes a peak that never was one.
     highest = float(lr.values.max())
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
@@ -210,7 +203,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
             step=start,
         ),
         then=(
-            *LR_DECAYS_EARLY.then,
+            *lr_decays_early.then,
             Action(
                 Do.FIX_SCHEDULE,
                 f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
@@ -263,22 +256,20 @@ def _length(case: Case, lr: Series) -> int:
     return max(int(lr.steps[-1]) + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
 
 
-LR_DECAYS_EARLY = Symptom(
-    slug="lr-decays-early",
+@Symptom(
+    slug="lr-never-decays",
+    severity=Severity.NOTE,
     family="schedule",
-    title="The learning rate is at its floor before the run ends",
-    check=lr_decays_early,
-    needs=("lr",),
-    limits=("schedule.floor", "schedule.at_floor"),
-    enough=_ENOUGH,
-    then=(Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),),
+    title="The learning rate never decayed",
+    needs=("lr", "manifest.total_steps"),
+    explained_by=("divergence-lr",),
+    enough=(_no_schedule,),
 )
-
-
 def lr_never_decays(case: Case) -> Evidence | None:
     """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
-    lr, total, schedule = _rates(case), case.manifest.total_steps, case.manifest.schedule
-    if lr is None or total is None or int(lr.steps[-1]) < COMPLETE * total:
+    lr, schedule = case.history.finite("lr"), case.manifest.schedule
+    total = case.manifest.total_steps
+    if total is None or int(lr.steps[-1]) < COMPLETE * total:
         return None
     peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
     if last < case.limits.schedule.at_peak * peak:
@@ -339,25 +330,18 @@ def _still_rises(lr: Series) -> bool:
     return bool(x[0] < _LOW * x[-1] and np.abs(x - line).max() < _LOW * x[-1])
 
 
-LR_NEVER_DECAYS = Symptom(
-    slug="lr-never-decays",
+@Symptom(
+    slug="lr-discontinuity",
     severity=Severity.NOTE,
     family="schedule",
-    title="The learning rate never decayed",
-    check=lr_never_decays,
-    needs=("lr", "manifest.total_steps"),
-    limits=("schedule.at_peak", "schedule.early"),
-    explained_by=("divergence-lr",),
-    enough=_ENOUGH,
-    then=(),
+    title="The learning rate jumped",
+    needs=("lr",),
+    explained_by=("spike-lr-jump",),
+    enough=(_no_schedule,),
 )
-
-
 def lr_discontinuity(case: Case) -> Evidence | None:
     """Did the learning rate jump above all that it had been?"""
-    lr, warmup = _rates(case), case.manifest.warmup_steps
-    if lr is None:
-        return None
+    lr, warmup = case.history.finite("lr"), case.manifest.warmup_steps
     # A jump that early may be the end of a coarsely logged or constant warm-up.
     warm = -1 if warmup is None else 1.1 * warmup + usual_gap(lr.steps)
     for step in case.causes.lr_jumps.tolist():
@@ -383,17 +367,3 @@ def lr_discontinuity(case: Case) -> Evidence | None:
             ),
         )
     return None
-
-
-LR_DISCONTINUITY = Symptom(
-    slug="lr-discontinuity",
-    severity=Severity.NOTE,
-    family="schedule",
-    title="The learning rate jumped",
-    check=lr_discontinuity,
-    needs=("lr",),
-    limits=("schedule.jump", "spike.lr_jump"),
-    explained_by=("spike-lr-jump",),
-    enough=_ENOUGH,
-    then=(),
-)

@@ -17,12 +17,12 @@ from stabdiag.symptoms.losses import (
     HARDLY,
     ONE_BATCH,
     TENTHS,
+    after_warmup,
     best_evaluation,
     few_trained,
     has_ended,
     rate_is_zero,
     small_test,
-    trained,
 )
 from stabdiag.symptoms.rates import learning_slow, setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
@@ -63,11 +63,23 @@ class Cause:
     then: tuple[Action, ...] = ()
 
 
+@Symptom(
+    slug="loss-constant",
+    severity=Severity.ERROR,
+    family="learning",
+    title="The loss does not change at all",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "loss-scale"),
+    enough=(at_least("learning.constant_points", "loss"),),
+    then=(
+        Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
+        Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
+        ONE_BATCH,
+    ),
+)
 def loss_constant(case: Case) -> Evidence | None:
     """Does the loss keep one value, to the last digit, up to the end of the log?"""
     x, steps = case.loss.values, case.loss.steps
-    if len(x) < case.limits.learning.constant_points:
-        return None
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
@@ -80,7 +92,7 @@ def loss_constant(case: Case) -> Evidence | None:
     which = f"the last {count}" if start else f"all {count}"
     return without_learning(
         case,
-        LOSS_CONSTANT,
+        loss_constant,
         step=first,
         because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from "
         f"{case.unit} {first} to {int(steps[-1])}",
@@ -226,29 +238,24 @@ def held_out_is_constant(case: Case) -> bool:
     return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
 
 
-LOSS_CONSTANT = Symptom(
-    slug="loss-constant",
+@Symptom(
+    slug="plateau-at-chance",
     severity=Severity.ERROR,
     family="learning",
-    title="The loss does not change at all",
-    check=loss_constant,
+    title="The loss is stuck at chance level",
     needs=("loss",),
-    limits=("learning.constant_points",),
-    explained_by=("nan", "divergence", "loss-scale"),
-    enough=(at_least("learning.constant_points", "loss"),),
+    explained_by=("nan",),
+    enough=(few_trained,),
     then=(
-        Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
-        Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
-        ONE_BATCH,
+        Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
+        Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
+        Action(Do.LOWER_LR, "Divide the learning rate by 10: far too high also ends at chance."),
     ),
 )
-
-
 def plateau_at_chance(case: Case) -> Evidence | None:
     """Does the loss stay at the logarithm of the number of classes?"""
-    after = trained(case)
-    if after is None:
-        return None
+    after = after_warmup(case)
     band, told = case.limits.learning.chance_band, case.manifest.vocab_size
     late = levels(after.values, TENTHS)[1:]
     above = _ABOVE_CHANCE * band if told else band
@@ -268,13 +275,13 @@ def plateau_at_chance(case: Case) -> Evidence | None:
     evaluated = np.diff(case.history.finite("eval_loss").values)
     generalises = len(evaluated) > 0 and (evaluated < 0).mean() >= _ALL_ALONG
     memorised = _only_memorised(case, chance, late) and not generalises
-    if not memorised and learning_slow(case) is not None:
+    if not memorised and learning_slow.found(case):
         return None
     first, last = int(after.steps[0]), int(after.steps[-1])
     whose = "of the manifest" if told else "(a common number; the manifest gives none)"
     return without_learning(
         case,
-        PLATEAU_AT_CHANCE,
+        plateau_at_chance,
         step=first,
         because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians over "
         f"a tenth of the run) from {case.unit} {first} to {last}: guessing "
@@ -299,25 +306,3 @@ def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
     at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
     near = float(held[-1]) <= chance * (1 + HARDLY)
     return at_chance and near and bool(late.min() >= chance * limits.hardly)
-
-
-PLATEAU_AT_CHANCE = Symptom(
-    slug="plateau-at-chance",
-    severity=Severity.ERROR,
-    family="learning",
-    title="The loss is stuck at chance level",
-    check=plateau_at_chance,
-    needs=("loss",),
-    limits=(
-        *("learning.chance_band", "learning.hardly", "learning.min_points", "learning.min_steps"),
-        "learning.min_steps_ended",
-    ),
-    explained_by=("nan",),
-    enough=(few_trained,),
-    then=(
-        Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
-        Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
-        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
-        Action(Do.LOWER_LR, "Divide the learning rate by 10: far too high also ends at chance."),
-    ),
-)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Finding, Severity
@@ -48,28 +48,32 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Symptom:
-    """One check outside the tree.
+    """One check outside the tree, declared as the decorator of the function that makes it.
 
     ``needs`` names roles, manifest fields (``manifest.total_steps``) or alternatives (``mfu or
-    step_time``); ``message`` is any message among the log's lines. Without them the symptom is not
-    checked. ``then`` lists what to do after the first action. ``limits`` names the limits of the
-    check. A finding of the tree whose slug starts with one of ``explained_by`` replaces the
-    symptom. One that ``leads`` is behind the spikes that the tree finds: what to do about it comes
-    first. ``enough`` holds functions that return why a log is too short to rule it out, or
-    "".
+    step_time``); ``message`` is any message among the log's lines. ``enough`` holds functions that
+    return why a log is too short to be checked, or "". Without all of these the symptom is not
+    checked. ``rules_out`` holds the same for what a log needs only to rule the symptom out.
+    ``then`` lists what to do after the first action. A finding of the tree whose slug starts with
+    one of ``explained_by`` replaces the symptom. One that ``leads`` is behind the spikes that the
+    tree finds: what to do about it comes first.
     """
 
     slug: str
     severity: Severity = Severity.WARNING
     family: str
     title: str
-    check: Callable[[Case], Evidence | None]
-    then: tuple[Action, ...]
     needs: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
+    enough: tuple[Callable[[Case], str], ...] = ()
+    rules_out: tuple[Callable[[Case], str], ...] = ()
     explained_by: tuple[str, ...] = ()
     leads: bool = False
-    enough: tuple[Callable[[Case], str], ...] = ()
+    then: tuple[Action, ...] = ()
+    check: Callable[[Case], Evidence | None] = field(default=lambda _: None)
+
+    def __call__(self, check: Callable[[Case], Evidence | None]) -> Symptom:
+        """Return the symptom with its check."""
+        return replace(self, check=check)
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return what the symptom needs and this case lacks."""
@@ -78,8 +82,16 @@ class Symptom:
         )
 
     def too_few(self, case: Case) -> str:
-        """Return why the log is too short to rule the symptom out, or ""."""
-        return next((why for enough in self.enough if (why := enough(case))), "")
+        """Return why the log is too short for the check, or ""."""
+        return _first(self.enough, case)
+
+    def is_open(self, case: Case) -> str:
+        """Return why the symptom is not ruled out where the check finds nothing, or ""."""
+        return _first(self.rules_out, case)
+
+    def found(self, case: Case) -> Evidence | None:
+        """Return what the check finds; nothing where it cannot be made."""
+        return None if self.missing(case) or self.too_few(case) else self.check(case)
 
     def finding(self, evidence: Evidence, unit: str) -> Finding:
         """Return the finding that a check's evidence makes; ``unit`` is what a step is called."""
@@ -96,6 +108,10 @@ class Symptom:
             evidence=evidence.measured,
             unit=unit,
         )
+
+
+def _first(reasons: tuple[Callable[[Case], str], ...], case: Case) -> str:
+    return next((why for reason in reasons if (why := reason(case))), "")
 
 
 def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Event
     from stabdiag.tree.case import Case
 
+_SPEED = ("tokens_per_second or step_time",)
+_SPEEDS = at_least(LEAST, "tokens_per_second", "step_time")
+
 # Fewer slow steps have no rhythm.
 _LEAST_SLOW = 5
 
@@ -60,6 +63,18 @@ _HOST_MEMORY = (
 )
 
 
+@Symptom(
+    slug="throughput-drop",
+    family="throughput",
+    title="The throughput dropped",
+    needs=_SPEED,
+    enough=(_SPEEDS,),
+    then=(
+        Action(Do.INSPECT_DATA, "Check whether sequences or batches got longer there."),
+        Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronisation, logging."),
+        Action(Do.RELOAD_CHECKPOINT, "Restart from the last checkpoint if a machine is at fault."),
+    ),
+)
 def throughput_drop(case: Case) -> Evidence | None:
     """Has the throughput dropped, and stayed low?"""
     found = _speed(case)
@@ -102,24 +117,17 @@ def _speed(case: Case) -> tuple[Ints, Floats] | None:
     return series.steps, 1.0 / series.values
 
 
-_SPEED = ("tokens_per_second or step_time",)
-
-THROUGHPUT_DROP = Symptom(
-    slug="throughput-drop",
+@Symptom(
+    slug="throughput-sawtooth",
     family="throughput",
-    title="The throughput dropped",
-    check=throughput_drop,
+    title="Slow steps at regular intervals",
     needs=_SPEED,
-    limits=("throughput.drop_ratio",),
-    enough=(at_least(LEAST, "tokens_per_second", "step_time"),),
+    enough=(_SPEEDS,),
     then=(
-        Action(Do.INSPECT_DATA, "Check whether sequences or batches got longer there."),
-        Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronisation, logging."),
-        Action(Do.RELOAD_CHECKPOINT, "Restart from the last checkpoint if a machine is at fault."),
+        Action(Do.SPEED_UP, "Give the loader more workers and let it prefetch."),
+        Action(Do.SPEED_UP, "Write checkpoints in the background, or less often."),
     ),
 )
-
-
 def throughput_sawtooth(case: Case) -> Evidence | None:
     """Do slow steps come regularly, and cost more than a little?"""
     found = _speed(case)
@@ -154,26 +162,22 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     )
 
 
-THROUGHPUT_SAWTOOTH = Symptom(
-    slug="throughput-sawtooth",
+@Symptom(
+    slug="mfu-low",
+    severity=Severity.NOTE,
     family="throughput",
-    title="Slow steps at regular intervals",
-    check=throughput_sawtooth,
-    needs=_SPEED,
-    limits=("throughput.lost_share",),
-    enough=(at_least(LEAST, "tokens_per_second", "step_time"),),
+    title="The accelerator is mostly idle (low MFU)",
+    needs=("mfu",),
+    enough=(at_least(LEAST, "mfu"),),
     then=(
-        Action(Do.SPEED_UP, "Give the loader more workers and let it prefetch."),
-        Action(Do.SPEED_UP, "Write checkpoints in the background, or less often."),
+        Action(Do.SPEED_UP, "Turn on bf16, torch.compile, fused attention, a fused optimizer."),
+        Action(Do.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
+        Action(Do.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
     ),
 )
-
-
 def mfu_low(case: Case) -> Evidence | None:
     """Is little of the accelerator's peak used?"""
     mfu = case.history.finite("mfu")
-    if len(mfu) < LEAST:
-        return None
     x = mfu.values[len(mfu) // TENTHS :]
     # Some log per cent. A single record beyond the peak was measured too short.
     usual = median(x)
@@ -193,23 +197,23 @@ def mfu_low(case: Case) -> Evidence | None:
     )
 
 
-MFU_LOW = Symptom(
-    slug="mfu-low",
-    severity=Severity.NOTE,
+def _few_times(case: Case) -> str:
+    logged, needed = len(case.history.finite("clock")), LEAST
+    return too_few(needed, f"{logged} of clock") if 0 < logged < needed else ""
+
+
+@Symptom(
+    slug="stall",
     family="throughput",
-    title="The accelerator is mostly idle (low MFU)",
-    check=mfu_low,
-    needs=("mfu",),
-    limits=("throughput.least_mfu",),
-    enough=(at_least(LEAST, "mfu"),),
+    title="The run stood still, or broke off",
+    needs=("clock or manifest.total_steps or message",),
+    explained_by=("nan", "loss-scale-collapsed"),
+    rules_out=(_few_times,),
     then=(
-        Action(Do.SPEED_UP, "Turn on bf16, torch.compile, fused attention, a fused optimizer."),
-        Action(Do.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
-        Action(Do.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
+        Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
+        Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
     ),
 )
-
-
 def stall(case: Case) -> Evidence | None:
     """Is there a long pause between records, or did the run break off?"""
     return _broken_off(case) or _paused(case)
@@ -299,32 +303,21 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _few_times(case: Case) -> str:
-    logged, needed = len(case.history.finite("clock")), LEAST
-    return too_few(needed, f"{logged} of clock") if 0 < logged < needed else ""
-
-
-STALL = Symptom(
-    slug="stall",
+@Symptom(
+    slug="memory-growth",
     family="throughput",
-    title="The run stood still, or broke off",
-    check=stall,
-    needs=("clock or manifest.total_steps or message",),
-    limits=("throughput.stall_ratio", "throughput.stall_seconds"),
-    explained_by=("nan", "loss-scale-collapsed"),
-    enough=(_few_times,),
+    title="Memory keeps growing",
+    needs=("memory",),
+    enough=(at_least(LEAST, "memory", groups=True),),
     then=(
-        Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
-        Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
+        Action(Do.FREE_MEMORY, "Evaluate under torch.no_grad()."),
+        Action(Do.FREE_MEMORY, "Compare two memory snapshots taken a hundred steps apart."),
+        Action(Do.FREE_MEMORY, "Set expandable_segments:True if it is fragmentation."),
     ),
 )
-
-
 def memory_growth(case: Case) -> Evidence | None:
     """Does memory grow, and go on growing?"""
     memory = max((one.finite() for one in case.history.group("memory").values()), key=len)
-    if len(memory) < LEAST:
-        return None
     # In the first tenth a run allocates what it needs.
     level, since = levels(memory.values, TENTHS), int(memory.steps[len(memory) // TENTHS])
     first, last = float(level[1]), float(level[-1])
@@ -344,19 +337,3 @@ def memory_growth(case: Case) -> Evidence | None:
             "a list, a retained graph.",
         ),
     )
-
-
-MEMORY_GROWTH = Symptom(
-    slug="memory-growth",
-    family="throughput",
-    title="Memory keeps growing",
-    check=memory_growth,
-    needs=("memory",),
-    limits=("throughput.memory_growth",),
-    enough=(at_least(LEAST, "memory", groups=True),),
-    then=(
-        Action(Do.FREE_MEMORY, "Evaluate under torch.no_grad()."),
-        Action(Do.FREE_MEMORY, "Compare two memory snapshots taken a hundred steps apart."),
-        Action(Do.FREE_MEMORY, "Set expandable_segments:True if it is fragmentation."),
-    ),
-)

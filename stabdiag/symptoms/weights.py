@@ -58,6 +58,21 @@ def _groups(case: Case, role: str) -> list[Group]:
     ]
 
 
+@Symptom(
+    slug="weight-norm-runaway",
+    family="weights",
+    title="A weight norm keeps growing",
+    needs=("weight_norm",),
+    explained_by=("divergence-weight-norm-climbing",),
+    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    then=(
+        Action(
+            Do.CHANGE_MODEL,
+            "Check the logits: a saturating softmax pushes them on; a z-loss or a cap stops it.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate."),
+    ),
+)
 def weight_norm_runaway(case: Case) -> Evidence | None:
     """Does a weight norm grow, and go on growing?"""
     group = _farthest(case, growing=True)
@@ -68,6 +83,18 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     return _evidence(case, group, "growing", first)
 
 
+@Symptom(
+    slug="weight-norm-shrinking",
+    family="weights",
+    title="A weight norm is shrinking towards zero",
+    needs=("weight_norm",),
+    explained_by=("divergence-weight-norm-collapsing",),
+    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    then=(
+        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalisation layers from weight decay."),
+        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by optimizer and loss both."),
+    ),
+)
 def weight_norm_shrinking(case: Case) -> Evidence | None:
     """Does a weight norm shrink towards zero?"""
     group = _farthest(case, growing=False)
@@ -141,40 +168,17 @@ def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
     )
 
 
-WEIGHT_NORM_RUNAWAY = Symptom(
-    slug="weight-norm-runaway",
+@Symptom(
+    slug="update-ratio-off",
     family="weights",
-    title="A weight norm keeps growing",
-    check=weight_norm_runaway,
-    needs=("weight_norm",),
-    limits=("weights.norm_growth",),
-    explained_by=("divergence-weight-norm-climbing",),
-    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    title="Updates are out of proportion to the weights",
+    needs=("update_ratio",),
+    enough=(at_least(LEAST, "update_ratio", groups=True),),
     then=(
-        Action(
-            Do.CHANGE_MODEL,
-            "Check the logits: a saturating softmax pushes them on; a z-loss or a cap stops it.",
-        ),
-        Action(Do.LOWER_LR, "Lower the learning rate."),
+        Action(Do.CHECK_MODEL, "Check the initialisation: weights near zero inflate the ratio."),
+        Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
     ),
 )
-
-WEIGHT_NORM_SHRINKING = Symptom(
-    slug="weight-norm-shrinking",
-    family="weights",
-    title="A weight norm is shrinking towards zero",
-    check=weight_norm_shrinking,
-    needs=("weight_norm",),
-    limits=("weights.norm_loss",),
-    explained_by=("divergence-weight-norm-collapsing",),
-    enough=(at_least(LEAST, "weight_norm", groups=True),),
-    then=(
-        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalisation layers from weight decay."),
-        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by optimizer and loss both."),
-    ),
-)
-
-
 def update_ratio_off(case: Case) -> Evidence | None:
     """Are updates far too large or too small for the weights that they change?"""
     limits, groups = case.limits.weights, _groups(case, "update_ratio")
@@ -205,21 +209,17 @@ def update_ratio_off(case: Case) -> Evidence | None:
     )
 
 
-UPDATE_RATIO_OFF = Symptom(
-    slug="update-ratio-off",
+@Symptom(
+    slug="dead-neurons",
     family="weights",
-    title="Updates are out of proportion to the weights",
-    check=update_ratio_off,
-    needs=("update_ratio",),
-    limits=("weights.update_high", "weights.update_low"),
-    enough=(at_least(LEAST, "update_ratio", groups=True),),
+    title="Dead neurons",
+    needs=("dead_fraction",),
+    enough=(at_least(LEAST, "dead_fraction", groups=True),),
     then=(
-        Action(Do.CHECK_MODEL, "Check the initialisation: weights near zero inflate the ratio."),
-        Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
+        Action(Do.CHECK_MODEL, "Check its initialisation, and the bias before it."),
+        Action(Do.CHANGE_MODEL, "Normalise its input."),
     ),
 )
-
-
 def dead_neurons(case: Case) -> Evidence | None:
     """Are most neurons of a layer always zero?"""
     return _share_too_high(
@@ -235,6 +235,17 @@ def dead_neurons(case: Case) -> Evidence | None:
     )
 
 
+@Symptom(
+    slug="activation-saturated",
+    family="weights",
+    title="Saturated activations",
+    needs=("saturated_fraction",),
+    enough=(at_least(LEAST, "saturated_fraction", groups=True),),
+    then=(
+        Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
+        Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
+    ),
+)
 def activation_saturated(case: Case) -> Evidence | None:
     """Are most activations of a layer at their bound?"""
     return _share_too_high(
@@ -275,35 +286,17 @@ def _share_too_high(
     )
 
 
-DEAD_NEURONS = Symptom(
-    slug="dead-neurons",
+@Symptom(
+    slug="attention-entropy-collapse",
     family="weights",
-    title="Dead neurons",
-    check=dead_neurons,
-    needs=("dead_fraction",),
-    limits=("weights.dead_share",),
-    enough=(at_least(LEAST, "dead_fraction", groups=True),),
+    title="Attention has collapsed onto single tokens",
+    needs=("attention_entropy",),
+    enough=(at_least(LEAST, "attention_entropy", groups=True),),
     then=(
-        Action(Do.CHECK_MODEL, "Check its initialisation, and the bias before it."),
-        Action(Do.CHANGE_MODEL, "Normalise its input."),
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
+        Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
     ),
 )
-
-ACTIVATION_SATURATED = Symptom(
-    slug="activation-saturated",
-    family="weights",
-    title="Saturated activations",
-    check=activation_saturated,
-    needs=("saturated_fraction",),
-    limits=("weights.saturated_share",),
-    enough=(at_least(LEAST, "saturated_fraction", groups=True),),
-    then=(
-        Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
-        Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
-    ),
-)
-
-
 def attention_entropy_collapse(case: Case) -> Evidence | None:
     """Has the entropy of attention collapsed in most places where it is logged?"""
     groups = _groups(case, "attention_entropy")
@@ -326,18 +319,3 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
             also=(Do.CHANGE_MODEL,),
         ),
     )
-
-
-ATTENTION_ENTROPY_COLLAPSE = Symptom(
-    slug="attention-entropy-collapse",
-    family="weights",
-    title="Attention has collapsed onto single tokens",
-    check=attention_entropy_collapse,
-    needs=("attention_entropy",),
-    limits=("weights.entropy_share",),
-    enough=(at_least(LEAST, "attention_entropy", groups=True),),
-    then=(
-        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
-        Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
-    ),
-)
