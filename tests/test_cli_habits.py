@@ -37,8 +37,9 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
         (["diagnos", "LOG"], "No such command 'diagnos'."),
         (["explian", "Q2.1"], "No such command 'explian'."),
         (["nonsense"], "No such command 'nonsense'. (see stabdiag --help)"),
-        (["--verson"], "No such option: --verson"),
-        (["-x", "LOG"], "No such option: -x (see stabdiag diagnose --help)"),
+        # Older versions of click quote the option.
+        (["--verson"], "No such option"),
+        (["-x", "LOG"], "(see stabdiag diagnose --help)"),
     ],
 )
 def test_what_is_no_log_is_no_diagnosis(stabdiag, log, words, told):
