@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from stabdiag.readers import Columns, read_columns
 
 
 @pytest.fixture
@@ -32,11 +35,22 @@ def shell():
 
 @pytest.fixture
 def put(tmp_path):
-    """Return a function that writes a text to a file, and returns its path."""
+    """Return a function that writes a text, or JSON, to a file, and returns its path."""
 
-    def write(text: str, name: str = "run.log") -> Path:
+    def write(content: object, name: str = "run.log") -> Path:
         path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
     return write
+
+
+@pytest.fixture
+def log(put, request):
+    """Return a function that writes a log, named as the file of tests says, and reads it."""
+
+    def written(content: object, name: str = request.module.NAME, **how: str) -> Columns:
+        return read_columns(put(content, name), **how)
+
+    return written

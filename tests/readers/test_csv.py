@@ -10,21 +10,23 @@ import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import EventKind
-from stabdiag.readers import read_columns
 from stabdiag.readers.csv import cells, dialect
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.words import WORD, meaning
 
+NAME = "metrics.csv"
 
-@pytest.fixture
-def log(tmp_path: Path):
-    def write(text: str | bytes, name: str = "metrics.csv"):
-        path = tmp_path / name
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return read_columns(path)
 
-    return write
+@pytest.fixture(params=[-1, 1 << 20], ids=["fast", "tolerant"])
+def either(put, request):
+    """Return a function that reads CSV, the one way or the other."""
+
+    def written(text: str):
+        with open_stream(put(text, NAME)) as stream:
+            return csv.read(stream, small=request.param)
+
+    return written
 
 
 def test_values(log):
@@ -124,10 +126,8 @@ def test_the_index_of_pandas_goes_by_its_name(log):
         ("Log of 2026-01-02, host a\n# a comment\nseed: 7\n", 2),
     ],
 )
-@pytest.mark.parametrize("small", [-1, 1 << 20])
-def test_lines_above_the_header(put, above, count, small):
-    with open_stream(put(f"{above}step,loss\n1,2.5\n2,\n3,2.25\n", "run.csv")) as stream:
-        columns = csv.read(stream, small=small)
+def test_lines_above_the_header(either, above, count):
+    columns = either(f"{above}step,loss\n1,2.5\n2,\n3,2.25\n")
     assert columns.names == ("step", "loss")
     assert columns.load("loss").values[[0, 2]].tolist() == [2.5, 2.25]
     lines = "1 line" if count == 1 else f"{count} lines"
@@ -146,13 +146,9 @@ def test_a_table_in_a_frame(log):
     assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
 
 
-@pytest.mark.parametrize("small", [-1, 1 << 20])
-def test_the_rules_of_a_table_are_no_records(tmp_path, small):
-    path = tmp_path / "run.csv"
+def test_the_rules_of_a_table_are_no_records(either):
     rows = "".join(f"|{n}|{3 - n / 8}|\n" for n in range(12))
-    path.write_text(f"|step|loss|\n|---|---|\n{rows}|---|---|\n")
-    with open_stream(path) as stream:
-        columns = csv.read(stream, small=small)
+    columns = either(f"|step|loss|\n|---|---|\n{rows}|---|---|\n")
     assert (columns.rows, columns.bad_count) == (12, 0)
     assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
 
@@ -171,15 +167,12 @@ def test_a_table_as_pandas_prints_it(log, index):
     np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, 2.25, 2.125])
 
 
-@pytest.mark.parametrize("small", [-1, 1 << 20])
-def test_a_delimiter_at_the_end_of_each_line_begins_no_column(put, small):
-    path = put("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20, "run.csv")
-    with open_stream(path) as stream:
-        columns = csv.read(stream, small=small)
+def test_a_delimiter_at_the_end_of_each_line_begins_no_column(either):
+    columns = either("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20)
     assert columns.names == ("error", "loss")
     assert columns.load("loss").values.tolist() == [2.5, 2.25] * 20
-    path.write_text("error,loss,\n1,2.5,\n2,2.25,5\n")
-    assert read_columns(path).names == ("error", "loss", "column_3")
+    names = ("error", "loss", "column_3")
+    assert either("error,loss,\n1,2.5,\n2,2.25,5\n").names == names
 
 
 def test_words_and_strays(log):
@@ -346,13 +339,9 @@ class TestFast:
         assert columns.load("gn").present.all()
         assert columns.load("mode").is_text
 
-    def test_another_header_holds_in_the_blocks_that_follow(self, tmp_path):
-        from stabdiag.readers.source import open_stream
-
-        path = tmp_path / "metrics.csv"
+    def test_another_header_holds_in_the_blocks_that_follow(self, put):
         half = "".join(f"{n},1\n" for n in range(5_000))
-        path.write_text(f"step,loss\n{half}step,lr\n{half}")
-        with open_stream(path) as stream:
+        with open_stream(put(f"step,loss\n{half}step,lr\n{half}")) as stream:
             columns = csv.read(stream, small=0, size=4096)
         assert columns.names == ("step", "loss", "lr")
         assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
@@ -380,14 +369,10 @@ def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(
         assert columns.load("note").present.tolist() == [True, False] * 1000
 
 
-def test_the_end_of_a_line_on_windows_is_no_part_of_a_name(tmp_path: Path) -> None:
-    path = tmp_path / "run.csv"
-    path.write_bytes(b"step,loss\r\n" + b"1,2.5\r\n2,2.25\r\n" * 200)
-    for small in (0, 1 << 20):
-        with open_stream(path) as stream:
-            columns = csv.read(stream, small=small)
-        assert columns.names == ("step", "loss")
-        assert columns.load("loss").values.tolist() == [2.5, 2.25] * 200
+def test_the_end_of_a_line_on_windows_is_no_part_of_a_name(either):
+    columns = either("step,loss\r\n" + "1,2.5\r\n2,2.25\r\n" * 200)
+    assert columns.names == ("step", "loss")
+    assert columns.load("loss").values.tolist() == [2.5, 2.25] * 200
 
 
 EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"
@@ -396,14 +381,13 @@ EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig"])
 @pytest.mark.parametrize("above", ["", "sep=;\r\n"])
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-def test_what_excel_writes_with_decimal_commas(tmp_path, encoding, above, delimiter):
+def test_what_excel_writes_with_decimal_commas(log, encoding, above, delimiter):
     text = (above + EXCEL).replace(";", delimiter)
     if encoding == "utf-16-be-sig":
         content = b"\xfe\xff" + text.encode("utf-16-be")
     else:
         content = text.encode(encoding)
-    (tmp_path / "run.csv").write_bytes(content)
-    columns = read_columns(tmp_path / "run.csv")
+    columns = log(content)
     assert columns.names == ("Step", "Loss", "Learning Rate")
     assert columns.load("Step").values.tolist() == [1, 2, 1000]
     np.testing.assert_array_equal(columns.load("Loss").values, [2.345, -1002.5, np.nan])
@@ -411,19 +395,17 @@ def test_what_excel_writes_with_decimal_commas(tmp_path, encoding, above, delimi
     assert columns.load("Learning Rate").values[:2].tolist() == [1e-4, 1e-3]
 
 
-def test_a_comma_between_cells_is_no_decimal_point(tmp_path):
-    (tmp_path / "run.csv").write_text("step,loss\n1,234\n2,235\n", encoding="utf-8")
-    assert read_columns(tmp_path / "run.csv").load("loss").values.tolist() == [234, 235]
+def test_a_comma_between_cells_is_no_decimal_point(log):
+    assert log("step,loss\n1,234\n2,235\n").load("loss").values.tolist() == [234, 235]
 
 
 @pytest.mark.parametrize("header", ["step;loss;lr;gpus\n", "step;loss;gpus\n"])
 @pytest.mark.parametrize("gpus", [["0,1"], ["0,1", "2", "3"]])
-def test_a_list_with_a_comma_makes_no_thousands_of_decimals(tmp_path, header, gpus):
+def test_a_list_with_a_comma_makes_no_thousands_of_decimals(log, header, gpus):
     """A learning rate with a point, or losses that all have three digits behind theirs."""
     lr = "0.001;" if "lr" in header else ""
     rows = "".join(f"{n};{2 + n / 1000:.3f};{lr}{gpus[n % len(gpus)]}\n" for n in range(1, 90))
-    (tmp_path / "run.csv").write_text(header + rows, encoding="utf-8")
-    losses = read_columns(tmp_path / "run.csv").load("loss").values
+    losses = log(header + rows).load("loss").values
     assert losses.tolist() == [round(2 + n / 1000, 3) for n in range(1, 90)]
 
 
@@ -484,15 +466,10 @@ def test_a_file_without_records(log, text, why):
 
 
 @pytest.mark.parametrize("blank", ["", "\n", " \r\n"])
-def test_a_mark_and_blank_lines_alone_hold_no_record(put, blank):
+def test_a_mark_and_blank_lines_alone_hold_no_record(log, blank):
     with pytest.raises(LogError):
-        read_columns(put(f"\ufeff{blank}\n", "loss.csv"), format="csv")
+        log(f"\ufeff{blank}\n", format="csv")
 
 
-def test_numbers_below_a_mark_and_a_blank_line(put):
-    assert (
-        read_columns(
-            put("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), "loss.csv")
-        ).rows
-        == 12
-    )
+def test_numbers_below_a_mark_and_a_blank_line(log):
+    assert log("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), "loss.csv").rows == 12

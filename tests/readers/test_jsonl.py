@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stabdiag import diagnose
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers import read_columns
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
 
-
-@pytest.fixture
-def log(tmp_path: Path):
-    def write(text: str | bytes, name: str = "run.jsonl"):
-        path = tmp_path / name
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
-        return read_columns(path)
-
-    return write
+NAME = "run.jsonl"
 
 
 def test_values(log):
@@ -287,10 +277,8 @@ class TestFast:
         columns = large('{"a":' * 100_000 + "1" + "}" * 100_000)
         assert columns.bad_count == 1
 
-    def test_a_line_without_end(self, tmp_path):
-        path = tmp_path / "run.jsonl"
-        path.write_bytes(b'{"step": 1}\n{"a": "' + b"x" * (70 << 20) + b'"}\n{"step": 2}\n')
-        columns = read_columns(path)
+    def test_a_line_without_end(self, log):
+        columns = log(b'{"step": 1}\n{"a": "' + b"x" * (70 << 20) + b'"}\n{"step": 2}\n')
         assert columns.load("step").values.tolist() == [1, 2]
         assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "longer than 64 MB")]
 

@@ -7,16 +7,8 @@ import pytest
 
 from stabdiag import diagnose
 from stabdiag.errors import LogError
-from stabdiag.readers import read_columns
 
-
-@pytest.fixture
-def log(tmp_path):
-    def write(content: bytes, name: str = "train_loss"):
-        (tmp_path / name).write_bytes(content)
-        return read_columns(tmp_path / name)
-
-    return write
+NAME = "train_loss"
 
 
 def test_it_is_named_after_its_file(log):
@@ -33,22 +25,17 @@ def test_windows_line_ends_and_lines_that_break_off(log):
     assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
 
 
-def test_bytes_that_are_no_text_are_bad_lines(tmp_path):
-    path = tmp_path / "loss"
-    path.write_bytes(b"1628697792090 2.5 0\n1628697792091 2\xc9 1\n")
-    assert read_columns(path, format="mlflow-metric").bad_count == 1
+def test_bytes_that_are_no_text_are_bad_lines(log):
+    text = b"1628697792090 2.5 0\n1628697792091 2\xc9 1\n"
+    assert log(text, format="mlflow-metric").bad_count == 1
 
 
-def test_nothing_to_read(tmp_path):
-    path = tmp_path / "loss"
-    path.write_bytes(b"hello\n")
+def test_nothing_to_read(log):
     with pytest.raises(LogError, match="expected time, value, step"):
-        read_columns(path, format="mlflow-metric")
+        log("hello\n", format="mlflow-metric")
 
 
-def test_it_is_diagnosed(tmp_path):
-    path = tmp_path / "train_loss"
+def test_it_is_diagnosed(put):
     lines = [f"{1628697792000 + n} {'NaN' if n > 50 else 2.5 - n / 100} {n}" for n in range(60)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    report = diagnose(path)
+    report = diagnose(put("\n".join(lines) + "\n", "train_loss"))
     assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 51)
