@@ -1,4 +1,4 @@
-"""Stores that the installed MLflow wrote: a database, a folder of files, and both damaged."""
+"""Stores that the installed MLflow wrote: a database, a folder, a file of it, and all damaged."""
 
 from __future__ import annotations
 
@@ -182,17 +182,6 @@ def test_a_database_whose_metrics_are_cut(database, tmp_path):
     os.truncate(many, 50_000)
     with pytest.raises(LogError, match=r"cut off or damaged .*; recover it first"):
         read_columns(many)
-
-
-def test_a_time_that_is_a_text(database, tmp_path):
-    path = tmp_path / "mlflow.db"
-    shutil.copy(database.path, path)
-    writer = sqlite3.connect(path)
-    writer.execute("UPDATE metrics SET timestamp = 'a while ago' WHERE step % 2 = 0")
-    writer.commit()
-    writer.close()
-    before, after = read_columns(database.path), read_columns(path)
-    assert set(before.names) - {"wall_time"} <= set(after.names)
 
 
 @pytest.mark.parametrize("metric", ["loss", "lr"])
@@ -389,3 +378,37 @@ def test_values_of_other_types_than_those_of_the_columns(sample):
     change(sample, "UPDATE metrics SET timestamp = 'then'", "INSERT INTO params (key) VALUES (7)")
     change(sample, "UPDATE params SET key = x'00', run_uuid = (SELECT run_uuid FROM metrics)")
     assert read_columns(sample).rows == rows
+
+
+# One metric file alone, which has the name of its metric.
+NAME = "train_loss"
+
+
+def test_a_metric_alone_is_named_after_its_file(log):
+    columns = log(b"1628697792090 332.6 0\n1628697795789 NaN 1\n1628697795790 -Infinity 2")
+    assert columns.format == "mlflow-metric"
+    assert columns.names == ("timestamp", "train_loss", "step")
+    np.testing.assert_array_equal(columns.load("train_loss").values, [332.6, np.nan, -np.inf])
+    assert columns.load("step").values.tolist() == [0, 1, 2]
+
+
+def test_windows_line_ends_and_lines_that_break_off(log):
+    columns = log(b"1628697792090 2.5 0\r\n1628697795789 2.4 1\r\n16286977")
+    assert columns.load("train_loss").values.tolist() == [2.5, 2.4]
+    assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
+
+
+def test_bytes_that_are_no_text_are_bad_lines(log):
+    text = b"1628697792090 2.5 0\n1628697792091 2\xc9 1\n"
+    assert log(text, format="mlflow-metric").bad_count == 1
+
+
+def test_no_metric_to_read(log):
+    with pytest.raises(LogError, match="expected time, value, step"):
+        log("hello\n", format="mlflow-metric")
+
+
+def test_a_metric_alone_is_diagnosed(put):
+    lines = [f"{1628697792000 + n} {'NaN' if n > 50 else 2.5 - n / 100} {n}" for n in range(60)]
+    report = stabdiag.diagnose(put("\n".join(lines) + "\n", "train_loss"))
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 51)

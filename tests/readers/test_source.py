@@ -8,7 +8,6 @@ import lzma
 import os
 import resource
 import threading
-import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
 from stabdiag.readers import compressed, read_columns
 from stabdiag.readers.source import open_stream
 
+NAME = "run.jsonl"
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
 
 
@@ -34,28 +34,21 @@ packed = pytest.mark.parametrize("suffix", PACKINGS)
 
 
 @packed
-def test_packed_files(tmp_path: Path, suffix):
-    path = tmp_path / f"run.jsonl.{suffix}"
-    path.write_bytes(PACKINGS[suffix](TEXT))
-    columns = read_columns(path)
+def test_packed_files(log, suffix):
+    columns = log(PACKINGS[suffix](TEXT), f"run.jsonl.{suffix}")
     assert columns.load("step").values.tolist() == list(range(5000))
     assert columns.notes == ()
 
 
 @packed
-def test_a_packed_file_is_known_by_its_content(tmp_path, suffix):
-    path = tmp_path / "run"
-    path.write_bytes(PACKINGS[suffix](b"step,loss\n1,2\n2,3\n"))
-    assert read_columns(path).format == "csv"
+def test_a_packed_file_is_known_by_its_content(log, suffix):
+    assert log(PACKINGS[suffix](b"step,loss\n1,2\n2,3\n"), "run").format == "csv"
 
 
 @packed
-def test_a_packed_file_that_breaks_off(tmp_path, suffix):
-    whole = PACKINGS[suffix](TEXT)
-    path = tmp_path / f"run.jsonl.{suffix}"
-    path.write_bytes(whole[: len(whole) - 30])
+def test_a_packed_file_that_breaks_off(log, suffix):
     try:
-        columns = read_columns(path)
+        columns = log(PACKINGS[suffix](TEXT)[:-30], f"run.jsonl.{suffix}")
     except NoUsableRecord:
         # bzip2 and Zstandard unpack whole blocks only, and this log is one.
         assert suffix in {"bz2", "zst"}
@@ -65,32 +58,27 @@ def test_a_packed_file_that_breaks_off(tmp_path, suffix):
 
 
 @packed
-def test_every_cut_of_a_packed_file_is_read_or_refused(tmp_path, suffix):
+def test_every_cut_of_a_packed_file_is_read_or_refused(log, suffix):
     whole = PACKINGS[suffix](TEXT[:2000])
-    path = tmp_path / "run.jsonl"
     for length in range(0, len(whole), 7):
-        path.write_bytes(whole[:length])
         try:
-            columns = read_columns(path)
+            columns = log(whole[:length])
         except LogError:
             continue
         assert columns.notes
 
 
-def test_a_packed_file_that_is_damaged(tmp_path):
-    path = tmp_path / "run.jsonl.gz"
+def test_a_packed_file_that_is_damaged(log):
     whole = bytearray(gzip.compress(TEXT) + gzip.compress(TEXT))
     whole[len(whole) // 2 + 40 :] = b"\xff" * 500
-    path.write_bytes(whole)
-    columns = read_columns(path)
+    columns = log(bytes(whole), "run.jsonl.gz")
     assert columns.rows >= 5000
     assert any("is damaged" in note for note in columns.notes)
 
 
-def test_packed_members_one_after_the_other(tmp_path):
-    path = tmp_path / "run.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"step": 1}\n') + gzip.compress(b'{"step": 2}\n') + b"\0" * 99)
-    assert read_columns(path).load("step").values.tolist() == [1, 2]
+def test_packed_members_one_after_the_other(log):
+    members = gzip.compress(b'{"step": 1}\n') + gzip.compress(b'{"step": 2}\n') + b"\0" * 99
+    assert log(members, "run.jsonl.gz").load("step").values.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "gz"])
@@ -123,15 +111,10 @@ def test_no_such_file(tmp_path):
         read_columns(tmp_path / "gone.jsonl")
 
 
-def test_a_link_to_nowhere(tmp_path):
-    (tmp_path / "run.jsonl").symlink_to(tmp_path / "gone")
-    with pytest.raises(LogError, match="no such file"):
-        read_columns(tmp_path / "run.jsonl")
-
-
-def test_a_link_to_itself(tmp_path):
-    (tmp_path / "run.jsonl").symlink_to(tmp_path / "run.jsonl")
-    with pytest.raises(LogError, match="cannot be opened"):
+@pytest.mark.parametrize(("to", "why"), [("gone", "no such"), ("run.jsonl", "cannot be opened")])
+def test_a_link_to_nowhere_or_to_itself(tmp_path, to, why):
+    (tmp_path / "run.jsonl").symlink_to(tmp_path / to)
+    with pytest.raises(LogError, match=why):
         read_columns(tmp_path / "run.jsonl")
 
 
@@ -183,10 +166,9 @@ def test_folders(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n \n"])
-def test_an_empty_file(tmp_path, content):
-    (tmp_path / "run.log").write_bytes(content)
+def test_an_empty_file(log, content):
     with pytest.raises(LogError, match="has the run logged anything yet"):
-        read_columns(tmp_path / "run.log")
+        log(content, "run.log")
 
 
 def test_a_named_pipe(tmp_path):
@@ -198,11 +180,6 @@ def test_a_named_pipe(tmp_path):
     writer.start()
     assert read_columns(pipe).load("step").values.tolist() == [1, 2]
     writer.join()
-
-
-def zeros(packer, blocks: int) -> bytes:
-    """Return so many times 16 MB of zeros, packed."""
-    return b"".join([*(packer.compress(bytes(1 << 24)) for _ in range(blocks)), packer.flush()])
 
 
 def constant_log(lines: int) -> bytes:
@@ -224,60 +201,36 @@ PACKERS = {
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_the_most_regular_log_is_no_bomb(tmp_path, packing, monkeypatch):
+def test_the_most_regular_log_is_no_bomb(log, packing, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1)
     text = constant_log(6_000)
     packed = PACKERS[packing](text)
     assert len(text) / len(packed) < compressed.RATIOS[packing] / 1.5
-    path = tmp_path / "run.log"
-    path.write_bytes(packed)
-    assert read_columns(path).rows == 6_000
+    assert log(packed, "run.log").rows == 6_000
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_lines_that_are_all_the_same_are_a_bomb(tmp_path, packing, monkeypatch):
+def test_lines_that_are_all_the_same_are_a_bomb(log, packing, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
-    path = tmp_path / "run.jsonl"
-    path.write_bytes(PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 60_000))
-    message = f"unpacks to more than {compressed.RATIOS[packing]} times its size, as no log does"
-    with pytest.raises(LogError, match=message):
-        read_columns(path)
-
-
-@pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("bz2", 200), ("xz", 600), ("zst", 300)])
-def test_a_file_that_unpacks_to_more_than_a_log_does(tmp_path, kind, ratio, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 23)
-    path = tmp_path / "run.jsonl"
-    if kind == "zst":
-        path.write_bytes(zstandard(bytes(1 << 25)))
-    else:
-        packer = {
-            "gz": lambda: zlib.compressobj(wbits=31),
-            "bz2": bz2.BZ2Compressor,
-            "xz": lambda: lzma.LZMACompressor(preset=0),
-        }[kind]()
-        path.write_bytes(zeros(packer, 2))
+    packed = PACKERS[packing](b'{"step": 1, "loss": 2.5}\n' * 60_000)
+    ratio = compressed.RATIOS[packing]
     message = rf"run\.jsonl: unpacks to more than {ratio} times its size, as no log does"
     with pytest.raises(LogError, match=message):
-        read_columns(path, format="jsonl")
+        log(packed)
 
 
-def test_what_a_bite_unpacks_to_is_not_held_at_once(tmp_path):
-    path = tmp_path / "run.jsonl"
+def test_what_a_bite_unpacks_to_is_not_held_at_once(log):
     line = b'{"step": 1, "loss": 2.5}' + b" " * 1000 + b"\n"
     for pack in (gzip.compress, bz2.compress, lzma.compress):
-        path.write_bytes(pack(line * 5000) + pack(line))
-        columns = read_columns(path)
+        columns = log(pack(line * 5000) + pack(line))
         assert columns.rows == 5001
         assert columns.notes == ()
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
-def test_a_packed_file_that_breaks_off_at_once(tmp_path, suffix):
-    path = tmp_path / f"run.jsonl.{suffix}"
-    path.write_bytes(PACKINGS[suffix](TEXT)[:14])
+def test_a_packed_file_that_breaks_off_at_once(log, suffix):
     with pytest.raises(LogError, match=r"nothing of it unpacks: the .* stream breaks off"):
-        read_columns(path)
+        log(PACKINGS[suffix](TEXT)[:14], f"run.jsonl.{suffix}")
 
 
 @pytest.mark.parametrize("trouble", ["none", "full"])
