@@ -31,6 +31,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles.table import ROLES as EVERY_ROLE
 from stabdiag.tree.case import Case
+from tests.strange import numbers
 
 
 def falling(n=300, seed=0):
@@ -235,10 +236,6 @@ def test_what_must_not_matter(log, shift, factor, base, twice):
 
 # Whatever a log holds, there is a report or one of our own errors, and no warning.
 
-SPECIAL = [
-    *(float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1.0, -1.0, 65536.0, 1e-4, 2.0**32),
-    *(1e18, 1e100, 1e101, 1.7e308, -1.7e308, 5e-324, 1e-310, 2.0**53, 2.0**63),
-]
 ROLES = [
     *("grad_norm", "lr", "loss_scale", "weight_norm/a", "weight_norm/b", "batch_id", "epoch"),
     *("eval_loss", "skipped", "activation_norm/x", "grad_norm/l0", "batch_size", "stage"),
@@ -253,32 +250,6 @@ MANIFESTS = [
 ]
 
 
-def values(rng, n):
-    """Return one of many kinds of column, poked here and there."""
-    with np.errstate(all="ignore"):
-        kinds = [
-            lambda: np.full(n, rng.choice(SPECIAL)),
-            lambda: rng.standard_normal(n),
-            lambda: rng.standard_t(2, n) * 10.0 ** rng.uniform(-300, 300),
-            lambda: rng.choice(SPECIAL, n),
-            lambda: (
-                3 + 0.1 * rng.standard_normal(n) + (np.arange(n) > n / 2) * rng.choice([1.0, 1e5])
-            ),
-            lambda: np.cumsum(rng.standard_normal(n)),
-            lambda: np.round(rng.standard_normal(n)),
-            lambda: 2.0 ** rng.integers(-1074, 1023, n),
-            lambda: np.linspace(*rng.uniform(-5, 5, 2), n) * 10.0 ** rng.uniform(-310, 308),
-            lambda: 2.0 ** np.cumsum(rng.choice([-1, 0, 0, 0, 1], n)),
-            lambda: 1 + 3 * np.exp(-np.arange(n) / (n / 3 + 1)) + 0.05 * rng.standard_normal(n),
-        ]
-        column = np.array(kinds[rng.integers(len(kinds))](), dtype=np.float64)
-    for _ in range(rng.integers(4) if rng.random() < 0.3 and n else 0):
-        column[rng.integers(n)] = rng.choice(SPECIAL)
-    if rng.random() < 0.1 and n:
-        column[rng.integers(n) :] = np.nan
-    return column
-
-
 def steps(rng, n):
     kinds = [
         lambda: np.arange(n),
@@ -288,7 +259,7 @@ def steps(rng, n):
         lambda: np.arange(n) % (n // 2 + 1),
         lambda: np.arange(n) + int(rng.choice([2**52, -(2**52), 2**40])),
         lambda: np.arange(n) * rng.choice([0.5, 1e15, 4e12]),
-        lambda: values(rng, n),
+        lambda: numbers(rng, n),
     ]
     return kinds[rng.integers(len(kinds))]()
 
@@ -316,7 +287,7 @@ def test_any_log_gives_a_report_or_one_of_our_own_errors(
     seed, n, roles, has_steps, holes, manifest, limits, literal
 ):
     rng = np.random.default_rng(seed)
-    log = {"loss": values(rng, n)} | {role: values(rng, n) for role in sorted(roles)}
+    log = {"loss": numbers(rng, n)} | {role: numbers(rng, n) for role in sorted(roles)}
     if has_steps:
         log["step"] = steps(rng, n)
     if holes:

@@ -86,7 +86,8 @@ def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
         last = loss.between(begin, until)
         if len(last) < _FEWEST:  # sparse logs
             last = loss.between(first, until)
-            last = last.between(int(last.steps[-min(_FEWEST, len(last))]), until)
+            if len(last) > _FEWEST:
+                last = last.between(int(last.steps[-_FEWEST]), until)
         finite = last.finite().values
         if 2 * len(finite) < len(last):
             lost.append(run.label)

@@ -8,6 +8,7 @@ import pytest
 import stabdiag
 from stabdiag import formats
 from stabdiag.comparison.points import close
+from tests.strange import numbers
 
 N = 300
 KINDS = ("seeds", "reruns", "ranks", "resume")
@@ -62,31 +63,17 @@ def test_a_run_without_a_loss_cannot_be_compared(kind):
         stabdiag.compare([stabdiag.read(run()), stabdiag.read(bare)], kind=kind)
 
 
-def strange(rng, n):
-    """Return numbers that some log may hold."""
-    noise = rng.normal(2, 0.1, n)
-    return [
-        np.full(n, rng.choice([0.0, -3.0, 1e30, 1e-30])),
-        np.full(n, np.nan),
-        rng.normal(0, 10.0 ** rng.integers(-300, 99), n),
-        np.where(rng.random(n) < 0.3, rng.choice([np.nan, np.inf, -np.inf]), noise),
-        np.round(noise, 1),
-        np.where(np.arange(n) > n // 2, np.nan, noise),
-        noise,
-    ][rng.integers(7)]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_no_numbers_break_it(seed):
     rng = np.random.default_rng(seed)
-    shared = strange(rng, 100)
+    shared = numbers(rng, 100)
     runs = []
     for _ in range(rng.integers(2, 5)):
         n = int(rng.choice([1, 30, 100]))
-        loss = shared[:n].copy() if rng.random() < 0.5 else strange(rng, n)
+        loss = shared[:n].copy() if rng.random() < 0.5 else numbers(rng, n)
         one = {"step": int(rng.choice([0, 0, 50])) + np.arange(n), "loss": loss}
         roles = [role for role in ("lr", "grad_norm", "loss_scale", "clock") if rng.random() < 0.5]
-        runs.append({**one, **{role: strange(rng, n) for role in roles}})
+        runs.append({**one, **{role: numbers(rng, n) for role in roles}})
     for kind in (None, *KINDS):
         found = stabdiag.compare(runs, kind=kind)
         for name in ("terminal", "json", "markdown"):
