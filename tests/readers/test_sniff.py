@@ -173,31 +173,30 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
     assert read_columns(path).names == ("step", "loss", "lr")
 
 
-def test_other_texts(tmp_path):
-    assert "a text log in which no loss is found" in refusal(tmp_path, b"hello\n")
-
-
-def test_a_text_that_tells_of_other_things_than_a_loss(tmp_path):
-    text = b"".join(b"Epoch[%d] Speed: 43 samples/sec\taccuracy=0.8\n" % n for n in range(9))
-    message = refusal(tmp_path, text)
-    assert "it repeats 'Speed', 'accuracy', but nothing called a loss" in message
-
-
-def test_the_file_of_a_program_is_nothing_that_a_text_tells(tmp_path):
-    text = b"LOG (train:Print():nnet-training.cc:121) objf: -35.1\n" * 9
-    assert "it repeats 'objf', but nothing" in refusal(tmp_path, text)
-
-
-def test_a_loss_without_a_step(tmp_path):
-    message = refusal(tmp_path, b"2026-01-05 10:00:00,1:INFO: train loss:1.5\n" * 9)
-    assert "'train loss' is on 9 lines, but there is no rising step" in message
-
-
-def test_summaries_of_the_hf_trainer_alone(tmp_path):
-    text = b"{'train_runtime': 11.2, 'train_loss': 1.5, 'epoch': 1.0}\n100% 8/8\n" * 4
-    assert "'train_loss' is on 4 lines" in refusal(tmp_path, text)
-
-
-def test_a_promise_of_the_suffix(tmp_path):
-    assert "expected one JSON object a line" in refusal(tmp_path, b"hello\n", "run.jsonl")
-    assert "expected a line of names" in refusal(tmp_path, b"hello\n", "run.csv")
+@pytest.mark.parametrize(
+    ("text", "words", "name"),
+    [
+        ("hello\n", "a text log in which no loss is found", "run.log"),
+        (
+            "".join(f"Epoch[{n}] Speed: 43 samples/sec\taccuracy=0.8\n" for n in range(9)),
+            "it repeats 'Speed', 'accuracy', but nothing called a loss",
+            "run.log",
+        ),
+        # The file of a program is nothing that a text tells.
+        ("LOG (train:Print():nnet.cc:121) objf: -35.1\n" * 9, "it repeats 'objf', but", "run.log"),
+        (
+            "2026-01-05 10:00:00,1:INFO: train loss:1.5\n" * 9,
+            "'train loss' is on 9 lines, but there is no rising step",
+            "run.log",
+        ),
+        (
+            "{'train_runtime': 11.2, 'train_loss': 1.5, 'epoch': 1.0}\n100% 8/8\n" * 4,
+            "'train_loss' is on 4 lines",
+            "run.log",
+        ),
+        ("hello\n", "expected one JSON object a line", "run.jsonl"),
+        ("hello\n", "expected a line of names", "run.csv"),
+    ],
+)
+def test_texts_that_are_no_logs(tmp_path, text, words, name):
+    assert words in refusal(tmp_path, text.encode(), name)

@@ -49,12 +49,10 @@ OUTPUTS = {
 
 
 @pytest.fixture
-def log(tmp_path):
+def log(put):
     def write(records, name: str = "train.json"):
-        path = tmp_path / name
         text = "".join(f"{json.dumps(record)}\n" for record in records).encode()
-        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-        return read_columns(path)
+        return read_columns(put(gzip.compress(text) if name.endswith(".gz") else text, name))
 
     return write
 
@@ -93,11 +91,11 @@ def test_other_texts_in_records_are_no_log(log):
         log([{"text": f"what a day, o{'o' * n}h", "rank": n} for n in range(9)])
 
 
-def test_lines_of_another_kind_among_them_stay(tmp_path):
-    path = tmp_path / "train.log"
+def test_lines_of_another_kind_among_them_stay(put):
     wrapped = [json.dumps(WRAPPINGS["docker"](line)) for line in LINES["text"]]
-    path.write_text("\n".join([*wrapped[:21], "step 195 loss 2.5 lr 0.5", *wrapped[21:], '{"lo']))
-    assert read_columns(path).load("step").values.tolist() == [*STEPS[:20], 195, *STEPS[20:]]
+    text = "\n".join([*wrapped[:21], "step 195 loss 2.5 lr 0.5", *wrapped[21:], '{"lo'])
+    steps = read_columns(put(text)).load("step")
+    assert steps.values.tolist() == [*STEPS[:20], 195, *STEPS[20:]]
 
 
 def notebook(*outputs: dict[str, object]) -> dict[str, object]:
@@ -110,37 +108,32 @@ def notebook(*outputs: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
-@pytest.mark.parametrize("indent", [None, 1])
-def test_what_a_notebook_printed(tmp_path, output, indent):
-    path = tmp_path / "train.ipynb"
+def test_what_a_notebook_printed(put, output):
     fault = {"output_type": "error", "ename": "OutOfMemoryError", "evalue": "CUDA out of memory"}
-    path.write_text(json.dumps(notebook({"output_type": "stream", "text": []}, output, fault)))
-    history = read(path)
+    nothing = {"output_type": "stream", "text": []}
+    history = read(put(notebook(nothing, output, fault), "train.ipynb"))
     assert history.series["loss"].steps.tolist() == STEPS
     assert history.series["loss"].values.tolist() == LOSSES
 
 
 def test_a_table_of_a_notebook_has_no_line_too_many(put):
-    columns = read_columns(put(json.dumps(notebook(OUTPUTS["a table"])), "train.ipynb"))
+    columns = read_columns(put(notebook(OUTPUTS["a table"]), "train.ipynb"))
     assert (columns.rows, columns.bad_count) == (len(STEPS), 0)
 
 
-def test_a_bar_in_a_cell_of_a_table_ends_no_cell(tmp_path):
-    path = tmp_path / "train.ipynb"
+def test_a_bar_in_a_cell_of_a_table_ends_no_cell(put):
     rows = "".join(f"<tr><td>a|b</td><td>{n}</td><td>{9 - n}</td></tr>" for n in range(5))
     table = f"<table><tr><th>Run</th><th>Step</th><th>Loss</th></tr>{rows}</table>"
-    path.write_text(json.dumps(notebook({"data": {"text/html": table}})))
-    assert read_columns(path).load("Loss").values.tolist() == [9, 8, 7, 6, 5]
+    columns = read_columns(put(notebook({"data": {"text/html": table}}), "train.ipynb"))
+    assert columns.load("Loss").values.tolist() == [9, 8, 7, 6, 5]
 
 
-def test_odd_outputs_and_none(tmp_path):
-    path = tmp_path / "train.ipynb"
+def test_odd_outputs_and_none(put):
     odd = [{"text": None}, {"text": [1, "2\n"]}, {"data": {"text/html": 7}}]
-    path.write_text(json.dumps(notebook(*odd, OUTPUTS["printed"])))
+    path = put(notebook(*odd, OUTPUTS["printed"]), "train.ipynb")
     assert read(path).series["loss"].values.tolist() == LOSSES
-    path.write_text(json.dumps(notebook()))
     with pytest.raises(LogError, match="nothing was printed that is kept in it"):
-        read(path)
+        read(put(notebook(), "train.ipynb"))
 
 
 @pytest.mark.parametrize("text", ['{"cells": [{"cell_type": 1}', '{"cells": ["cell_type", 7]}'])

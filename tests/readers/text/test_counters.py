@@ -228,14 +228,12 @@ def test_the_step_is_found(put, template, ends, roles):
     assert set(history.series) == {"loss", *roles}
 
 
-def test_a_nan_is_one(tmp_path):
-    path = tmp_path / "train.log"
+def test_a_nan_is_one(put):
     lines = (
         f"Train Epoch: 1 [{n * 10}/6000 (1%)]\tLoss: {loss_at(n) if n < 50 else float('nan'):.6f}\n"
         for n in range(100)
     )
-    path.write_text("".join(lines))
-    values = read(path).series["loss"].values
+    values = read(put("".join(lines))).series["loss"].values
     assert np.flatnonzero(np.isnan(values)).tolist() == list(range(50, 100))
 
 
@@ -297,32 +295,26 @@ def test_many_losses_below_a_heading_are_no_records_of_one_step():
 
 
 @pytest.mark.parametrize("name", ["current_steps", "global_step/max_steps", "training_iteration"])
-def test_steps_by_other_names(tmp_path, name):
-    path = tmp_path / "logging.jsonl"
+def test_steps_by_other_names(put, name):
     spelt = (lambda n: f"{n}/1200") if "/" in name else int
     rows = ({name: spelt(n * 5), "loss": loss_at(n), "epoch": n / 100} for n in range(N))
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    steps = read(path).series["loss"].steps
+    steps = read(put("".join(json.dumps(row) + "\n" for row in rows))).series["loss"].steps
     assert (len(steps), int(steps[-1])) == (N, (N - 1) * 5)
 
 
-def test_a_table_for_people(tmp_path):
-    path = tmp_path / "fit.txt"
+def test_a_table_for_people(put):
     rows = (f"{n:<9d} {loss_at(n):<11.6f} {loss_at(n):<11.6f} 00:12    \n" for n in range(60))
-    path.write_text("epoch     train_loss  valid_loss  time    \n" + "".join(rows))
-    history = read(path)
+    history = read(put("epoch     train_loss  valid_loss  time    \n" + "".join(rows)))
     assert history.source.format == "csv"
     assert (len(history.series["loss"]), len(history.series["eval_loss"])) == (60, 60)
 
 
-def test_columns_of_numbers_below_a_comment(tmp_path):
-    path = tmp_path / "loss.txt"
+def test_columns_of_numbers_below_a_comment(put):
     rows = (f"{n:6d} {loss_at(n):.6f} 1e-4\n" for n in range(60))
-    path.write_text("# step loss lr\n" + "".join(rows))
-    assert read(path).series["loss"].steps.tolist() == list(range(60))
+    loss = read(put("# step loss lr\n" + "".join(rows))).series["loss"]
+    assert loss.steps.tolist() == list(range(60))
 
 
-def test_a_counter_may_be_an_ordinal(tmp_path):
+def test_a_counter_may_be_an_ordinal(put):
     lines = [f"current step: {n}th step\nloss: {3 - 0.1 * n:.2f}\n" for n in range(4, 16)]
-    (tmp_path / "run.log").write_text("".join(lines))
-    assert read(tmp_path / "run.log").series["loss"].steps.tolist() == [*range(4, 16)]
+    assert read(put("".join(lines))).series["loss"].steps.tolist() == [*range(4, 16)]

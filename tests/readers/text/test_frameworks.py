@@ -42,15 +42,13 @@ class TestDeepSpeed:
             *(1, 2, 3, 11)
         ]
 
-    def test_a_log_without_a_loss_still_tells_of_the_scaler(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_a_log_without_a_loss_still_tells_of_the_scaler(self, put):
         lines = []
         for step in range(0, 400, 10):
             old = max(2.0 ** (15 - step // 20), 1)
             lines.append(f"{OVERFLOW} Attempted loss scale: {old:g}, reducing to {old / 2:g}\n")
             lines.append(step_line(step + 10, step // 10 + 1))
-        log.write_text("".join(lines), encoding="utf-8")
-        report = stabdiag.diagnose(log)
+        report = stabdiag.diagnose(put("".join(lines)))
         assert report.diagnosis.slug == "loss-scale-collapsed"
         assert "loss" not in report.history.series
 
@@ -120,26 +118,22 @@ def lm(value: float) -> str:
 
 
 class TestMegatron:
-    def test_a_skipped_interval_is_no_nan(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_a_skipped_interval_is_no_nan(self, put):
         lines = [iteration(10 * n, loss=lm(3 - n / 100)) for n in range(1, 41)]
         lines[9] = iteration(100, skipped=10)
         lines[19] = iteration(200, loss=lm(0.0), skipped=10)
         lines[24:29] = [iteration(10 * n, skipped=10) for n in range(25, 30)]
-        log.write_text("".join(lines), encoding="utf-8")
-        loss = stabdiag.read(log).series["loss"]
+        loss = stabdiag.read(put("".join(lines))).series["loss"]
         assert np.isfinite(loss.values).all()
         assert not set(loss.steps.tolist()) & {100, 200, 250, 260, 270, 280, 290}
 
-    def test_an_interval_skipped_in_part_has_a_loss_or_a_nan(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_an_interval_skipped_in_part_has_a_loss_or_a_nan(self, put):
         lines = [
             iteration(10 * n, loss=lm(3 - n / 100), rest=" grad norm: 1.000 |")
             for n in range(1, 41)
         ]
         lines[30:] = [iteration(10 * n, skipped=3, rest=" grad norm: nan |") for n in range(31, 41)]
-        log.write_text("".join(lines), encoding="utf-8")
-        report = stabdiag.diagnose(log)
+        report = stabdiag.diagnose(put("".join(lines)))
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-fp16-overflow", 310)
 
     @pytest.mark.parametrize("sign", ["grad norm: nan", "number of nan iterations:  10"])
@@ -178,15 +172,13 @@ class TestMegatron:
         assert columns.config == {"fp16": True, "lr": 0.0003, "tokenizer_type": "GPT2BPETokenizer"}
         assert columns.load("lm loss value").values.tolist() == [3.5]
 
-    def test_the_scale_of_deepspeed_goes_before_a_placeholder(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_the_scale_of_deepspeed_goes_before_a_placeholder(self, put):
         lines = []
         for n in range(1, 60):
             if n % 10 == 0:
                 lines.append(f"{OVERFLOW} Attempted loss scale: 64, reducing to 32\n")
             lines.append(iteration(n, loss=lm(3 - n / 100)).replace("64.0", "-1.0"))
-        log.write_text("".join(lines), encoding="utf-8")
-        scale = stabdiag.read(log).series["loss_scale"]
+        scale = stabdiag.read(put("".join(lines))).series["loss_scale"]
         assert scale.column == "Attempted loss scale"
         assert scale.steps[:4].tolist() == [9, 10, 19, 20]
         assert scale.values[:4].tolist() == [64, 32, 64, 32]
@@ -376,12 +368,10 @@ class TestTrainer:
         lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
         assert stabdiag.read(put("".join(lines))).series["loss"].steps.tolist() == list(range(1, 9))
 
-    def test_a_nan_that_the_filter_replaced(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_a_nan_that_the_filter_replaced(self, put):
         lines = [f"{{'loss': {3 - n / 50}, 'grad_norm': 1.0, 'step': {n}}}\n" for n in range(1, 40)]
         lines += [f"{{'loss': 0.0, 'grad_norm': nan, 'step': {n}}}\n" for n in range(40, 50)]
-        log.write_text("".join(lines), encoding="utf-8")
-        report = stabdiag.diagnose(log)
+        report = stabdiag.diagnose(put("".join(lines)))
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 40)
 
 
@@ -458,12 +448,10 @@ class TestOthers:
         assert (found["iteration"], found["loss_mask"]) == ([1440], [6.919])
         assert np.isnan(found["loss"][0])
 
-    def test_the_resume_of_a_log_supersedes_what_it_goes_over(self, tmp_path):
-        log = tmp_path / "run.log"
+    def test_the_resume_of_a_log_supersedes_what_it_goes_over(self, put):
         text = "".join(f"s:{n} trl:{5 - n / 100:.2f}\n" for n in range(100))
         text += "".join(f"s:{n} trl:{5 - n / 100:.3f}1\n" for n in range(80, 120))
-        log.write_text(text, encoding="utf-8")
-        history = stabdiag.read(log)
+        history = stabdiag.read(put(text))
         assert len(history.series["loss"]) == 120
         assert any("goes back from step 99 to 80" in event.message for event in history.events)
 
@@ -907,47 +895,45 @@ class TestCounted:
     """The HF Trainer without bars: steps are counted, and are in the manifest's intervals."""
 
     @staticmethod
-    def log(tmp_path, epochs, *, evaluated=(), losses=None):
+    def log(put, epochs, *, evaluated=(), losses=None):
         text = " 50%|█████     | 2/4 [00:02<00:02,  1.0s/it]\r100%|██████████| 4/4 [00:05<00:00]\n"
         for n, epoch in enumerate(epochs):
             loss = 4 - 2 * epoch if losses is None else losses[n]
             text += f"{{'loss': {loss}, 'learning_rate': 1e-05, 'epoch': {epoch}}}\n"
             if epoch in evaluated:
                 text += f"{{'eval_loss': 3.0, 'epoch': {epoch}}}\n"
-        path = tmp_path / "run.log"
-        path.write_text(text, encoding="utf-8")
-        return path
+        return put(text)
 
-    def test_evaluations_and_bars_of_the_model_count_for_nothing(self, tmp_path):
-        path = self.log(tmp_path, [n / 100 for n in range(1, 41)], evaluated={0.1, 0.2})
+    def test_evaluations_and_bars_of_the_model_count_for_nothing(self, put):
+        path = self.log(put, [n / 100 for n in range(1, 41)], evaluated={0.1, 0.2})
         history = stabdiag.read(path)
         assert history.series["loss"].steps.tolist() == list(range(40))
         assert history.series["eval_loss"].steps.tolist() == [9, 19]
         assert not any("too seldom" in event.message for event in history.events)
 
-    def test_the_manifest_tells_how_often_a_record_is_written(self, tmp_path):
+    def test_the_manifest_tells_how_often_a_record_is_written(self, put):
         epochs = [n / 100 for n in range(1, 41)]
         losses = [2.0] * 30 + ["nan"] * 10
-        path = self.log(tmp_path, epochs, losses=losses)
+        path = self.log(put, epochs, losses=losses)
         found = stabdiag.diagnose(path, manifest={"logging_steps": 10, "save_steps": 100})
         assert found.diagnosis.step == 310
         assert "the checkpoint of step 300," in found.diagnosis.first_action
 
-    def test_a_share_of_the_run_is_no_number_of_steps(self, tmp_path):
-        path = self.log(tmp_path, [n / 100 for n in range(1, 41)])
+    def test_a_share_of_the_run_is_no_number_of_steps(self, put):
+        path = self.log(put, [n / 100 for n in range(1, 41)])
         history = stabdiag.diagnose(path, manifest={"logging_steps": 0.05}).history
         assert history.series["loss"].steps.tolist() == list(range(40))
 
-    def test_a_resume_goes_back_to_its_checkpoint(self, tmp_path):
+    def test_a_resume_goes_back_to_its_checkpoint(self, put):
         epochs = [n / 100 for n in (*range(1, 31), *range(21, 61))]
-        path = self.log(tmp_path, epochs)
+        path = self.log(put, epochs)
         report = stabdiag.diagnose(path, manifest={"logging_steps": 10})
         assert report.history.series["loss"].steps.tolist() == list(range(10, 601, 10))
         assert any("from step 300 to 210" in event.message for event in report.history.events)
 
-    def test_runs_that_were_appended(self, tmp_path):
+    def test_runs_that_were_appended(self, put):
         epochs = [n / 100 for n in (*range(1, 31), *range(1, 41))]
-        history = stabdiag.read(self.log(tmp_path, epochs))
+        history = stabdiag.read(self.log(put, epochs))
         assert history.source.attempts == 2
         assert history.series["loss"].steps.tolist() == list(range(40))
 
