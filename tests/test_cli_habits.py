@@ -55,7 +55,7 @@ def test_a_command_goes_before_a_file_of_its_name(stabdiag, log, tmp_path):
 
 
 def test_short_names(stabdiag, log):
-    assert stabdiag("-V") == (0, f"stabdiag {__version__}\n", "")
+    assert stabdiag("-V") == stabdiag("--version") == (0, f"stabdiag {__version__}\n", "")
     assert stabdiag(log, "--json") == stabdiag(log, "--format", "json")
     assert "\x1b[" in stabdiag(log, "--color").out
     assert stabdiag(log, "--columns", "loss=loss") == stabdiag(log, "--column", "loss=loss")
