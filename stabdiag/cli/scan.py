@@ -123,7 +123,7 @@ def scan(
     color: options.Color = None,
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
-    from stabdiag.scan.executors import without_pandas
+    from stabdiag.scan.executors import opened, without_pandas
     from stabdiag.scan.rows import give_back_memory
     from stabdiag.scan.scan import scan_into
 
@@ -144,9 +144,7 @@ def scan(
                     paths,
                     store or Path(nowhere),
                     ask,
-                    executor=executor,
-                    scheduler=scheduler,
-                    jobs=jobs,
+                    opened(executor, jobs, scheduler),
                     where=where,
                     top=top,
                     show=_shown_by(display),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
 import weakref
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
@@ -28,11 +27,13 @@ from stabdiag.scan.work import Ask
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
+    from contextlib import AbstractContextManager
 
     import pyarrow as pa
 
     from stabdiag.model.limits import Limits
     from stabdiag.model.scan import Overview
+    from stabdiag.scan.executors import Hands
 
 
 @dataclass(kw_only=True)
@@ -105,23 +106,18 @@ def scan(
         literal=literal,
         timeout=timeout,
     ).checked()
-    folder = Path(tempfile.mkdtemp(prefix="stabdiag-scan-")) if store is None else Path(store)
-    try:
+    with ExitStack() as stack:
+        if store is None:
+            store = stack.enter_context(TemporaryDirectory(prefix="stabdiag-scan-"))
         found = scan_into(
             [paths] if isinstance(paths, str | os.PathLike) else paths,
-            folder,
+            Path(store),
             ask,
-            executor=executor,
-            scheduler=scheduler,
-            jobs=jobs,
+            opened(executor, jobs, scheduler),
             top=top,
         )
-    except BaseException:
-        if store is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    if store is None:  # the rows are read from there for as long as there is an overview
-        weakref.finalize(found.overview.rows, shutil.rmtree, folder, ignore_errors=True)
+        # The rows are read from there for as long as there is an overview.
+        weakref.finalize(found.overview.rows, stack.pop_all().close)
     return found.overview
 
 
@@ -129,16 +125,14 @@ def scan_into(
     paths: Sequence[str | os.PathLike[str]],
     folder: Path,
     ask: Ask,
+    opening: AbstractContextManager[Hands],
     *,
-    executor: str | Executor | Callable[[], Executor] | None = None,
-    scheduler: str | None = None,
-    jobs: int | None = None,
     where: str | None = None,
     top: int = 10,
     show: Callable[[Progress], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Scanned:
-    """Scan into a store; ``show`` is told how it goes.
+    """Scan into a store, with the executor that is opened for it; ``show`` is told how it goes.
 
     Raises:
         KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
@@ -151,7 +145,7 @@ def scan_into(
     store = Store(folder, whole)
     passed, listed = Passed(), Passed()  # by two threads
     wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
-    with opened(executor, jobs, scheduler) as hands, closing(Found(wanted)) as found:
+    with opening as hands, closing(Found(wanted)) as found:
         reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
         try:
             for batch in reading.batches():
