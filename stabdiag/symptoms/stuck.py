@@ -12,7 +12,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import TELLING, median
 from stabdiag.symptoms.losses import (
     HARDLY,
     ONE_BATCH,
@@ -63,6 +63,15 @@ class Cause:
     then: tuple[Action, ...] = ()
 
 
+def _alike(case: Case) -> int:
+    """Return how many losses at the end are alike by more than chance.
+
+    The mean of an epoch has many batches to change by.
+    """
+    points = case.limits.learning.constant_points
+    return min(points, TELLING) if case.history.counts_epochs else points
+
+
 @Symptom(
     slug="loss-constant",
     severity=Severity.ERROR,
@@ -70,7 +79,7 @@ class Cause:
     title="The loss does not change at all",
     needs=("loss",),
     explained_by=("nan", "divergence", "loss-scale"),
-    enough=(at_least("learning.constant_points", "loss"),),
+    enough=(lambda case: at_least(_alike(case), "loss")(case),),
     then=(
         Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
         Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
@@ -83,7 +92,7 @@ def loss_constant(case: Case) -> Evidence | None:
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
-    if count < case.limits.learning.constant_points:
+    if count < _alike(case):
         return None
     if x[-1] == 0:
         return _zero(case, start)

@@ -25,6 +25,10 @@ def noise(size: float, seed: int = 0) -> NDArray[np.float64]:
     return np.random.default_rng(seed).normal(0, size, N)
 
 
+def of_epochs(loss):
+    return {"epoch": np.arange(len(loss)), "loss": loss}
+
+
 def log(loss: NDArray[np.float64], **columns: NDArray[Any]) -> Log:
     return {"step": np.arange(len(loss)), "loss": loss, **columns}
 
@@ -48,6 +52,8 @@ LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
     ("slug", "run", "manifest", "first"),
     [
         ("loss-constant", log(np.full(N, 2.5)), {}, "requires_grad"),
+        # Means of epochs: eight are enough.
+        ("loss-constant", of_epochs([1.9112] + [1.9105] * 8), {}, "epoch 1"),
         ("loss-constant", log(np.append([0.677, 2.46, 5.34], np.full(30, 0.6931))), {}, "step 3"),
         (
             "loss-constant",
@@ -103,6 +109,9 @@ def test_it_is_found(symptom, slug: str, run: Log, manifest: dict[str, object], 
         ),
         # A loss that hardly moves.
         ("loss-constant", log(2.5 + noise(1e-06)), {}),
+        # Seven epochs, and eight steps, may be alike by chance.
+        ("loss-constant", of_epochs([1.9112] + [1.9105] * 7), {}),
+        ("loss-constant", {"step": AT[:9], "loss": [1.9112] + [1.9105] * 8}, {}),
         # Advantages that cancel, and gradients all the same.
         ("loss-constant", {**log(np.zeros(N)), "grad_norm": 1 + AT / N}, {}),
         # Zero from the first step on, beside a reward.
