@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stabdiag.errors import LogError
 
@@ -53,7 +53,8 @@ class Reader:
 
     ``title`` says what it is, ``suffixes`` how files of it are named that may be damaged from their
     first line on, ``recognised`` how it is recognised, ``loses`` what is not read from
-    it, and ``example`` shows a line. ``extra`` is the optional extra that installs the ``packages``
+    it, and ``example`` shows a line. ``module`` reads it, or if that reads several formats, what is
+    called ``part`` in it. ``extra`` is the optional extra that installs the ``packages``
     (by their import names) that read it. A ``binary`` format is tried on bytes that are no text; a
     ``document`` is a text that is written anew each time, and no log that lines are appended to;
     ``turn`` says when it is tried.
@@ -63,6 +64,7 @@ class Reader:
     title: str
     module: str
     recognised: str
+    part: str = ""
     suffixes: tuple[str, ...] = ()
     extra: str | None = None
     packages: tuple[str, ...] = ()
@@ -82,9 +84,14 @@ class Reader:
         """Whether such a log is appended to, line by line."""
         return not (self.binary or self.document)
 
+    def functions(self) -> Any:
+        """Return what has the format's functions; imports its module."""
+        module = import_module(self.module)
+        return getattr(module, self.part) if self.part else module
+
     def recognises(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether the head of a file is of this format; imports the format's module."""
-        recognises: Callable[..., bool] = import_module(self.module).recognises
+        """Return whether the head of a file is of this format."""
+        recognises: Callable[..., bool] = self.functions().recognises
         return recognises(head, whole=whole)
 
     @property
@@ -95,7 +102,7 @@ class Reader:
     def growing(self) -> Growing | None:
         """Return what reads such a log as it grows; None if it has to be read anew each time."""
         make: Callable[[], Growing] | None
-        make = getattr(import_module(self.module), "growing", None)
+        make = getattr(self.functions(), "growing", None)
         return None if make is None else make()
 
     def read(self, stream: Stream) -> Columns:
@@ -109,7 +116,7 @@ class Reader:
                 f"{stream.name}: {self.title}; to read it, install {' and '.join(self.missing)}:"
                 f" pip install 'stabdiag[{self.extra}]'"
             )
-        read: Callable[[Stream], Columns] = import_module(self.module).read
+        read: Callable[[Stream], Columns] = self.functions().read
         return read(stream)
 
 
@@ -135,7 +142,7 @@ class TextReader(Reader):
 
     def _grammar(self) -> Grammar | None:
         found: Grammar | None
-        found = self.grammar or getattr(import_module(self.module), "GRAMMAR", None)
+        found = self.grammar or getattr(self.functions(), "GRAMMAR", None)
         return found
 
     def recognises(self, head: bytes, *, whole: bool) -> bool:
@@ -159,7 +166,7 @@ class TextReader(Reader):
     def read(self, stream: Stream) -> Columns:
         """Read a stream."""
         grammar = self._grammar()
-        if grammar is None or hasattr(import_module(self.module), "read"):
+        if grammar is None or hasattr(self.functions(), "read"):
             return super().read(stream)
         from stabdiag.readers.text.log import read_log
 

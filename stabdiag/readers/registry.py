@@ -88,7 +88,8 @@ TEXT_READERS: Final = (
     TextReader(
         name="markdown",
         title="a table in a page of Markdown",
-        module=f"{_PACKAGE}.markdown",
+        module=f"{_PACKAGE}.printed",
+        part="MARKDOWN",
         recognised="a heading with a loss, a line of bars and dashes below it, and rows as long",
         loses="all tables but the largest, and the prose around them",
         example="| Epoch | Train Loss | Val Loss |",
@@ -98,6 +99,7 @@ TEXT_READERS: Final = (
         name="printed-table",
         title="a table printed row by row, as skorch, fastai, scikit-learn or Rich print it",
         module=f"{_PACKAGE}.printed",
+        part="PRINTED",
         recognised="a heading with a loss, over rows of cells as it has names, a count the first",
         loses="all tables but the largest, and what stands between the rows",
         example="  epoch    train_loss    valid_loss     dur",
@@ -177,7 +179,8 @@ READERS: Final = (
     Reader(
         name="trainer-state",
         title="the state of the HF Trainer, trainer_state.json",
-        module="stabdiag.readers.json.trainer_state",
+        module="stabdiag.readers.json.document",
+        part="State",
         recognised="one JSON object with a list called log_history",
         loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
         document=True,

@@ -1,4 +1,4 @@
-"""One JSON document: a list of records or an object of columns, at any depth."""
+"""One JSON document: a list of records, an object of columns, or the state of the HF Trainer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def read(stream: Stream) -> Columns:
     if taken is records:
         _note_others(tables, best, stream.notes)
         config = config if best else {}
-    columns = columns_of(stream, taken, tables, "json", config)
+    columns = _columns(stream, taken, tables, "json", config)
     return replace(columns, events=events, unnamed=True) if events else columns
 
 
@@ -76,7 +76,7 @@ def _widen(records: list[Rows], listed: Rows) -> None:
             start += chunk.rows
 
 
-def columns_of(
+def _columns(
     stream: Stream,
     chunks: list[Rows],
     tables: Tables,
@@ -113,3 +113,33 @@ def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
     others = ["/".join(path) for path in tables.records if path != taken]
     if others:
         notes.append(f"other lists of records are left out: {', '.join(others[:3])}")
+
+
+class State:
+    """``trainer_state.json`` of the HF Trainer: its records lie in ``log_history``."""
+
+    @staticmethod
+    def recognises(head: bytes, *, whole: bool) -> bool:
+        """Return whether the head of a file is one JSON document with a ``log_history``."""
+        return is_document(head, whole=whole) and holds_history(head)
+
+    @staticmethod
+    def read(stream: Stream) -> Columns:
+        """Read the history; the fields beside it belong to the configuration."""
+        tables = read_tables(stream)
+        found = [path for path in tables.records if path[-1:] == ("log_history",)]
+        records = tables.records[found[0]] if found else []
+        above = found[0][:-1] if found else ()
+        values = tables.values.items()
+        beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
+        return _without_the_summary(_columns(stream, records, tables, "trainer-state", beside))
+
+
+def _without_the_summary(columns: Columns) -> Columns:
+    """Leave out the mean loss of the whole run, which the last record holds with the run's time."""
+    mean, time = "train_loss", "train_runtime"
+    if mean not in columns.names or time not in columns.names:
+        return columns
+    if (columns.load(mean).present & ~columns.load(time).present).any():
+        return columns
+    return replace(columns, names=tuple(name for name in columns.names if name != mean))
