@@ -453,7 +453,6 @@ def test_a_learning_rate_without_a_sign(values):
         ("epoch {n} loss tensor({loss}, device='cuda:0', grad_fn=<MulBackward0>)", "loss"),
         ("epoch {n} loss: tensor([{loss}], device='cuda:0')", "loss"),
         ("[epoch]: 1, [batch]: {n}, [loss]: {loss}", "loss"),
-        ("[{n}]\ttrain-logloss:{loss}\teval-logloss:9.5", "train-logloss"),
         ("[{n}]:   training's binary_logloss: {loss}", "training's binary_logloss"),
         ("epoch 010  {n} / 8223 loss={loss} (1.50), wps=962, wpb=908", "loss"),
         ("Epoch\uff1a{n}\uff0cLoss\uff1a{loss}\uff08train\uff09", "Loss"),
@@ -501,11 +500,6 @@ def test_a_version_is_no_value(values):
 def test_infinity_is_written_out(values):
     lines = log("Iteration {n} Loss is {loss}.", 5) + "Iteration 6 Loss is Infinity.\n"
     assert values("text", lines)["Loss"][-1] == float("inf")
-
-
-def test_two_metrics_of_one_possessive_are_two(values):
-    found = values("text", log("[{n}]\ttraining's logloss: {loss}\tvalid_1's logloss: 9.5", 5))
-    assert found["valid_1's logloss"] == [9.5] * 5
 
 
 def test_norms_and_scales_with_capitals(put):
