@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 _FIRST = (3, 5, 10)
 _BY_CHANCE = 0.001
 
-# An evaluation in the first twentieth of a run is one of a model that has hardly been trained.
-_AT_FIRST = 0.05
-
 # With so many losses in each tenth, the levels of tenths tell whether any of them fell.
 _TOLD = BESIDE * TENTHS
 
@@ -165,10 +162,8 @@ def _never_fell(case: Case) -> bool:
 def _held_out_never_fell(case: Case) -> bool:
     """Tell whether a run ended with evaluations no better than the first, and the same losses."""
     held, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
-    if len(held) < case.limits.generalisation.min_evaluations or few_trained(case):
-        return False
-    first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
-    if not has_ended(case) or int(held.steps[0]) - first > _AT_FIRST * (last - first):
+    least = case.limits.generalisation.min_evaluations
+    if len(held) < least or few_trained(case) or not has_ended(case):
         return False
     begun, tenths = float(held.values[0]), levels(x, TENTHS)
     gained = begun - float(held.values.min())

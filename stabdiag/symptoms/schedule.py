@@ -12,6 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
+from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
 from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Series
     from stabdiag.tree.case import Case
 
-
-# Noise gets there by chance, and the first loss may be low by chance: a rise of some points in a
-# row has to be four deviations.
-_NOISE = 4
 
 # A warm-up that is off by fewer steps is a matter of counting.
 _SLACK = 20
@@ -71,7 +68,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     noise = diff_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
-    if high < risen or (high - begun <= _NOISE * noise and not stays):
+    if high < risen or (high - begun <= CLEAR * noise and not stays):
         return None
     # A rate that nobody uses is no matter of the warm-up.
     off = rate_off(case) if is_high(case) else None
