@@ -50,9 +50,6 @@ _USUAL_CLASSES = (10, 100, 1000)
 # A network trained on noise ends up to three bands above chance: it follows the batches it saw.
 _ABOVE_CHANCE = 3.0
 
-# Nine in ten evaluations are better than the one before.
-_ALL_ALONG = 0.9
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
@@ -282,7 +279,7 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         return None
     # A loss that falls all along, however slowly, is not stuck, unless it only memorises.
     evaluated = np.diff(case.history.finite("eval_loss").values)
-    generalises = len(evaluated) > 0 and (evaluated < 0).mean() >= _ALL_ALONG
+    generalises = len(evaluated) > 0 and bool((evaluated < 0).all())
     memorised = _only_memorised(case, chance, late) and not generalises
     if not memorised and learning_slow.found(case):
         return None
