@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
+    from stabdiag.model import report as reported
     from stabdiag.model.findings import Baseline, Finding
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -86,6 +87,14 @@ def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Othe
         return one(), beside.result()
 
 
+def report_until(report: reported.Report, last: int) -> Report:
+    """Return the diagnosis of a run as it was at a step; what happened later was not known then."""
+    cut = report.history.before(last + 1)
+    events = tuple(e for e in cut.events if e.step is None or e.step <= last)
+    history = replace(cut, events=events)
+    return report_on(history, report.manifest, report.limits, literal=report.literal)
+
+
 def first_detected(report: Report) -> Detected | None:
     """Return the step at which a diagnosis would first have reported the trouble.
 
@@ -116,13 +125,8 @@ def first_detected(report: Report) -> Detected | None:
 
 def _found_by(report: Report, onset: int, last: int) -> Finding | None:
     """Return the finding of the log up to a step that is about the trouble of the whole, if any."""
-    whole, cut = report.diagnosis, report.history.before(last + 1)
-    # Later events were not known then.
-    events = tuple(e for e in cut.events if e.step is None or e.step <= last)
-    early = report_on(
-        replace(cut, events=events), report.manifest, report.limits, literal=report.literal
-    )
-    for found in early.findings:
+    whole = report.diagnosis
+    for found in report_until(report, last).findings:
         about = found.section in (whole.section, *_LOSS_WENT_UP) or (found.step or 0) >= onset
         if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
             return found

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.api.diagnosis import report_on
+from stabdiag.api.diagnosis import report_until
 from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.settings import hardens
@@ -69,8 +69,9 @@ def _was_there(section: str, report: Report, fail_on: Severity) -> bool:
     """Tell whether a section's finding would have been found a window ago, and half a window."""
     limits = report.limits
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
+    last = report.history.last_step or 0
     for share in _AGO:
-        then = _earlier(report, share * window).findings
+        then = report_until(report, last - round(_span(report, share * window))).findings
         if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in then):
             return False
     return True
@@ -161,13 +162,6 @@ def _section(found: Finding) -> str:
     """Return what a finding has to have in common with an earlier one to be the same."""
     open_ = found.slug == "spike-unresolved"
     return found.section if found.section.startswith("§") and not open_ else found.slug
-
-
-def _earlier(report: Report, steps: float) -> Report:
-    """Return the diagnosis of the log as it was a number of steps ago."""
-    last = report.history.last_step or 0
-    history = report.history.before(last + 1 - round(_span(report, steps)))
-    return report_on(history, report.manifest, report.limits, literal=report.literal)
 
 
 def _span(report: Report, steps: float) -> float:
