@@ -84,6 +84,7 @@ NEAR_MISSES = {
     "overfitting": ("symptom-eval-gap-from-start", "symptom-eval-rising"),
     "eval-rising": ("symptom-overfitting", "symptom-eval-gap-from-start"),
     "eval-gap-from-start": ("symptom-overfitting", "symptom-eval-rising"),
+    "eval-constant": ("symptom-eval-rising", "healthy-eval-rows"),
     "eval-nonfinite": ("symptom-eval-rising", "symptom-overfitting"),
     "underfitting": ("healthy-eval-rows", "symptom-eval-gap-from-start"),
     "epoch-boundary-jump": ("healthy-epochs", "healthy-epochs-restarts"),

@@ -41,6 +41,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.too_good,
     # A loader that is stuck comes before what the model memorised by it.
     data.batch_repeats,
+    # An evaluation of something else comes before what its losses seem to say.
+    stuck.eval_constant,
     generalisation.overfitting,
     generalisation.eval_rising,
     generalisation.eval_gap_from_start,

@@ -14,6 +14,7 @@ from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import TELLING, median
 from stabdiag.symptoms.losses import (
+    FALLEN,
     HARDLY,
     ONE_BATCH,
     TENTHS,
@@ -242,6 +243,45 @@ def held_out_is_constant(case: Case) -> bool:
     held = case.history.finite("eval_loss").values
     enough = len(held) >= case.limits.generalisation.min_evaluations
     return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
+
+
+@Symptom(
+    slug="eval-constant",
+    family="learning",
+    title="The evaluation loss does not change",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    enough=(at_least("generalisation.min_evaluations", "eval_loss"), few_trained),
+    then=(
+        Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
+        Action(Do.CHECK_EVALUATION, "Check that no result is cached, nor a checkpoint loaded."),
+    ),
+)
+def eval_constant(case: Case) -> Evidence | None:
+    """Are all evaluations the same to the last digit while the training loss falls?"""
+    held = case.history.finite("eval_loss")
+    if not held_out_is_constant(case):
+        return None
+    begin, end = int(held.steps[0]), int(held.steps[-1])
+    during = case.loss.values[(case.loss.steps >= begin) & (case.loss.steps <= end)]
+    if len(during) < TENTHS:
+        return None
+    first, *_, last = levels(during, TENTHS).tolist()
+    if first <= 0 or last > FALLEN * first:
+        return None
+    value = num(float(held.values[0]))
+    return Evidence(
+        because=f"The evaluation loss is {value} at all {len(held)} evaluations, from {case.unit} "
+        f"{begin} to {end}, while the training loss went from {num(first)} to {num(last)}.",
+        step=begin,
+        measured={"evaluations": len(held), "eval_loss": float(held.values[0])},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Check that the model that is trained is the one that is evaluated: at {case.unit} "
+            f"{end}, compare a weight of both.",
+            step=end,
+        ),
+    )
 
 
 @Symptom(

@@ -19,6 +19,11 @@ EVERY = 40
 K = {"vocab_size": 256}
 
 
+def evaluated(train: Floats, held: float) -> Log:
+    """Return a log whose evaluations all say the same."""
+    return run(train, np.full(N, np.nan)) | {"eval_loss": np.where(AT % EVERY, np.nan, held)}
+
+
 def run(train: Floats, held: Floats, first: int = 0) -> Log:
     """Return a log with an evaluation every so many steps, noise on both losses."""
     rng = np.random.default_rng(0)
@@ -75,6 +80,7 @@ def every(points: int) -> list[Log]:
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
+        ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
     ],
 )
 def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], first: str) -> None:
@@ -121,6 +127,9 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         ("overfitting", run(TRAIN, TURNED - 3.0), {}),
         # All are finite.
         ("eval-nonfinite", run(TRAIN, TURNED), {}),
+        # Nothing is trained, either; too few digits.
+        ("eval-constant", evaluated(np.full(N, 5.5), 5.5432), {}),
+        ("eval-constant", evaluated(TRAIN, 5.5), {}),
         # It learned.
         ("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K),
         # At chance.
