@@ -61,13 +61,19 @@ def _abrupt_rise(x: Floats, together: int) -> int | None:
     before = windows(x[:-together], beside)
     highest = before.max(axis=1)
     up = windows(x[beside:], together).min(axis=1) - highest
-    place = int(np.argmax(up))
-    lately = before[max(place - FEWEST + 1, 0) : place + 1]
-    spread = max(float(np.ptp(without_line(row))) for row in lately)
-    least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
-    others = np.concatenate([up[: max(place - 1 - together, 0)], up[place + beside :]])
-    unlike = up[place] > least and not (others >= HALF * up[place]).any()
-    return place + beside if unlike else None
+
+    def is_abrupt(place: int) -> bool:
+        lately = before[max(place - FEWEST + 1, 0) : place + 1]
+        spread = max(float(np.ptp(without_line(row))) for row in lately)
+        least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
+        return bool(up[place] > least)
+
+    top = int(np.argmax(up))
+    others = np.concatenate([up[: max(top - 1 - together, 0)], up[top + beside :]])
+    if not is_abrupt(top) or (others >= HALF * up[top]).any():
+        return None
+    # What explodes goes on rising: it began where it first did so.
+    return beside + next(p for p in range(max(top - beside, 0), top + 1) if is_abrupt(p))
 
 
 def points_before(count: int) -> int:

@@ -92,6 +92,12 @@ def test_a_jump_shows_in_a_few_lines(loss, slug):
     assert slug != "spike-unresolved" or report.diagnosis.step == 29050
 
 
+def test_an_explosion_begins_where_the_loss_first_jumped():
+    log = {"epoch": np.arange(8), "loss": [0.9, 0.7, 0.6, 0.5, 0.45, 1.2e6, 3.4e7, 8.8e6]}
+    found = stabdiag.diagnose(log).diagnosis
+    assert (found.slug, found.step) == ("spike-unresolved", 5)
+
+
 def test_an_evaluation_that_stands_in_for_the_loss_is_no_single_batch():
     loss = [0.1499, 0.1472, 0.1486, 0.148, 0.7117]
     log = {"step": 500 * np.arange(1, 6), "validation loss": loss}
