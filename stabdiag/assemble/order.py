@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 # More rewinds than this are reported by their number alone.
-_MOST_EVENTS = 10
+_MOST_EVENTS = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
