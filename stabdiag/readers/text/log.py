@@ -112,7 +112,7 @@ class TextLog:
         )
 
     def _put_back(self, columns: Columns) -> Iterator[Event]:
-        """Yield how many values the framework left out as they were NaN."""
+        """Yield how many losses are NaN, most of which the framework does not print."""
         if self._grammar.left_out not in columns.names:
             return
         count = int(np.isnan(columns.load(self._grammar.left_out).logged).sum())
@@ -120,8 +120,8 @@ class TextLog:
             yield Event(
                 kind=EventKind.HIDDEN_NAN,
                 code=EventCode.NOT_FINITE,
-                message=f"{plural(count, 'loss counts', 'losses count')} as NaN, though not written"
-                " so: the line has no loss, and its other fields say why",
+                message=f"{plural(count, 'loss counts', 'losses count')} as NaN: the log says so,"
+                " or the line has no loss and its other fields say why",
             )
 
 
