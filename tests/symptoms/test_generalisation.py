@@ -1,17 +1,7 @@
 """The symptoms of generalisation."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import pytest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Log = dict[str, Any]
-    Floats = NDArray[np.float64]
 
 N = 800
 AT = np.arange(N)
@@ -19,12 +9,12 @@ EVERY = 40
 K = {"vocab_size": 256}
 
 
-def evaluated(train: Floats, held: float) -> Log:
+def evaluated(train, held):
     """Return a log whose evaluations all say the same."""
     return run(train, np.full(N, np.nan)) | {"eval_loss": np.where(AT % EVERY, np.nan, held)}
 
 
-def run(train: Floats, held: Floats, first: int = 0) -> Log:
+def run(train, held, first=0):
     """Return a log with an evaluation every so many steps, noise on both losses."""
     rng = np.random.default_rng(0)
     held = held * np.exp(rng.normal(0, 0.005, N))
@@ -35,7 +25,7 @@ def run(train: Floats, held: Floats, first: int = 0) -> Log:
     return {"step": AT, "loss": train * np.exp(rng.normal(0, 0.02, N)), "eval_loss": logged}
 
 
-def falling(begin: float, end: float, over: float = 150) -> Floats:
+def falling(begin, end, over=150):
     return end + (begin - end) * np.exp(-AT / over)
 
 
@@ -56,7 +46,7 @@ QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
 
 
-def every(points: int) -> list[Log]:
+def every(points):
     """Return the records of a run that overfits, its training loss logged now and then."""
     log = run(TRAIN, TURNED)
     return [
@@ -83,7 +73,7 @@ def every(points: int) -> list[Log]:
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
     ],
 )
-def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], first: str) -> None:
+def test_it_is_found(symptom, slug, log, manifest, first):
     found = symptom(slug, log, manifest)
     assert found is not None
     assert first in found.first_action
@@ -95,28 +85,14 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
 @pytest.mark.parametrize(
     ("slug", "log", "manifest"),
     [
-        # A gap, and no turn.
-        ("overfitting", run(TRAIN, falling(5.0, 1.0)), {}),
         # The training loss stands still.
         ("overfitting", run(FLAT, WORSE), {}),
         # Three evaluations at the end.
         ("overfitting", run(TRAIN, TURNED, first=680), {}),
         # A turn within the noise of evaluations.
         ("overfitting", ROUGH, {}),
-        # Learned by heart.
-        ("eval-rising", run(TRAIN, TURNED), {}),
-        # Both are flat.
-        ("eval-rising", run(FLAT, FLAT), {}),
-        # A gap that opens.
-        ("eval-gap-from-start", run(TRAIN, falling(5.0, 1.0)), {}),
         # An epoch is a long time.
         ("eval-gap-from-start", EPOCHS, {}),
-        # Each step is evaluated, as epochs are.
-        (
-            "eval-gap-from-start",
-            {"step": EPOCHS["epoch"], "loss": EPOCHS["loss"], "eval_loss": EPOCHS["eval_loss"]},
-            {},
-        ),
         # Learned by heart at once.
         ("eval-gap-from-start", run(QUICK, HEART), {}),
         # No early evaluation.
@@ -125,26 +101,22 @@ def test_it_is_found(symptom, slug: str, log: Log, manifest: dict[str, object], 
         ("overfitting", run(TRAIN - 1.0, TURNED), {}),
         # Evaluations below zero.
         ("overfitting", run(TRAIN, TURNED - 3.0), {}),
-        # All are finite.
-        ("eval-nonfinite", run(TRAIN, TURNED), {}),
         # Nothing is trained, either; too few digits.
         ("eval-constant", evaluated(np.full(N, 5.5), 5.5432), {}),
         ("eval-constant", evaluated(TRAIN, 5.5), {}),
-        # It learned.
-        ("underfitting", run(falling(5.5, 2.0), falling(5.5, 2.1)), K),
         # At chance.
         ("underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K),
     ],
 )
-def test_a_near_miss_is_not(symptom, slug: str, log: Log, manifest: dict[str, object]) -> None:
+def test_a_near_miss_is_not(symptom, slug, log, manifest):
     assert symptom(slug, log, manifest) is None
 
 
-def test_training_losses_may_be_farther_apart_than_evaluations(symptom) -> None:
+def test_training_losses_may_be_farther_apart_than_evaluations(symptom):
     assert symptom("overfitting", every(60)).step == 320
 
 
-def test_what_is_told_of_an_evaluation_was_logged(symptom) -> None:
+def test_what_is_told_of_an_evaluation_was_logged(symptom):
     held = [3.0, 2.0, 1.5, 1.4, 1.0, 1.5, 1.8, 2.2, 2.6, 3.1]
     train = [2.9, 2.0, 1.4, 1.1, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1]
     found = symptom("overfitting", {"step": range(10), "loss": train, "eval_loss": held})
@@ -152,7 +124,7 @@ def test_what_is_told_of_an_evaluation_was_logged(symptom) -> None:
     assert list(found.evidence.values()) == [1.0, 3.1, 0.8, 0.1]
 
 
-def test_an_evaluation_alone_is_no_training_loss(symptom) -> None:
+def test_an_evaluation_alone_is_no_training_loss(symptom):
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
 
 

@@ -1,7 +1,5 @@
 """The symptoms of precision."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -9,15 +9,15 @@ NOISE = np.random.default_rng(0).normal(0, 0.02, 400)
 ADAM = {"optimizer": "adamw", "total_steps": 400}
 
 
-def log(loss: np.ndarray, peak: float) -> dict[str, np.ndarray]:
+def log(loss, peak):
     return {"step": AT, "loss": loss + NOISE, "lr": peak * COSINE}
 
 
-def blown_up(height: float) -> np.ndarray:
+def blown_up(height):
     return 2 + height * COSINE * (1 - np.exp(-AT / 5))
 
 
-def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom) -> None:
+def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom):
     found = symptom("lr-too-high", log(blown_up(5.0), 0.3), ADAM)
     assert (found.actions[0].setting, found.actions[0].from_, found.actions[0].to) == (
         "peak_lr",
@@ -31,19 +31,19 @@ def test_a_small_rise_at_a_usual_rate_or_a_fall_at_a_high_one_does_not(symptom, 
     assert symptom("lr-too-high", log(loss, peak), ADAM) is None
 
 
-def test_a_rate_of_unknown_optimizer_is_lowered_by_tens(symptom) -> None:
+def test_a_rate_of_unknown_optimizer_is_lowered_by_tens(symptom):
     first, second = symptom("lr-too-high", log(blown_up(5.0), 0.3)).actions[:2]
     assert (first.to, second.to) == (pytest.approx(0.03), pytest.approx(0.003))
 
 
 @pytest.mark.parametrize(("optimizer", "decay", "to"), [("adam", 0.1, 1e-4), ("adamw", 0.1, 0.05)])
-def test_adam_itself_bears_less_weight_decay(symptom, optimizer, decay, to) -> None:
+def test_adam_itself_bears_less_weight_decay(symptom, optimizer, decay, to):
     shrinking = log(2 - AT / 1000, 1e-3) | {"weight_norm": 10 * np.exp(-AT / 60)}
     manifest = {"optimizer": optimizer, "weight_decay": decay}
     assert symptom("weight-norm-shrinking", shrinking, manifest).actions[0].to == to
 
 
-def test_a_loss_that_falls_slowly_all_along_is_not_stuck_at_chance(symptom) -> None:
+def test_a_loss_that_falls_slowly_all_along_is_not_stuck_at_chance(symptom):
     at_chance = log(np.log(10) + 0.05 - 0.1 * np.cumsum(COSINE) / COSINE.sum(), 1e-5)
     at_chance["loss"] -= 0.8 * NOISE
     manifest = ADAM | {"num_classes": 10}
@@ -52,16 +52,16 @@ def test_a_loss_that_falls_slowly_all_along_is_not_stuck_at_chance(symptom) -> N
 
 
 @pytest.mark.parametrize("points", [30, 59])
-def test_a_few_points_are_no_course_of_a_run(symptom, points) -> None:
+def test_a_few_points_are_no_course_of_a_run(symptom, points):
     few = {name: values[:points] for name, values in log(blown_up(5.0), 0.3).items()}
     assert symptom("lr-too-high", few, ADAM) is None
 
 
-def slow(fall: float) -> np.ndarray:
+def slow(fall):
     return 2 - fall * np.cumsum(COSINE) / COSINE.sum()
 
 
-def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom) -> None:
+def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom):
     found = symptom("learning-slow", log(slow(0.3), 1e-5), ADAM)
     assert found.actions[0].kind == "raise-lr"
     assert 5e-4 < found.actions[0].to < 1e-3
