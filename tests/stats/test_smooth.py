@@ -1,11 +1,11 @@
-"""Where a smooth series turned."""
+"""Where a smooth series turned, and slow waves as against noise."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stabdiag.stats.smooth import turn
+from stabdiag.stats.smooth import count_waves, turn
 
 PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 
@@ -53,3 +53,21 @@ def test_noise_moves_it_little(every):
 )
 def test_no_turn(x):
     assert turn(10.0 * np.arange(len(x)), x, 200.0) is None
+
+
+AT = np.arange(200)
+CYCLES = -np.cos(2 * np.pi * AT / 50)
+
+
+@pytest.mark.parametrize(
+    ("x", "waves"),
+    [(CYCLES, 4), (CYCLES[:70], 1), (0.4 * CYCLES, 0), (AT / 10, 0), (-AT / 10, 0)],
+    ids=["four", "one", "too low", "a climb", "a fall"],
+)
+def test_waves_are_counted_that_come_down_again(x, waves):
+    assert count_waves(x, 1.0) == waves
+
+
+def test_noise_has_no_waves():
+    for seed in range(50):
+        assert count_waves(np.random.default_rng(seed).normal(0, 1, 200), 1.0) == 0

@@ -60,18 +60,6 @@ def test_a_scaler_that_calibrates_and_probes_is_working(calm, scaler, norm, fits
     assert report.diagnosis.slug == "healthy"
 
 
-def test_a_scale_below_one_has_collapsed(calm):
-    falling = Scaler(**TORCH)
-    log = train(calm(), falling, lambda at: 2.0**17 if at < 400 else 0.0)
-    report = diagnose(log, checkpoint_every=100)
-    assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert report.diagnosis.step == 400
-    assert report.diagnosis.first_action.startswith(
-        "Reload the checkpoint of step 300, the last before"
-    )
-    assert "below 1 from step 416" in report.diagnosis.summary
-
-
 @pytest.mark.parametrize(
     ("scaler", "floor"), [(MEGATRON, "1"), (FAIRSEQ, "0.0001")], ids=["Megatron", "fairseq"]
 )
