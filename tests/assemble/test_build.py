@@ -1,6 +1,5 @@
 """From raw columns to a history."""
 
-import numpy as np
 import pytest
 
 import stabdiag
@@ -10,37 +9,6 @@ from stabdiag.model.history import EventKind
 
 def of_kind(history, kind):
     return [event.message for event in history.events if event.kind is kind]
-
-
-def test_series_by_role_under_their_own_column(build):
-    log = [
-        {"iteration": i, "lm loss": 3.0, "learning rate": 1e-3, "grad norm": 1.0} for i in range(9)
-    ]
-    history = build(log)
-    assert {role: series.column for role, series in history.series.items()} == {
-        "loss": "lm loss",
-        "lr": "learning rate",
-        "grad_norm": "grad norm",
-    }
-    assert (history.source.name, history.source.format, history.source.records) == (
-        "run.jsonl",
-        "jsonl",
-        9,
-    )
-
-
-def test_each_series_has_the_steps_at_which_it_was_logged(build, rows):
-    log = rows(20)
-    for record in log[1::2]:
-        del record["lr"]
-    history = build(log)
-    assert history.series["lr"].steps.tolist() == list(range(0, 20, 2))
-    assert len(history.series["loss"]) == 20
-
-
-def test_a_chosen_column_goes_before_the_known_names(build, rows):
-    history = build(rows(20, ce=1.0), chosen={"loss": "ce"})
-    assert history.series["loss"].column == "ce"
 
 
 def test_without_a_loss_there_is_nothing_to_diagnose(build):
@@ -60,12 +28,6 @@ def test_a_measure_does_not_serve_beside_a_loss(build, rows):
     assert build(rows(20, mse=1.0)).series["loss"].column == "loss"
     log = [{"epoch": i, "mse": 3.0, "val_loss": 2.0} for i in range(9)]
     assert build(log).series["loss"].column == "val_loss"
-
-
-def test_a_history_tells_whose_loss_it_holds(build, rows):
-    assert build(rows(20)).contested is None
-    history = build(rows(20, loss_D=1.0, loss_G=2.0), chosen={"loss": "loss_G"})
-    assert history.contested == "the loss of one of two networks that train against each other"
 
 
 def test_words_are_no_loss(build):
@@ -134,12 +96,6 @@ def test_unreadable_lines_are_counted(build, rows, bad, message):
     assert of_kind(history, EventKind.UNREADABLE) == [message]
 
 
-def test_groups_of_weight_norms(build, rows):
-    more = {"weight_norm/attn": 1.0, "l2_norm/param/layer.0.w": 2.0, "train/weight_norm/x": 3.0}
-    history = build(rows(20, **more))
-    assert set(history.group("weight_norm")) == {"attn", "layer.0.w", "x"}
-
-
 def test_a_series_of_records_without_a_step_is_left_out():
     # The evaluation of step 10 comes late, and the only throughput has no step.
     steps = [*range(30), 10, None]
@@ -179,18 +135,6 @@ def test_a_table_of_results_is_no_log(build, column):
     assert len(build([{**one, "step": i} for i, one in enumerate(results)]).series["loss"]) == 4
     assert len(build([{**one, column: "same"} for one in results]).series["loss"]) == 4
     assert len(build(results, chosen={"loss": "loss"}).series["loss"]) == 4
-
-
-def test_a_null_loss_of_an_evaluation_is_no_nan(build):
-    log = []
-    for i in range(40):
-        log.append({"type": "train", "step": i, "loss": 3.0 - 0.01 * i})
-        if i % 10 == 9:
-            log.append({"type": "eval", "step": i, "loss": None, "acc": 0.5})
-    history = build(log)
-    assert len(history.series["loss"]) == 40
-    assert np.isfinite(history.series["loss"].values).all()
-    assert any("hold no loss of the training" in event.message for event in history.events)
 
 
 def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):

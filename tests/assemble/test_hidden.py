@@ -197,14 +197,6 @@ def a_loss_every_fiftieth_time_the_learning_rate_is():
 
 
 @lost(formats=("jsonl",))
-def a_monitor_that_often_stands_without_the_loss():
-    for step in range(200):
-        yield {"step": step, "lr": 1e-3}
-        if step % 3 < 2 and step < 100:
-            yield {"step": step, "loss": 3.0}
-
-
-@lost(formats=("jsonl",))
 def losses_in_bursts_of_which_the_last_is_not_written_when_the_run_is_killed():
     for step in range(1050):
         yield {"step": step, "lr": 1e-3}
@@ -242,15 +234,6 @@ def test_what_is_logged_after_the_training(build, format, last):
     assert len(history.series["loss"]) == 40
 
 
-@pytest.mark.parametrize("format", TABLES)
-@pytest.mark.parametrize("dense", [0, 10])
-def test_a_loss_that_is_logged_now_and_then(build, format, dense):
-    log = [
-        {"step": n, "acc": 0.5, "loss": 3.0 if n % 5 == 0 or n < dense else None} for n in range(90)
-    ]
-    assert nan_steps(build(log, format)) == []
-
-
 @in_all_formats
 @dense_and_sparse
 def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
@@ -261,15 +244,6 @@ def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
     history = build(log, format)
     assert nan_steps(history) == []
     assert len(history.series["lr"]) == 40
-
-
-@in_all_formats
-@dense_and_sparse
-def test_a_loss_that_is_logged_every_tenth_time_the_learning_rate_is(build, dense, format):
-    gap = None if dense else ...
-    log = [{"step": n, "lr": 1e-3, "loss": gap if n % 10 else 3.0} for n in range(200)]
-    log = changed(log, ())
-    assert nan_steps(build(log, format)) == []
 
 
 # The gradient norm.

@@ -25,11 +25,6 @@ def test_a_warm_up_in_steps_is_not_held_against_epochs():
     assert all(name in told for name in COUNTS)
 
 
-def test_a_cadence_in_steps_does_not_tell_that_no_checkpoint_was_written():
-    report = stabdiag.diagnose(epochs(stays_up=True), manifest={"dtype": "fp32", **COUNTS})
-    assert report.diagnosis.first_action.startswith("Reload the last checkpoint before the spike")
-
-
 @pytest.mark.parametrize(
     ("counts", "left_out"),
     [

@@ -23,12 +23,6 @@ def messages(history, kind):
     return [event.message for event in history.events if event.kind is kind]
 
 
-def test_a_log_in_order_has_no_events(build):
-    history = build(falling(range(50)))
-    assert history.events == ()
-    assert history.source.attempts == 1
-
-
 def turned(steps, every, mark=0):
     """A loss that goes on while its step counter starts again and again."""
     return [{**record, "step": record["step"] % every} for record in falling(steps, mark)]

@@ -49,14 +49,6 @@ def test_a_column_tells_the_losses_of_an_evaluation(build, format, name, words, 
     assert not hidden(history)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"), [("is_train", (1, 2)), ("is_main", (True, False)), ("is_train", (True,))]
-)
-def test_what_is_no_flag_of_a_split(build, name, words):
-    history = build(records(name, words))
-    assert "eval_loss" not in history.series
-
-
 def test_a_validation_goes_before_a_test(build):
     history = build(records("split", ("test", "train", "dev")))
     assert history.series["loss"].values[0] == round(5.0 - 1 / 30, 6)
@@ -82,6 +74,9 @@ def test_records_with_a_step(build, rows):
         ("type", ("sft", "dpo")),
         ("type", ("val", "val")),
         ("note", ("train", "val")),
+        ("is_train", (1, 2)),
+        ("is_main", (True, False)),
+        ("is_train", (True, True)),
     ],
 )
 def test_other_words_tell_nothing(build, name, words):
@@ -104,8 +99,8 @@ def test_words_beside_a_loss_that_the_evaluation_lacks(build, rows):
     assert "eval_loss" not in build(logged).series
 
 
-@pytest.mark.parametrize("rows", [40, 30_000])
-def test_every_format_has_the_same_rule(tmp_path, rows):
+def test_every_format_has_the_same_rule(tmp_path):
+    rows = 30_000
     logged = records("phase", ("train", "val"), rows)
     (tmp_path / "run.csv").write_text(
         "epoch,phase,loss\n" + "".join(f"{r['epoch']},{r['phase']},{r['loss']}\n" for r in logged)

@@ -14,8 +14,16 @@ def log(values, name="step"):
     return [{name: value, "loss": 3.0 - i / 100} for i, value in enumerate(values)]
 
 
+def epochs(*runs, name="epoch"):
+    """Runs that were appended: their epochs, and the loss that each begins with."""
+    return [{name: n, "loss": first - n / 10} for ns, first in runs for n in ns]
+
+
 NUMBER = "no step was logged: the record's number serves as the step"
 SERVES = "no step was logged: {} serves as the step"
+COUNTED_ON = (
+    "the step counter starts again while the loss goes on: it is counted on, and goes on with 8"
+)
 WHOLE = "the step column {!r} is not in whole numbers"
 NO_NUMBERS = "the step column 'step' holds no numbers"
 
@@ -51,6 +59,19 @@ NO_NUMBERS = "the step column 'step' holds no numbers"
         (log([0.1, 0.2, 0.3], "epoch"), [0, 1, 2], [WHOLE.format("epoch"), NUMBER]),
         (log([1, 2, 3], "época"), [1, 2, 3], [SERVES.format("'época' (the epoch)")]),
         (log([5, 10, 15], "round"), [5, 10, 15], [SERVES.format("'round'")]),
+        # Epochs of runs that were appended, that a resume goes over again, and of one long run.
+        (
+            epochs((range(10), 3.0), (range(10), 2.6), (range(6), 2.5)),
+            *([*range(6)], [SERVES.format("'epoch'")]),
+        ),
+        (
+            epochs((range(10), 3.0), (range(6, 14), 3.0)),
+            *([*range(14)], [SERVES.format("'epoch'"), "4 losses are superseded by later ones"]),
+        ),
+        (
+            epochs((range(1, 8), 3.0), (range(1, 8), 2.4)),
+            *([*range(1, 15)], [SERVES.format("'epoch'"), COUNTED_ON]),
+        ),
     ],
 )
 def test_the_step_of_each_record(build, records, steps, told):
@@ -63,31 +84,6 @@ def test_steps_that_were_logged_are_not_counted_by_the_manifest():
     log = {"step": range(40), "loss": [2.0] * 40}
     history = stabdiag.diagnose(log, manifest={"logging_steps": 10}).history
     assert history.series["loss"].steps.tolist() == list(range(40))
-
-
-def epochs(*runs, name="epoch"):
-    """Runs that were appended: their epochs, and the loss that each begins with."""
-    return [{name: n, "loss": first - n / 10} for ns, first in runs for n in ns]
-
-
-def test_epochs_of_runs_that_were_appended(build):
-    history = build(epochs((range(10), 3.0), (range(10), 2.6), (range(6), 2.5)))
-    assert (history.source.attempts, history.source.attempt) == (3, 3)
-    assert history.series["loss"].steps.tolist() == list(range(6))
-    assert notes(history) == [SERVES.format("'epoch'")]
-
-
-def test_epochs_that_start_again_while_the_loss_goes_on(build):
-    history = build(epochs((range(1, 8), 3.0), (range(1, 8), 2.4)))
-    assert history.source.attempts == 1
-    assert history.series["loss"].steps.tolist() == list(range(1, 15))
-
-
-def test_epochs_that_a_resume_goes_over_again(build):
-    history = build(epochs((range(10), 3.0), (range(6, 14), 3.0)))
-    assert history.source.attempts == 1
-    assert history.series["loss"].steps.tolist() == list(range(14))
-    assert notes(history)[1:] == ["4 losses are superseded by later ones"]
 
 
 @pytest.mark.parametrize(("times", "serves"), [(20, True), (22, False)])

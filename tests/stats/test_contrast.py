@@ -53,24 +53,6 @@ def test_a_split_that_can_show_nothing_so_small_costs_nothing():
     assert chance_of(np.array([1e-3]), np.array([10, 1, 1, 2]), 5, 20) == alone
 
 
-def test_the_chance_is_the_share_of_shuffles_at_most():
-    """Of three splits of twelve, how often any is as clear as the clearest one is."""
-    rng = np.random.default_rng(7)
-    inside = np.array(
-        [[i < 4 for i in range(12)], [i < 6 for i in range(12)], [i % 2 for i in range(12)]]
-    )
-    has = np.arange(12) < 4
-    sizes = inside.sum(axis=1)
-    p = tail(4, 4, 4, 12)
-    clear = 0
-    for _ in range(4000):
-        hits = (inside & rng.permutation(has)).sum(axis=1)
-        clear += upper_tail(hits, sizes, 4, 12).min() <= p * 1.000001
-    (bound,) = chance_of(np.array([p]), sizes, 4, 12)
-    assert clear / 4000 <= bound * 1.5
-    assert bound <= 3 * p
-
-
 def test_what_a_stratum_explains_is_no_more_than_chance():
     rng = np.random.default_rng(3)
     cause = np.arange(400) < 100

@@ -56,14 +56,6 @@ def test_a_climb_that_ended_earlier_and_was_never_made_good():
     assert rise.crest <= 750
 
 
-def test_a_climb_that_was_made_good_is_none():
-    x = falling(2)
-    x[400:500] += np.linspace(0, 2.0, 100)
-    x[500:600] += np.linspace(2.0, 0, 100)
-    rise = net_rise(x, 200, 0.001)
-    assert rise.amount <= rise.bar
-
-
 def test_a_climb_is_made_good_by_the_last_few_losses():
     x = 3.7 + np.exp(-np.arange(80) / 10)
     x[57:75] += np.linspace(4.0, 20.0, 18)

@@ -114,15 +114,6 @@ def test_a_shift_that_stays(height):
     assert spike.end == spike.onset + 50
 
 
-@pytest.mark.parametrize("left", [5, 20, 45])
-def test_a_shift_at_the_end_is_not_resolved(left):
-    x = calm()
-    x[-left:] += 3.0
-    (spike,) = scan(x).spikes
-    assert spike.onset == len(x) - left
-    assert spike.recovered is None
-
-
 def test_after_a_logged_cause_less_is_enough():
     x = calm(4, noise=0.2)
     x[600:608] += 0.2

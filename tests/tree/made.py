@@ -64,6 +64,24 @@ def ramp(name, first, last, begin=300):
     return change
 
 
+def only(name, *stretches):
+    """Log a series within some stretches of the records alone."""
+
+    def change(log):
+        kept = np.zeros(len(log["step"]), dtype=bool)
+        for first, end in stretches:
+            kept[first:end] = True
+        log[name] = [float(x) if here else None for x, here in zip(log[name], kept, strict=True)]
+
+    return change
+
+
+def records(log):
+    """Return the records of a log, without the fields that they lack."""
+    each = ({name: values[at] for name, values in log.items()} for at in range(len(log["step"])))
+    return [{name: x for name, x in record.items() if x is not None} for record in each]
+
+
 def sometimes(log, name, where):
     """Return the records of a log, of which some alone hold a field."""
     return [

@@ -9,7 +9,20 @@ import stabdiag
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Answer, Verdict
 from stabdiag.tree.causes import jumps
-from tests.tree.made import add, asked, changed, climb, cut, drop, put, ramp, series, sometimes
+from tests.tree.made import (
+    add,
+    asked,
+    changed,
+    climb,
+    cut,
+    drop,
+    only,
+    put,
+    ramp,
+    records,
+    series,
+    sometimes,
+)
 
 FP16, BF16, FP32 = {"dtype": "fp16"}, {"dtype": "bf16"}, {"dtype": "fp32"}
 
@@ -117,6 +130,7 @@ CASES = [
     ("Q4.3", "yes", "collapsing", {}, [climb(), ramp("weight_norm/attn", 90.0, 10.0)]),
     ("Q4.3", "no", None, {}, [climb()]),
     ("Q4.3", "unknown", None, {}, [climb(), drop("weight_norm/attn")]),
+    ("Q4.3", "unknown", None, {}, [climb(), only("weight_norm/attn", (0, 50))]),
     ("Q4.4", "yes", None, {}, [climb(), ramp("grad_norm", 1.0, 9.0)]),
     ("Q4.4", "no", "unexplained", {}, [climb()]),
     ("Q4.4", "no", "unexplained", {}, [climb(), ramp("grad_norm", 9.0, 1.0)]),
@@ -131,7 +145,7 @@ CASES = [
     ids=[f"{number}-{case[0]}-{case[1]}" for number, case in enumerate(CASES)],
 )
 def test_answers(calm, question, verdict, branch, manifest, changes):
-    log = changed(calm(), *changes)
+    log = records(changed(calm(), *changes))
     answer = asked(stabdiag.diagnose(log, manifest=manifest), question)
     assert (answer.verdict, answer.branch) == (verdict, branch)
     assert answer.because
@@ -168,13 +182,6 @@ def test_which_and_where_are_not_answered_with_yes():
     which = Answer(question="Q1.2", asks="Which dtype?", verdict=Verdict.NO, because="")
     assert which.word == "none"
     assert replace(which, verdict=Verdict.UNKNOWN).word == "unknown"
-
-
-def test_batches_that_are_numbered_per_epoch_convict_nobody(calm):
-    log = changed(calm(), SPIKE, series("batch_id", lambda at: at % 20))
-    answer = asked(stabdiag.diagnose(log), "Q2.3")
-    assert answer.verdict is Verdict.NO
-    assert "batch ids come back all along" in answer.because
 
 
 def test_a_series_that_went_first_is_named(calm):
@@ -236,12 +243,6 @@ def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(calm):
     assert "within 500 steps (not 200: it was logged too seldom)" in answer.because
 
 
-def test_a_weight_norm_that_ends_before_the_climb_cannot_tell(calm):
-    log = changed(calm(), climb())
-    ends = sometimes(log, "weight_norm/attn", log["step"] < 50)
-    assert asked(stabdiag.diagnose(ends), "Q4.3").verdict is Verdict.UNKNOWN
-
-
 def test_batches_may_be_logged_more_often_than_losses(calm):
     log = calm(2000)
     log["batch_id"][1050:1070] = log["batch_id"][1000:1020]
@@ -264,18 +265,6 @@ def test_a_loss_that_wandered_before_it_jumped_was_not_climbing():
         wander[i] += 0.995 * wander[i - 1]
     loss = 2.0 + 2.0 * np.exp(-at / 50) + 0.02 * wander + 1.0 * (at >= 320)
     assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-persistent"
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [("lr", "learning rate"), ("batch_id", "batch id"), ("grad_norm", "gradient norm")],
-)
-def test_a_cause_that_was_not_logged_around_the_spike_cannot_be_told(calm, name, told):
-    log = changed(calm(), SPIKE)
-    apart = sometimes(log, name, (log["step"] < 300) | (log["step"] >= 700))
-    answer = asked(stabdiag.diagnose(apart), "Q2.3")
-    assert answer.verdict is Verdict.NO
-    assert f"no {told} was logged around it" in answer.because
 
 
 RESTARTS = series("lr", lambda at: 1e-3 * (1.02 - (at % 100) / 100))
@@ -310,12 +299,22 @@ def decayed_to(last):
         # A slow rise that stays is a spike after a logged cause alone.
         ([SLOW_STEP, put("lr", slice(500, 503), 5e-2)], "spike-persistent"),
         ([SLOW_STEP], "divergence-unexplained"),
+        # A batch that comes again long after a spike is not its cause.
+        ([add(slice(500, 505), 4.0), put("batch_id", 540, 539)], "spike-recovered"),
+        # Ids that were logged around a spike alone tell of it.
+        (
+            [BACK_SOON, put("batch_id", 500, 499), only("batch_id", (496, 504))],
+            "spike-duplicate-batch",
+        ),
+        # Weights that are all zero were not shrinking.
+        ([SHIFT, put("weight_norm/attn", slice(None), 0.0)], "spike-persistent"),
         # A jump at the end of a climb belongs to it.
         ([climb(200, 4.0), add(slice(700, None), 6.0)], "divergence-unexplained"),
     ],
 )
 def test_what_is_blamed(calm, changes, slug):
-    assert stabdiag.diagnose(changed(calm(), *changes)).diagnosis.slug == slug
+    log = records(changed(calm(), *changes))
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss", "critic_loss", "policy_loss"])

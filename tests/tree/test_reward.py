@@ -35,30 +35,33 @@ def test_the_loss_does_no_harm_while_the_reward_holds(calm, harm, question, slug
     assert answer.measured["reward_last"] == pytest.approx(200, abs=8)
 
 
+FALLEN = np.concatenate([EARNED[::2], EARNED[::-2]])
+
+
+def sagging(lost):
+    return np.interp(np.arange(800), [0, 400, 799], [10.0, 200.0, 200.0 * (1 - lost)])
+
+
 @pytest.mark.parametrize(
-    ("harm", "slug"), [(climbs, "divergence-unexplained"), (jumps, "spike-persistent")]
+    ("harm", "column", "reward", "slug"),
+    [
+        (climbs, "reward", FALLEN, "divergence-unexplained"),
+        (jumps, "rollout/ep_rew_mean", FALLEN, "spike-persistent"),
+        (climbs, "charts/episodic_return", sagging(0.1), "healthy"),
+        (climbs, "reward", sagging(0.5), "divergence-unexplained"),
+        # Logged for the last time a little before the loss, and long before it.
+        (climbs, "reward", np.append(EARNED[:760], [None] * 40), "healthy"),
+        (climbs, "reward", np.append(EARNED[:400], [None] * 400), "divergence-unexplained"),
+        (climbs, "reward", np.full(800, 0.5), "divergence-unexplained"),
+    ],
 )
-@pytest.mark.parametrize("column", ["reward", "rollout/ep_rew_mean", "charts/episodic_return"])
-def test_a_reward_that_falls_convicts_the_loss(calm, harm, slug, column):
+def test_a_reward_that_fell_or_tells_nothing_of_the_end_excuses_nothing(
+    calm, harm, column, reward, slug
+):
     log = calm()
     harm(log)
-    log[column] = np.concatenate([EARNED[::2], EARNED[::-2]])
+    log[column] = reward.tolist()
     assert stabdiag.diagnose(log).diagnosis.slug == slug
-
-
-@pytest.mark.parametrize(("lost", "slug"), [(0.1, "healthy"), (0.5, "divergence-unexplained")])
-def test_a_reward_that_sags_a_little_has_not_fallen(calm, lost, slug):
-    log = calm()
-    climbs(log)
-    log["reward"] = np.interp(log["step"], [0, 400, 799], [10.0, 200.0, 200.0 * (1 - lost)])
-    assert stabdiag.diagnose(log).diagnosis.slug == slug
-
-
-def test_a_reward_may_be_logged_for_the_last_time_a_little_before_the_loss(calm):
-    log = calm()
-    climbs(log)
-    log["reward"] = [*EARNED[:760].tolist(), *[None] * 40]
-    assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
 def test_a_reward_that_never_rose_excuses_no_explosion(calm):
@@ -70,14 +73,6 @@ def test_a_reward_that_never_rose_excuses_no_explosion(calm):
     assert "reward" not in found.summary
     log["reward"] = EARNED
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
-
-
-@pytest.mark.parametrize("reward", [np.full(800, 0.5), np.append(EARNED[:400], [None] * 400)])
-def test_a_reward_that_tells_nothing_of_the_end_excuses_nothing(calm, reward):
-    log = calm()
-    climbs(log)
-    log["reward"] = reward.tolist()
-    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
 
 
 def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm):
