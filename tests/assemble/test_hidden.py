@@ -182,15 +182,6 @@ def the_dense_nulls_of_a_wandb_history():
 
 
 @lost()
-def evaluations_of_which_some_fall_on_a_record_of_the_loss():
-    for step in range(0, 1000, 10):
-        held = 2.0 if step % 50 == 0 else None
-        yield {"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": held}
-        if step % 70 == 0:  # at the end of an epoch
-            yield {"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0}
-
-
-@lost()
 def a_loss_every_fiftieth_time_the_learning_rate_is():
     for step in range(1000):
         yield {"step": step, "lr": 1e-3} | ({"loss": 3.0} if step % 50 == 0 else {})
@@ -414,14 +405,6 @@ def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more)
     history = build(log, format)
     assert nan_steps(history) == list(range(40, 50))
     assert len(grounds(history)) >= 1
-
-
-@in_all_formats
-def test_an_evaluation_in_a_record_of_its_own_after_the_epochs(build, format):
-    log = epochs(50, 50, {})
-    log += [{"epoch": 50, "train_loss": None, "val_loss": 1.0, "val_acc": 0.5}]
-    log += [{"epoch": 50, "train_loss": None, "val_loss": None, "val_acc": None, "test_acc": 0.5}]
-    assert nan_steps(build(log, format)) == []
 
 
 # Each metric in a record of its own.

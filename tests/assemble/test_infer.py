@@ -55,13 +55,3 @@ def test_steps_are_held_against_steps(column):
     log = {column: np.arange(60) * 100, "loss": epochs(stays_up=True)["loss"]}
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32", **COUNTS})
     assert "checkpoint of step 3000" in report.diagnosis.first_action
-
-
-def test_what_spikes_again_and_again_does_so_every_so_many_epochs():
-    at = np.arange(240)
-    loss = 2.0 + np.exp(-at / 10) + 0.01 * np.random.default_rng(5).normal(size=240)
-    loss[30::15] += 3.0
-    report = stabdiag.diagnose({"epoch": at, "loss": loss})
-    found = next(one for one in report.findings if one.slug == "frequent-spikes")
-    assert "every 15 epochs" in found.summary
-    assert "every 15 epochs" in found.first_action

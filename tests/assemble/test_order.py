@@ -100,15 +100,6 @@ def test_an_earlier_record_told_again_at_the_end_is_no_resume(build):
     assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
 
 
-def test_several_rewinds_that_overlap(build):
-    history = build(
-        [*falling(range(100)), *falling(range(80, 120), mark=1), *falling(range(70, 140), mark=2)]
-    )
-    assert history.series["loss"].steps.tolist() == list(range(140))
-    assert marks(history) == [0] * 70 + [2] * 70
-    assert len(messages(history, EventKind.REWIND)) == 2
-
-
 def test_of_a_step_that_comes_twice_the_last_counts(build):
     history = build([*falling(range(20)), *falling([19], mark=1), *falling(range(20, 30))])
     assert history.series["loss"].steps.tolist() == list(range(30))
@@ -181,11 +172,6 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
     assert history.series["loss"].steps.tolist() == list(range(200))
     (told,) = messages(history, EventKind.STEPS)
     assert "several writers" in told
-
-
-def test_ranks_that_all_log_each_step(build):
-    log = [record for step in range(0, 200, 2) for record in falling([step + 1, step] * 2)]
-    assert messages(build(log), EventKind.STEPS)[1:] == ["200 losses are superseded by later ones"]
 
 
 def test_a_rewind_after_a_counter_that_started_again(build):

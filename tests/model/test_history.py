@@ -27,11 +27,6 @@ def test_finite_leaves_out_nan_and_infinities():
     assert len(one) == 4
 
 
-def test_finite_of_a_finite_series_is_itself():
-    one = series("loss", [1, 2])
-    assert one.finite() is one
-
-
 @pytest.mark.parametrize(
     ("first", "last", "expected"),
     [(2, 4, [2, 4]), (3, 3, []), (0, 99, [0, 2, 4, 6]), (4, 2, []), (6, 6, [6]), (-5, 0, [0])],

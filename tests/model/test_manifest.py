@@ -1,6 +1,7 @@
 """The manifest in the spellings of many frameworks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,17 +93,13 @@ def classifier(kind, labels, problem=None):
 TOLD = {
     "dtype": [
         ("fp16", {"torch_dtype": "torch.float16"}),
-        ("fp16", {"mixed_precision": "fp16"}),
-        ("fp16", {"precision": 16}),
         ("fp16", {"trainer": {"precision": "16-true"}}),
-        ("fp16", {"precision": "half"}),
         ("fp16", {"precision": "mixed_float16"}),
         ("fp16", {"opt_level": "O1", "dtype": "float32"}),
         ("fp32", {"opt_level": "O0"}),
         ("fp16", {"fp16.enabled": True}),
         ("fp16", {"train": {"fp16": "true"}}),
         ("bf16", {"dtype": "jnp.bfloat16"}),
-        ("bf16", {"precision": "bf16-mixed"}),
         ("bf16", {"bf16": {"enabled": True}, "fp16": {"enabled": False}}),
         ("bf16", {"model": {"config": {"torch_dtype": "bfloat16"}}}),
         ("fp32", {"precision": "32-true"}),
@@ -111,7 +108,6 @@ TOLD = {
         ("fp64", {"precision": 64}),
         (None, {"fp16": False}),
         (None, {"dtype": "int8"}),
-        (None, {"dtype": None}),
         # The dtype of the weights beside a flag, and an unknown one.
         ("bf16", {"bf16": True, "torch_dtype": "float32"}),
         ("fp32", {"bf16": False, "torch_dtype": "float32"}),
@@ -352,14 +348,9 @@ NO_YAML = [
     ("a: !!python/object/apply:os.system {[1]: 2}", "not valid YAML ("),
     ("a: 2026-99-99 99:99:99", "not valid YAML ('2026-99-99 99:99:99' is no timestamp in"),
     (merged(40), "not valid YAML (more values than a configuration has)"),
-    (
-        f"a: &a {{{', '.join(f'k{n}: 1' for n in range(1000))}}}\nb: {{<<: [{'*a,' * 1000}]}}",
-        "not valid YAML (more values than a configuration has)",
-    ),
     ("a: &a {<<: *a}", "not valid YAML (more values than a configuration has)"),
     ('lr: 1\na: !!bool "abc"', "not valid YAML ('abc' is no bool in"),
     ('a: !!timestamp "abc"', "'abc' is no timestamp in"),
-    ('a: !!int ""', "'' is no int in"),
     ('a: [{b: !!float ""}]', "'' is no float in"),
     ("a: 0x" + "f" * 5000, "a number of more than 1000 digits)"),
     ("a: " + "1:" * 5000 + "1", "a number of more than 1000 digits)"),
@@ -375,9 +366,6 @@ NO_YAML = [
             b"[1, 2]",
             'a manifest is one JSON object such as {"dtype": "fp16"}, not a list',
         ),
-        ("m.json", b"3", "not a number"),
-        ("m.json", b"true", "not true or false"),
-        ("m.json", b'"fp16"', "not a string"),
         ("m.json", b"null", "not null"),
         ("m.json", b'{"dtype": "fp16"', "not valid JSON (Expecting ',' delimiter"),
         ("m.json", b"\n", "empty; a manifest is one JSON object such as"),
@@ -385,7 +373,6 @@ NO_YAML = [
         ("m.json", b'{"seed": ' + b"9" * 5000 + b"}", "not valid JSON ("),
         ("m.json", b"\x00\xff\xfe\x80", "not a text file; a manifest is one JSON object"),
         ("m.toml", b"lr = ", "not valid TOML ("),
-        ("m.toml", b"\xff", "not a text file"),
         ("m.toml", b"a = " + b"[" * 2000, "not valid TOML ("),
         ("m.toml", b"a." * 3000 + b"a = 1", "nested more than 100 levels deep)"),
         ("m.toml", b"a = 0x" + b"f" * 5000, "a number of more than 1000 digits)"),
@@ -480,15 +467,9 @@ def test_what_lies_beside_one_manifest_fills_its_gaps():
     ],
 )
 def test_a_loss_scale_other_than_1_means_fp16(scales, dtype):
-    scale = Series(
-        role="loss_scale",
-        column="scale",
-        steps=np.arange(len(scales)),
-        values=np.array(scales, np.float64),
-    )
-    run = History(
-        series={"loss_scale": scale}, source=Source(name="run", format="memory", records=3)
-    )
+    steps, values = np.arange(len(scales)), np.array(scales, np.float64)
+    scale = Series(role="loss_scale", column="scale", steps=steps, values=values)
+    run = replace(run_of(), series={"loss_scale": scale})
     manifest = infer(Manifest(), run)
     assert manifest.dtype == dtype
     assert ("dtype" in manifest.inferred) is (dtype is not None)

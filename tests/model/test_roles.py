@@ -1,8 +1,6 @@
 """Which column serves which role."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import assign, may_serve, stand_ins
@@ -267,32 +265,6 @@ def test_odd_names_serve_nothing(name):
 )
 def test_evaluation_is_told_by_the_name(names, holds):
     assert {is_evaluation(name) for name in names.split()} == {holds}
-
-
-@given(
-    st.lists(
-        st.sampled_from(
-            [
-                *(name for names in NAMES.values() for name in names),
-                *(name for role in ROLES for name in role.names),
-                *(f"train/{prefix}/0" for role in ROLES for prefix in role.prefixes),
-                *(
-                    "student_loss",
-                    "eval/student loss",
-                    "val_accuracy",
-                    "lr-x",
-                    "encoder_lr2",
-                    "tag",
-                ),
-                *("part2_step", "part2_loss", "part2_grad_norm"),
-            ]
-        ),
-        unique=True,
-    )
-)
-def test_only_columns_that_may_serve_do(names):
-    serving = set(assign(names).columns.values()) | {n for n in names if is_evaluation(n)}
-    assert all(may_serve(name) for name in serving)
 
 
 def test_columns_of_no_interest_may_not_serve():

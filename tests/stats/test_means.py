@@ -59,12 +59,6 @@ def test_a_constant_has_an_error_that_can_be_divided_by():
     assert mean_and_error(np.full(50, 2.0)).error > 0
 
 
-def test_seeds_of_one_level_are_rarely_called_different():
-    rng = np.random.default_rng(4)
-    p = [spread(rng.normal(2, 0.05, 5), np.full(5, 0.05)).p_value for _ in range(400)]
-    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.05, abs=0.03)
-
-
 def test_the_variance_between_is_what_the_errors_leave():
     rng = np.random.default_rng(5)
     between = [

@@ -95,15 +95,6 @@ def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline():
     assert towers(epochs((12, 8.0), (13, 6.0), (14, 3.0), (15, 2.0), n=40)) == [12]
 
 
-def test_a_spike_that_decays_is_one_spike():
-    x = calm()
-    x[500:540] += 3.0 * np.exp(-np.arange(40) / 8)
-    (spike,) = scan(x).spikes
-    assert spike.onset == 500
-    assert spike.recovered is True
-    assert 10 <= spike.end - 500 <= 50
-
-
 @pytest.mark.parametrize("height", [0.3, 1.0, 10.0])
 def test_a_shift_that_stays(height):
     x = calm()
@@ -190,12 +181,6 @@ def test_a_last_digit_that_moves_is_no_spike(seed):
     assert onsets(np.round(x, 1)) == []
 
 
-def test_a_baseline_follows_a_falling_loss_without_lag():
-    base = baseline(np.linspace(10.0, 0.0, 500), 100)
-    assert np.allclose(base.level[200:], np.linspace(10.0, 0.0, 500)[200:], atol=0.1)
-    assert np.all(base.sigma > 0)
-
-
 # To the letter.
 
 
@@ -215,12 +200,6 @@ def test_to_the_letter_a_step_up_from_a_constant_is_a_spike():
     x = np.append(np.full(150, 2.0), np.full(100, 2.5))
     found = outliers(x, 100, REACH, 3.0)
     assert found.spikes[0].onset == 150
-
-
-@pytest.mark.parametrize("n", [0, 1, 100])
-def test_to_the_letter_too_few_points_are_not_tested(n):
-    found = outliers(np.ones(n), 100, REACH, 3.0)
-    assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)
 
 
 @pytest.mark.parametrize(("left", "recovered"), [(2, None), (3, True), (5, True)])
@@ -286,12 +265,6 @@ def test_a_loss_that_explodes_within_a_few_points_begins_where_it_left_its_level
 
 def noise(n=1500):
     return 2.0 + 0.1 * np.random.default_rng(7).standard_normal(n)
-
-
-def test_a_hard_batch_every_sixty_steps_is_a_habit():
-    x = noise()
-    x[90::60] += np.random.default_rng(8).uniform(1.0, 1.6, len(x[90::60]))
-    assert onsets(x) == []
 
 
 @pytest.mark.parametrize(("count", "habit"), [(1, False), (2, False), (3, True)])

@@ -31,16 +31,6 @@ def test_declarations_name_what_there_is():
         assert symptom.severity is not Severity.OK
 
 
-def test_the_tree_goes_before_a_symptom():
-    at = np.arange(400)
-    loss = 2.0 + np.exp(-at / 50) + np.random.default_rng(0).normal(0, 0.02, 400)
-    loss[390:] = np.nan
-    lr = np.maximum(1e-3 * (1 - at / 200), 0)
-    report = stabdiag.diagnose({"step": at, "loss": loss, "lr": lr})
-    assert report.diagnosis.section == "§1"
-    assert "lr-decays-early" in [finding.slug for finding in report.also_found]
-
-
 def test_the_letter_of_the_tree_knows_no_symptoms():
     report = stabdiag.diagnose(CONSTANT, literal=True)
     assert not [finding for finding in report.findings if finding.section == "symptom"]

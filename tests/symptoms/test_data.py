@@ -82,13 +82,6 @@ def test_a_near_miss_is_none(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
-def test_a_jump_at_epochs_is_measured(symptom):
-    found = symptom("epoch-boundary-jump", log(SAW, epoch=EPOCHS))
-    assert found.step == 100
-    assert found.evidence["epoch_steps"] == 100
-    assert 0.3 < found.evidence["jump"] < 0.6
-
-
 @pytest.mark.parametrize("stretches", [((300, 40),), [(at, 2) for at in ODD]])
 def test_ids_are_told_in_full(symptom, stretches):
     found = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))

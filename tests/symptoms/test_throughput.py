@@ -1,11 +1,8 @@
 """The symptoms of throughput."""
 
-import json
-
 import numpy as np
 import pytest
 
-import stabdiag
 from stabdiag.model.findings import Finding
 
 N = 500
@@ -119,6 +116,19 @@ def test_a_time_that_rises_all_the_way_is_no_step_time(symptom, name):
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 
 
+@pytest.fixture
+def ended(tmp_path):
+    """Return a function that writes a log of a hundred steps and of what ended it."""
+
+    def ended_(end):
+        lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
+        path = tmp_path / "run.log"
+        path.write_bytes(lines + end)
+        return path
+
+    return ended_
+
+
 @pytest.mark.parametrize(
     ("end", "total", "found"),
     [
@@ -131,11 +141,8 @@ OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n
         (b"", 10000, False),
     ],
 )
-def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total, found):
-    lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
-    path = tmp_path / "run.log"
-    path.write_bytes(lines + end)
-    stopped = symptom("stall", path, {} if total is None else {"total_steps": total})
+def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, found):
+    stopped = symptom("stall", ended(end), {} if total is None else {"total_steps": total})
     assert isinstance(stopped, Finding) is found
     assert not found or f"step 99{f' of {total}' if total else ''}, with: " in stopped.summary
 
@@ -150,24 +157,8 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, tmp_path, end, total
         (b"Loss is nan, stopping\n", "Find out why the run ended"),
     ],
 )
-def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, tmp_path, end, do):
-    lines = b"".join(b"step %d loss %.4f\n" % (step, LOSS[step]) for step in range(100))
-    path = tmp_path / "run.log"
-    path.write_bytes(lines + end)
-    stopped = symptom("stall", path, {"total_steps": 10_000, "checkpoint_every": 30})
+def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end, do):
+    stopped = symptom("stall", ended(end), {"total_steps": 10_000, "checkpoint_every": 30})
     assert stopped.title == "The run broke off"
     assert do in stopped.first_action
     assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
-
-
-def test_a_clock_proves_no_training_step(tmp_path):
-    # The monitor goes on when the losses are over.
-    rows = [
-        {"step": step, "timestamp": time, "memory": 10.0} | ({"loss": loss} if step < 400 else {})
-        for step, time, loss in zip(STEPS.tolist(), CLOCK.tolist(), LOSS.tolist(), strict=True)
-    ]
-    path = tmp_path / "run.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    history = stabdiag.read(path)
-    assert len(history.series["clock"]) == N
-    assert len(history.series["loss"]) == 400

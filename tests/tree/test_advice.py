@@ -264,20 +264,6 @@ def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
     assert (see.kind, see.step) == (K.SEE_FINDING, 220)
 
 
-def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm):
-    log = calm()
-    for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
-        log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
-    log["loss"][601:] = np.nan
-    for name in ("grad_norm", "grad_norm/body"):
-        log[name][600] = np.nan
-    assert "grad_norm/body went first, at step 600" in diagnosed(log).summary
-    log["grad_norm/head"][600] = np.nan
-    assert "grad_norm went first, at step 600" in diagnosed(log).summary
-    del log["grad_norm/head"]
-    assert "grad_norm went first, at step 600" in diagnosed(log).summary
-
-
 @pytest.mark.parametrize(
     ("every", "kept"), [(100, False), (1000, True), (None, False)], ids=["near", "none", "unknown"]
 )
@@ -298,22 +284,9 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     assert K.RERUN not in kinds(found)
 
 
-def test_a_loss_that_is_lower_by_now_than_before_its_spike_is_kept(calm):
-    found = diagnosed(changed(calm(), add(slice(300, 420), 3.0)), checkpoint_every=100)
-    assert (found.slug, found.title) == ("spike-persistent", "Loss spike that recovered late")
-    assert found.actions[0].kinds == (K.KEEP_GOING,)
-
-
 def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(calm):
     assert K.FIX_SCHEDULE not in kinds(diagnosed(changed(calm(), shift(400))))
     assert K.FIX_SCHEDULE in kinds(diagnosed(changed(calm(), shift(400), drop("lr"))))
-
-
-def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm):
-    restarts = series("lr", lambda at: 1e-3 * (1.01 - at % 200 / 200))
-    found = diagnosed(changed(calm(1600), restarts, add(slice(800, 900), 3.0)))
-    assert found.slug == "spike-persistent"
-    assert K.DO_NOTHING in kinds(found)
 
 
 @pytest.mark.parametrize(
@@ -348,13 +321,6 @@ def test_a_jump_at_a_resume_has_the_resume_fixed(calm):
     assert not {K.RELOAD_CHECKPOINT, K.SKIP_BATCHES}.intersection(kinds(late))
 
 
-def test_a_jump_long_after_a_resume_is_not_its_doing(calm):
-    log = resumed(calm(), 350, 300, np.where(np.arange(500) < 200, 0.0, 3.0))
-    found = diagnosed(log)
-    assert found.slug == "spike-persistent"
-    assert K.RESTORE_STATE not in kinds(found)
-
-
 def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(calm):
     log = calm()
     log["loss"][500:] *= np.exp(np.arange(300) / 20)
@@ -373,19 +339,6 @@ def test_a_learning_rate_of_0_is_not_halved(calm):
     strained = diagnosed(changed(log, climb(), STRAIN))
     assert strained.slug == "divergence-grad-norm-rising"
     assert kinds(strained) == [K.INSPECT_DATA]
-
-
-@pytest.mark.parametrize(
-    ("norm", "kind"),
-    [(10.0 + 0.001 * np.arange(800), K.CHECK_MODEL), (None, K.LOG_MORE)],
-    ids=["logged", "not logged"],
-)
-def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kind):
-    log = changed(calm(), climb(), STRAIN, drop("weight_norm/attn"))
-    if norm is not None:
-        log["weight_norm/attn"] = norm
-    found = diagnosed(log)
-    assert (found.slug, kinds(found)[-1]) == ("divergence-grad-norm-rising", kind)
 
 
 @pytest.mark.parametrize("strained", [True, False])
@@ -412,20 +365,6 @@ def test_more_decay_alone_holds_no_weights_that_blow_up(calm, decay, kinds_):
     assert found.actions[0].kinds == kinds_
 
 
-@pytest.mark.parametrize(
-    ("end", "kind"), [(2.1, K.INSPECT_DATA), (5.0, K.CHECK_EVALUATION), (None, K.CHECK_EVALUATION)]
-)
-def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
-    log = changed(calm(), RISE)
-    if end is not None:
-        at = np.arange(800)
-        evaluated = np.where(at < 500, 2.0, 2.0 + (end - 2.0) * (at - 500) / 300)
-        log["eval_loss"] = np.where(at % 50 == 0, evaluated, np.nan)
-    found = diagnosed(log)
-    assert found.slug == "divergence-unexplained"
-    assert kind in kinds(found)[1:]
-
-
 def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
     found = diagnosed(changed(calm(), shift(500), series("lr", lambda at: 1e-3 * 1.005**at)))
     assert found.slug == "spike-persistent"
@@ -442,19 +381,6 @@ def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, run
     found = diagnosed(changed(calm(), shift(770), add(slice(770, None), climb)))
     assert found.slug == "spike-unresolved"
     assert (found.actions[0].kind is K.KEEP_GOING) == runs_on
-
-
-@pytest.mark.parametrize(
-    ("last", "onset", "slug"), [(45, 40, "spike-unresolved"), (60, 40, "spike-persistent")]
-)
-def test_of_epochs_a_few_are_waited_for_and_no_batch_is_looked_at(calm, last, onset, slug):
-    log = calm(last)
-    loss = changed(log, shift(onset))["loss"]
-    found = diagnosed({"epoch": log["step"] + 1, "loss": loss})
-    assert found.slug == slug
-    assert "Run on to epoch 51" in found.first_action or slug == "spike-persistent"
-    assert K.SKIP_BATCHES not in kinds(found)
-    assert not any("batch" in action for action in found.next_actions)
 
 
 @pytest.mark.parametrize("every", [50, None])
