@@ -40,6 +40,37 @@ EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
 LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
 
 
+NOISY = 4 + noise(0.8)
+STILL = np.full(N, 31.4159)
+
+
+def few(norms):
+    """Return sixty noisy losses beside these norms."""
+    return {name: x[:60] for name, x in log(NOISY, **norms).items()}
+
+
+def still(points, first=0):
+    """Return a loss that stands still, at no level of chance."""
+    loss = 2 + 0.05 * np.random.default_rng(2).standard_normal(points)
+    return {"step": first + np.arange(points), "loss": loss}
+
+
+ENDED = {"lr": 0.003 * (1 + np.cos(np.pi * AT[:400] / 400))}
+TEN = {"num_classes": 10, "optimizer": "adamw"}
+EVERY_20TH = AT[:400] % 20 == 19
+
+
+def short(loss, held=None, **columns):
+    """Return 400 steps with a cosine that has ended, evaluated every 20 steps."""
+    evaluated = {} if held is None else {"eval_loss": np.where(EVERY_20TH, held[:400], np.nan)}
+    return log(loss[:400], **ENDED, **evaluated) | columns
+
+
+AT_TEN = np.log(10) + noise(0.005)
+MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
+FLAT_HELD = 2.31 + noise(0.004)
+
+
 @pytest.mark.parametrize(
     ("slug", "run", "manifest", "first"),
     [
@@ -147,6 +178,26 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("not-learning", {"step": 30000 + AT, "loss": FLAT["loss"]}, {}),
         # A game.
         ("not-learning", {"step": AT, "dis/loss": FLAT["loss"], "gen/loss": FLAT["loss"]}, {}),
+        # Weights that may change.
+        ("not-learning", few({"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N}), {}),
+        ("not-learning", few({"weight_norm": np.full(N, 31.4)}), {}),
+        ("not-learning", few({"weight_norm": np.where(AT % 20, np.nan, STILL)}), {}),
+        # What is resumed may have learned before; a hundred losses are the least.
+        ("not-learning", still(400, first=5000), {}),
+        ("not-learning", still(99), {}),
+        # It falls, evaluates better, warms up, or a part of it weighs more.
+        ("not-learning", still(400) | {"loss": still(400)["loss"] - AT[:400] / 4000}, {}),
+        ("not-learning", still(400) | {"eval_loss": np.linspace(3, 1, 400)}, {}),
+        ("not-learning", still(400) | {"lr": np.linspace(0, 1e-3, 400) ** 4}, {}),
+        (
+            "not-learning",
+            still(400) | {"loss": still(400)["loss"] + AT[:400] / 400, "beta": AT[:400]},
+            {},
+        ),
+        # A short run of which nothing says that it has ended, and two that learned.
+        ("plateau-at-chance", log(AT_TEN[:400]), TEN),
+        ("not-learning", short(falling(2.35, 1.7, 60) + noise(0.01)), TEN),
+        ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
         # Trained before.
         ("initial-loss-off", log(falling(3.0, 2.0)), WORDS),
         # A sum of parts.
@@ -218,10 +269,6 @@ def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss):
     assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None
 
 
-NOISY = 4 + noise(0.8)
-STILL = np.full(N, 31.4159)
-
-
 @pytest.mark.parametrize(
     ("points", "told", "says"),
     [
@@ -246,62 +293,11 @@ def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says)
     assert symptom("not-learning", learns) is None
 
 
-@pytest.mark.parametrize(
-    "norms",
-    [
-        {"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N},
-        {"weight_norm": np.full(N, 31.4)},
-        {"weight_norm": np.where(AT % 20, np.nan, STILL)},
-    ],
-)
-def test_weights_that_may_change_say_nothing(symptom, norms):
-    run = {name: x[:60] for name, x in log(NOISY, **norms).items()}
-    assert symptom("not-learning", run) is None
-
-
-def still(points, first=0):
-    """Return a loss that stands still, at no level of chance."""
-    loss = 2 + 0.05 * np.random.default_rng(2).standard_normal(points)
-    return {"step": first + np.arange(points), "loss": loss}
-
-
 @pytest.mark.parametrize("points", [100, 150, 400])
 def test_a_short_run_that_ends_where_it_began_has_not_learned(points):
     report = stabdiag.diagnose(still(points))
     assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("not-learning", "warning")
     assert not report.ok
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        still(400, first=5000),  # what is resumed may have learned before
-        still(99),
-        {**still(400), "loss": still(400)["loss"] - 0.1 * np.arange(400) / 400},
-        {**still(400), "eval_loss": np.linspace(3, 1, 400)},
-        {**still(400), "lr": np.linspace(0, 1e-3, 400) ** 4},  # hardly begun
-        {**still(400), "loss": still(400)["loss"] + np.arange(400) / 400, "beta": np.arange(400)},
-    ],
-    ids=["resumed", "too short", "falls", "evaluates better", "warms up", "weighs more"],
-)
-def test_one_of_which_more_or_less_is_known_may_have_learned(symptom, run):
-    assert symptom("not-learning", run) is None
-
-
-ENDED = {"lr": 0.003 * (1 + np.cos(np.pi * AT[:400] / 400))}
-TEN = {"num_classes": 10, "optimizer": "adamw"}
-EVERY_20TH = AT[:400] % 20 == 19
-
-
-def short(loss, held=None, **columns):
-    """Return 400 steps with a cosine that has ended, evaluated every 20 steps."""
-    evaluated = {} if held is None else {"eval_loss": np.where(EVERY_20TH, held[:400], np.nan)}
-    return log(loss[:400], **ENDED, **evaluated) | columns
-
-
-AT_TEN = np.log(10) + noise(0.005)
-MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
-FLAT_HELD = 2.31 + noise(0.004)
 
 
 @pytest.mark.parametrize(
@@ -314,21 +310,6 @@ FLAT_HELD = 2.31 + noise(0.004)
 )
 def test_a_short_run_that_has_ended_never_learned(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest).actions[0].kind == "try-small"
-
-
-@pytest.mark.parametrize(
-    ("slug", "run", "manifest"),
-    [
-        # Nothing says that it has ended.
-        ("plateau-at-chance", log(AT_TEN[:400]), TEN),
-        # It learned a quarter of what there is.
-        ("not-learning", short(falling(2.35, 1.7, 60) + noise(0.01)), TEN),
-        # The evaluation fell.
-        ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
-    ],
-)
-def test_a_short_run_may_not_have_had_time_or_has_learned(symptom, slug, run, manifest):
-    assert symptom(slug, run, manifest) is None
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,14 @@ DROPPED = np.where(AT < 480, PEAK, 0.0)
 JUMPED = np.where(AT < 400, WELL, 20 * WELL)
 
 
+STEPS = np.arange(400)
+STEPPED_TWICE = 0.005 * (1 + np.cos(2 * np.pi * STEPS / 400))
+
+
+def of_400(rates):
+    return {"step": STEPS, "loss": 1 + 2 * np.exp(-STEPS / 60), "lr": rates}
+
+
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
     [
@@ -77,6 +85,12 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("lr-decays-early", run(np.maximum(cosine(50, 500), PEAK / 10)), {}),
         # Warm restarts.
         ("lr-decays-early", run(RESTARTS), {}),
+        # A rate may climb again: by warm restarts, in a triangle, in cycles that were meant, and to
+        # a tenth of its peak.
+        ("lr-decays-early", of_400(0.005 * (1 + np.cos(np.pi * (STEPS % 100) / 100))), {}),
+        ("lr-decays-early", of_400(0.01 * np.abs(1 - STEPS / 200) + 1e-5), {}),
+        ("lr-decays-early", of_400(STEPPED_TWICE), {"schedule": "cosine_with_restarts"}),
+        ("lr-decays-early", of_400(STEPPED_TWICE[:240].repeat(2)[:400]), {}),
         # Constant as was meant.
         ("lr-never-decays", run(CONSTANT), {"total_steps": N, "schedule": "constant_with_warmup"}),
         # Stopped before.
@@ -123,34 +137,9 @@ def test_no_checkpoint_is_made_up(symptom):
     assert "from the checkpoint nearest to step 799" in found.next_actions[0]
 
 
-STEPS = np.arange(400)
-STEPPED_TWICE = 0.005 * (1 + np.cos(2 * np.pi * STEPS / 400))
-
-
-def _losses(rates):
-    return {"step": STEPS, "loss": 1 + 2 * np.exp(-STEPS / 60), "lr": rates}
-
-
 @pytest.mark.parametrize("stride", [1, 10])
 def test_a_cosine_that_climbs_again_is_stepped_too_often(symptom, stride):
-    run = {name: values[::stride] for name, values in _losses(STEPPED_TWICE).items()}
+    run = {name: values[::stride] for name, values in of_400(STEPPED_TWICE).items()}
     found = symptom("lr-decays-early", run, {"schedule": "cosine", "total_steps": 400})
     assert (found.actions[0].kind, found.actions[0].to) == ("fix-schedule", 400)
     assert found.step == 200
-
-
-@pytest.mark.parametrize(
-    ("rates", "manifest"),
-    [
-        # Warm restarts jump.
-        (0.005 * (1 + np.cos(np.pi * (STEPS % 100) / 100)), {}),
-        # A triangle.
-        (0.01 * np.abs(1 - STEPS / 200) + 1e-5, {}),
-        # Cycles that were meant.
-        (STEPPED_TWICE, {"schedule": "cosine_with_restarts"}),
-        # It climbs to a tenth of its peak.
-        (STEPPED_TWICE[:240].repeat(2)[:400], {}),
-    ],
-)
-def test_a_rate_may_climb_again(symptom, rates, manifest):
-    assert symptom("lr-decays-early", _losses(rates), manifest) is None
