@@ -315,12 +315,6 @@ def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
     assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
 
 
-def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
-    history = build(rows(20, grad_norm=None))
-    assert grounds(history) == []
-    assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
-
-
 # The norm is there, or is not, in stretches of these lengths.
 COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
 

@@ -22,21 +22,20 @@ def fingerprint(log, **manifest):
     return asked(report, "Q3.3")
 
 
-def test_a_scale_that_had_no_cause_to_move_may_be_dynamic(failed):
-    failed["loss_scale"] = np.full(800, 65536.0)
-    assert fingerprint(failed).measured["scaling_off"] == "unknown"
-
-
-def test_a_scale_that_ought_to_have_grown_is_static(failed):
-    failed["loss_scale"] = np.full(800, 65536.0)
-    assert fingerprint(failed, loss_scale_window=500).measured["scaling_off"] == "yes"
-
-
-@pytest.mark.parametrize(("overflows", "told"), [(1, "unknown"), (3, "yes")])
-def test_a_scale_that_overflows_leave_where_it_was_is_static(failed, overflows, told):
+@pytest.mark.parametrize(
+    ("overflows", "manifest", "told"),
+    [
+        # It had no cause to move, it ought to have grown, and overflows left it where it was.
+        (0, {}, "unknown"),
+        (0, {"loss_scale_window": 500}, "yes"),
+        (1, {}, "unknown"),
+        (3, {}, "yes"),
+    ],
+)
+def test_whether_a_scale_that_stays_is_static(failed, overflows, manifest, told):
     failed["loss_scale"] = np.full(800, 65536.0)
     failed["grad_norm"][600 : 600 + 10 * overflows : 10] = np.inf
-    assert fingerprint(failed).measured["scaling_off"] == told
+    assert fingerprint(failed, **manifest).measured["scaling_off"] == told
 
 
 def test_a_probe_of_the_scaler_is_no_fingerprint(failed):

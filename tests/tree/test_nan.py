@@ -149,6 +149,20 @@ def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
 
 
+@pytest.mark.parametrize("dtype", ["fp16", None])
+def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype):
+    rate = put("lr", slice(500, None), 1e-3 * 1.02 ** np.arange(500))
+    surge = put("grad_norm", slice(795, 800), 300.0)
+    log = changed(calm(1000), rate, climb(600, 4.0), surge, *lost(800))
+    manifest = {"checkpoint_every": 100} | ({"dtype": dtype} if dtype else {})
+    found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    assert found.slug.startswith("nan-")
+    assert led.slug == "divergence-lr-rising"
+    assert found.first_action == led.first_action
+    assert found.reload == led.reload
+    assert not any("half the learning rate" in action for action in found.next_actions)
+
+
 def test_a_planned_warmup_is_no_broken_schedule(calm):
     log = changed(calm(1000), climb(600, 4.0), put("loss", slice(800, None), np.nan))
     log["lr"] = 1e-5 * np.arange(1, 1001)

@@ -8,7 +8,6 @@ import pytest
 import stabdiag
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Answer, Verdict
-from stabdiag.tree.causes import jumps
 from tests.tree.made import (
     add,
     asked,
@@ -249,14 +248,6 @@ def test_every_answer_is_held_against_limits_in_force(calm):
 
 
 RESTARTS = series("lr", lambda at: 1e-3 * (1.02 - (at % 100) / 100))
-
-
-def test_a_jump_above_all_restarts_is_a_cause_and_a_restart_is_none(calm):
-    log = changed(calm(), RESTARTS)
-    higher = {**log, "lr": np.where(log["step"] // 10 == 45, 0.05, log["lr"])}
-    doubles = {**log, "lr": 1e-5 * 2.0 ** (log["step"] // 100)}
-    found = [jumps(stabdiag.read(one).series["lr"], 1.5) for one in (log, higher, doubles)]
-    assert [steps.tolist() for steps in found] == [[], [450], []]
 
 
 BACK_SOON = add(slice(500, 504), [3.0, 2.0, 1.0, 0.5])
