@@ -46,6 +46,11 @@ def columns_of(records, format="jsonl", bad=0):
     )
 
 
+def messages(history, kind):
+    """Return what the events of one kind say."""
+    return [event.message for event in history.events if event.kind is kind]
+
+
 @pytest.fixture
 def build():
     """Return a function from records to the history that is made of them."""

@@ -5,10 +5,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.history import EventKind
-
-
-def of_kind(history, kind):
-    return [event.message for event in history.events if event.kind is kind]
+from tests.assemble.conftest import messages
 
 
 def test_without_a_loss_there_is_nothing_to_diagnose(build):
@@ -21,7 +18,7 @@ def test_a_measure_serves_where_there_is_no_loss(build):
     history = build(log)
     assert history.series["loss"].column == "mse"
     assert history.series["eval_loss"].column == "val_mse"
-    assert of_kind(history, EventKind.COLUMN) == ["took 'mse' as the loss, by its name"]
+    assert messages(history, EventKind.COLUMN) == ["took 'mse' as the loss, by its name"]
 
 
 def test_a_measure_does_not_serve_beside_a_loss(build, rows):
@@ -38,7 +35,7 @@ def test_words_are_no_loss(build):
 def test_words_are_no_learning_rate(build, rows):
     history = build(rows(20, loss_scale="dynamic"))
     assert "loss_scale" not in history.series
-    assert of_kind(history, EventKind.COLUMN) == [
+    assert messages(history, EventKind.COLUMN) == [
         "'loss_scale' holds words, no numbers: it is not used as loss_scale"
     ]
 
@@ -62,7 +59,7 @@ def test_no_record_with_a_loss(build, loss):
 def test_placeholders_are_dropped_with_a_note(build, rows, name, value):
     history = build([{**record, name: value} for record in rows(20)])
     assert name not in history.series
-    assert of_kind(history, EventKind.PLACEHOLDER) == [
+    assert messages(history, EventKind.PLACEHOLDER) == [
         f"{name!r} is {value:g} in every record, a placeholder: it is not used as {name}"
     ]
 
@@ -93,7 +90,7 @@ def test_a_placeholder_that_changes_is_a_measurement(build, rows):
 def test_unreadable_lines_are_counted(build, rows, bad, message):
     history = build(rows(20), bad=bad)
     assert history.source.unreadable == bad
-    assert of_kind(history, EventKind.UNREADABLE) == [message]
+    assert messages(history, EventKind.UNREADABLE) == [message]
 
 
 def test_a_series_of_records_without_a_step_is_left_out():
@@ -140,7 +137,7 @@ def test_a_table_of_results_is_no_log(build, column):
 def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):
     log = [{"step": i, "loss": 3.0 / (1 + i) if i < 20 else float("nan")} for i in range(30)]
     log += [{"step": i, "loss": 3.0 / (1 + i)} for i in range(30)]
-    (message,) = of_kind(build(log), EventKind.ATTEMPT)
+    (message,) = messages(build(log), EventKind.ATTEMPT)
     assert message.endswith("not all losses of number 1 are finite")
 
 

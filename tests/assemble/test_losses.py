@@ -29,45 +29,37 @@ def test_what_the_user_named_is_taken():
     assert report.history.series["loss"].column == "loss_D"
 
 
-@pytest.mark.parametrize("where", [slice(0, 1), slice(50, 51), slice(0, 120), slice(118, 120)])
-def test_a_loss_that_is_undefined_now_and_then_is_not_lost(where):
-    log = gan()
-    log["loss_G"][where] = np.nan
-    assert stabdiag.diagnose(log).history.series["loss"].column == "loss_D"
+LEVEL = np.linspace(3.0, 2.0, 60)
 
 
-def test_a_loss_without_a_value_gives_way_to_one_that_has_some():
-    records = [
-        {"step": s, "loss": None, "lm_loss_x": 2.0 + 0.01 * (s % 7), "grad_norm": 1.0}
-        for s in range(60)
-    ]
-    history = stabdiag.read(records)
-    assert history.series["loss"].column == "lm_loss_x"
+def lost(values, where):
+    """Return values of which some are NaN."""
+    values = values.copy()
+    values[where] = np.nan
+    return values
 
 
-def test_the_loss_of_another_run_in_the_table_is_none_of_this_one():
-    level = np.linspace(3.0, 2.0, 60)
-    log = {"step": np.arange(60), "a - train/loss": level, "b - train/loss": level.copy()}
-    log["b - train/loss"][40:] = np.nan
-    assert stabdiag.diagnose(log).history.series["loss"].column == "a - train/loss"
-
-
-def test_an_average_that_is_lost_for_longer_is_not_taken():
-    log = {"step": np.arange(60), "loss": np.linspace(3.0, 2.0, 60)}
-    log["loss"][30] = np.nan
-    log["loss_ema"] = np.where(np.arange(60) < 30, 2.5, np.nan)
-    assert stabdiag.diagnose(log).history.series["loss"].column == "loss"
-
-
-def test_a_loss_of_zeros_tells_less_than_another():
-    log = {"vicreg_loss": [0.0] * 40, "loss_tgt_mean": np.linspace(2.0, 1.0, 40)}
-    history = stabdiag.read(log)
-    assert history.series["loss"].column == "loss_tgt_mean"
-
-
-def test_a_loss_of_zeros_stays_beside_one_that_is_logged_once():
-    log = {"loss": [0.0] * 40, "train_loss": [None] * 39 + [3.2]}
-    assert stabdiag.read(log).series["loss"].column == "loss"
+@pytest.mark.parametrize(
+    ("log", "taken"),
+    [
+        # One that is undefined now and then is not lost.
+        *(
+            (gan() | {"loss_G": lost(gan()["loss_G"], where)}, "loss_D")
+            for where in (slice(0, 1), slice(50, 51), slice(0, 120), slice(118, 120))
+        ),
+        # One without a value gives way to one that has some.
+        ({"loss": [None] * 60, "lm_loss_x": LEVEL, "grad_norm": np.ones(60)}, "lm_loss_x"),
+        # That of another run in the table is none of this one.
+        ({"a - train/loss": LEVEL, "b - train/loss": lost(LEVEL, slice(40, 60))}, "a - train/loss"),
+        # An average is lost for longer.
+        ({"loss": lost(LEVEL, 30), "loss_ema": lost(LEVEL, slice(30, 60))}, "loss"),
+        # Zeros tell less than another loss, unless it is logged once.
+        ({"vicreg_loss": np.zeros(60), "loss_tgt_mean": LEVEL}, "loss_tgt_mean"),
+        ({"loss": np.zeros(60), "train_loss": [None] * 59 + [3.2]}, "loss"),
+    ],
+)
+def test_the_loss_that_is_taken(log, taken):
+    assert stabdiag.read(log).series["loss"].column == taken
 
 
 # The parts of a loss.

@@ -8,6 +8,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.history import EventKind
+from tests.assemble.conftest import messages
 
 
 def falling(steps, mark=0, **more):
@@ -17,10 +18,6 @@ def falling(steps, mark=0, **more):
 
 def marks(history):
     return [round(value * 1e6) % 10 for value in history.series["loss"].values.tolist()]
-
-
-def messages(history, kind):
-    return [event.message for event in history.events if event.kind is kind]
 
 
 def turned(steps, every, mark=0):

@@ -1,6 +1,5 @@
 """Limits: declared once, checked when they are changed."""
 
-
 import pytest
 
 from stabdiag.errors import LimitError

@@ -15,18 +15,13 @@ def ar1(seed, n, rho):
     return out
 
 
-def false_alarms(rho, chance, runs=300, n=100):
-    return float(np.mean([mann_kendall(ar1(seed, n, rho)) < chance for seed in range(runs)]))
-
-
-@pytest.mark.parametrize("chance", [0.05, 0.01])
-def test_white_noise_rises_no_more_often_than_the_p_value_says(chance):
-    assert false_alarms(0.0, chance) <= 2 * chance
-
-
-@pytest.mark.parametrize("rho", [0.3, 0.6, 0.8])
-def test_autocorrelated_noise_seldom_rises(rho):
-    assert false_alarms(rho, 0.001) <= 0.04
+@pytest.mark.parametrize(
+    ("rho", "chance", "most"),
+    [(0.0, 0.05, 0.1), (0.0, 0.01, 0.02), *((rho, 0.001, 0.04) for rho in (0.3, 0.6, 0.8))],
+)
+def test_noise_rises_hardly_more_often_than_the_p_value_says(rho, chance, most):
+    alarms = [mann_kendall(ar1(seed, 100, rho)) < chance for seed in range(300)]
+    assert np.mean(alarms) <= most
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
