@@ -1,5 +1,6 @@
 """From raw columns to a history."""
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -75,11 +76,6 @@ def test_other_constants_are_measurements(build, rows, name, value):
     assert name in build([{**record, name: value} for record in rows(20)]).series
 
 
-def test_a_placeholder_that_changes_is_a_measurement(build, rows):
-    log = [{**record, "grad_norm": float(record["step"] > 5)} for record in rows(20)]
-    assert len(build(log).series["grad_norm"]) == 20
-
-
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
@@ -141,12 +137,6 @@ def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):
     assert message.endswith("not all losses of number 1 are finite")
 
 
-def test_a_table_that_names_its_loss_is_not_long(build, rows):
-    history = build([{**r, "name": "loss"} for r in rows(20)])
-    assert history.series["loss"].column == "loss"
-    assert not [e for e in history.events if "one measurement" in e.message]
-
-
 @pytest.mark.parametrize("column", ["metric", "tag"])
 def test_a_long_table_has_a_column_for_each_measurement(build, column):
     log = [
@@ -159,6 +149,18 @@ def test_a_long_table_has_a_column_for_each_measurement(build, column):
     assert history.series["grad_norm"].values.tolist() == [1.0 + i for i in range(30)]
     assert len(history.series["loss"]) == 30
     assert any("holds one measurement" in event.message for event in history.events)
+
+
+def test_a_null_loss_of_an_evaluation_is_no_nan(build):
+    log = []
+    for i in range(40):
+        log.append({"type": "train", "step": i, "loss": 3.0 - 0.01 * i})
+        if i % 10 == 9:
+            log.append({"type": "eval", "step": i, "loss": None, "acc": 0.5})
+    history = build(log)
+    assert len(history.series["loss"]) == 40
+    assert np.isfinite(history.series["loss"].values).all()
+    assert any("hold no loss of the training" in event.message for event in history.events)
 
 
 def test_values_whose_names_tell_of_no_loss_stay_together(build):

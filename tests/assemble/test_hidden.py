@@ -182,6 +182,15 @@ def the_dense_nulls_of_a_wandb_history():
 
 
 @lost()
+def evaluations_of_which_some_fall_on_a_record_of_the_loss():
+    for step in range(0, 1000, 10):
+        held = 2.0 if step % 50 == 0 else None
+        yield {"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": held}
+        if step % 70 == 0:  # at the end of an epoch
+            yield {"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0}
+
+
+@lost()
 def a_loss_every_fiftieth_time_the_learning_rate_is():
     for step in range(1000):
         yield {"step": step, "lr": 1e-3} | ({"loss": 3.0} if step % 50 == 0 else {})
@@ -223,18 +232,6 @@ def test_what_is_logged_after_the_training(build, format, last):
     history = build(log, format)
     assert nan_steps(history) == []
     assert len(history.series["loss"]) == 40
-
-
-@in_all_formats
-@dense_and_sparse
-def test_a_learning_rate_monitor_in_rows_of_its_own(build, dense, format):
-    log = []
-    for step in range(40):
-        log.append({"step": step, "lr-AdamW": 1e-3} | ({"train_loss": None} if dense else {}))
-        log.append({"step": step, "train_loss": 3.0} | ({"lr-AdamW": None} if dense else {}))
-    history = build(log, format)
-    assert nan_steps(history) == []
-    assert len(history.series["lr"]) == 40
 
 
 # The gradient norm.
@@ -313,6 +310,12 @@ def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
     assert nan_steps(history, "grad_norm/b") == [7, 8]
     (told,) = grounds(history)
     assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
+
+
+def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
+    history = build(rows(20, grad_norm=None))
+    assert grounds(history) == []
+    assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
 
 
 # The norm is there, or is not, in stretches of these lengths.
@@ -487,13 +490,3 @@ def test_blanks_in_the_gaps_of_a_table_that_was_made_long(build, every, format):
         if every == 1 and step % 10 == 9:
             wide.append({"step": step, "val_loss": 2.0})
     assert nan_steps(build(long(wide, gaps=True), format)) == []
-
-
-@pytest.mark.parametrize(("until", "bad"), [(40, 20), (58, 0)])
-def test_a_record_of_training_that_has_no_loss(build, until, bad):
-    log = []
-    for epoch in range(60):
-        loss = 3.0 / (1 + epoch) if epoch < until else None
-        log.append({"epoch": epoch, "phase": "train", "loss": loss, "acc": 0.5})
-        log.append({"epoch": epoch, "phase": "val", "loss": loss and 1.5, "acc": 0.5})
-    assert nan_steps(build(log, "csv")) == list(range(until, 60))[:bad]

@@ -100,12 +100,6 @@ def test_an_earlier_record_told_again_at_the_end_is_no_resume(build):
     assert build([*log, log[54], *falling([56], mark=1)]).resumes == [55]
 
 
-def test_of_a_step_that_comes_twice_the_last_counts(build):
-    history = build([*falling(range(20)), *falling([19], mark=1), *falling(range(20, 30))])
-    assert history.series["loss"].steps.tolist() == list(range(30))
-    assert marks(history)[19] == 1
-
-
 def test_evaluation_rows_of_the_last_step_survive_a_resume(build):
     log = [*falling(range(100)), {"step": 99, "eval_loss": 2.0}, *falling(range(60, 120), mark=1)]
     assert "eval_loss" not in build(log).series
@@ -153,12 +147,6 @@ def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build)
     assert history.jobs_began == [100, 200]
 
 
-def test_a_counter_that_often_starts_again_is_told_of_once(build):
-    assert messages(build(turned(range(300), 50)), EventKind.STEPS) == [
-        "the step counter starts again 5 times while the loss goes on: it is counted on"
-    ]
-
-
 def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
     log = []
     for step in range(0, 200, 2):
@@ -167,13 +155,6 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
     assert history.series["loss"].steps.tolist() == list(range(200))
     (told,) = messages(history, EventKind.STEPS)
     assert "several writers" in told
-
-
-def test_a_rewind_after_a_counter_that_started_again(build):
-    again = [{**one, "step": one["step"] - 100} for one in falling(range(150, 220), mark=1)]
-    history = build([*turned(range(200), 100), *again])
-    assert history.series["loss"].steps.tolist() == list(range(220))
-    assert marks(history) == [0] * 150 + [1] * 70
 
 
 def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):

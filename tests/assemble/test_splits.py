@@ -85,20 +85,6 @@ def test_other_words_tell_nothing(build, name, words):
     assert "eval_loss" not in history.series
 
 
-def test_an_evaluation_loss_of_its_own_counts(build, rows):
-    logged = [{**row, "mode": "train"} for row in rows(30)]
-    logged.append({"step": 29, "mode": "val", "loss": 3.0, "val_loss": 3.5})
-    history = build(logged)
-    assert history.series["eval_loss"].values.tolist() == [3.5]
-    assert len(history.series["loss"]) == 30
-
-
-def test_words_beside_a_loss_that_the_evaluation_lacks(build, rows):
-    logged = [{**row, "mode": "train"} for row in rows(30)]
-    logged.insert(9, {"step": 9, "mode": "val", "accuracy": 0.5})
-    assert "eval_loss" not in build(logged).series
-
-
 def test_every_format_has_the_same_rule(tmp_path):
     rows = 30_000
     logged = records("phase", ("train", "val"), rows)

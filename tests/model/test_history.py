@@ -42,13 +42,6 @@ def test_until_takes_its_end(last, expected):
     assert series("loss", [0, 2, 4]).until(last).steps.tolist() == expected
 
 
-def test_a_role_that_was_not_logged_has_no_finite_points():
-    one = history(series("loss", [1, 2, 3], [1.0, np.nan, 3.0]))
-    assert one.finite("loss").steps.tolist() == [1, 3]
-    assert (len(one.finite("lr")), one.finite("lr").role) == (0, "lr")
-    assert one.finite("lr").until(7).values.tolist() == []
-
-
 @pytest.mark.parametrize(
     ("steps", "evaluated", "expected"),
     [

@@ -193,17 +193,6 @@ def test_a_choice_is_reported(names, said):
     assert all(name in note for name in said.split())
 
 
-def test_a_sum_holds_no_evaluation():
-    found = assign(["Epoch", "BoxLoss", "ClsLoss", "ValLoss", "ValAcc"])
-    assert found.parts == {"loss": ("BoxLoss", "ClsLoss")}
-    assert found.columns["eval_loss"] == "ValLoss"
-    assert assign(["loss", "eval_g0_loss", "eval_g1_loss"]).parts == {}
-
-
-def test_known_names_are_not_told():
-    assert assign(["step", "TrainLoss", "Validation Loss", "LearningRate", "GradNorm"]).notes == ()
-
-
 @pytest.mark.parametrize(
     "names",
     [

@@ -46,14 +46,6 @@ def test_rounding_noise_and_more_are_told_apart():
     assert found.noise == pytest.approx(0.1, rel=0.3)
 
 
-def test_nan_in_one_series_alone_is_a_difference_without_measure():
-    x = noisy()
-    y = x.copy()
-    y[800:] = np.nan
-    found = parted(x, y)
-    assert (found.first, found.unrounded, found.lasting) == (800, 800, 800)
-
-
 def test_the_last_digit_that_was_written_is_rounding():
     x = np.round(noisy(), 3)
     y = x.copy()
@@ -78,12 +70,6 @@ def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes():
     x = noisy(2000) + np.linspace(0, 50, 2000)
     x[::97] += 30
     assert np.median(local_noise(x)) == pytest.approx(0.1, rel=0.1)
-
-
-def test_noise_of_values_that_are_mostly_the_same_is_not_zero():
-    x = np.zeros(1000)
-    x[::10] = 0.01
-    assert local_noise(x).min() > 0
 
 
 def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more():

@@ -88,13 +88,6 @@ def test_other_epochs_are_none(x):
     assert towers(x) == []
 
 
-def test_an_odd_epoch_is_found_where_there_are_too_few_for_a_baseline():
-    assert towers(epochs((8, 6.0), n=12)) == [8]
-    assert towers(epochs(n=12)) == []
-    # Next to it there is no other, however long the loss takes to come down.
-    assert towers(epochs((12, 8.0), (13, 6.0), (14, 3.0), (15, 2.0), n=40)) == [12]
-
-
 @pytest.mark.parametrize("height", [0.3, 1.0, 10.0])
 def test_a_shift_that_stays(height):
     x = calm()
@@ -136,13 +129,6 @@ def test_noise_has_no_spikes(name, noise):
     runs = 40
     alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
     assert alarms / runs <= 0.1
-
-
-def test_noise_that_grows_or_shrinks_slowly_has_no_spikes():
-    rng = np.random.default_rng(8)
-    noise = rng.standard_normal(2000)
-    for width in (np.linspace(0.02, 0.1, 2000), np.linspace(0.1, 0.02, 2000)):
-        assert onsets(calm(n=2000, noise=0.0) + width * noise) == []
 
 
 def test_a_steady_climb_takes_its_time_and_a_spike_does_not():
@@ -271,24 +257,10 @@ def test_three_in_a_short_log_are_a_habit(count, habit):
     assert onsets(x) == ([] if habit else places)
 
 
-def test_a_spike_far_above_the_hard_batches_is_found_among_them():
-    x = noise()
-    x[90::60] += 0.8
-    x[1000] += 6.0
-    assert onsets(x) == [1000]
-
-
 def test_shards_that_are_harder_by_turns_are_a_habit():
     x = noise()
     x += 0.8 * ((np.arange(len(x)) // 150) % 2)
     assert onsets(x) == []
-
-
-def test_what_follows_a_break_does_not_excuse_it():
-    x = noise()
-    x[700:] += 5.0
-    x[900::40] += 8.0
-    assert onsets(x)[0] == 700
 
 
 def test_a_logged_cause_is_not_excused_by_habit():
@@ -350,3 +322,9 @@ def waves(rng, n):
     """Noise that goes together for some twenty points, of about unit deviation."""
     smooth = np.convolve(rng.standard_normal(n + 19), np.ones(20), "valid")
     return smooth / np.sqrt(20)
+
+
+@pytest.mark.parametrize("n", [0, 1, 100])
+def test_to_the_letter_too_few_points_are_not_tested(n):
+    found = outliers(np.ones(n), 100, REACH, 3.0)
+    assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)

@@ -115,12 +115,6 @@ def test_a_short_run_is_told_a_short_warm_up(symptom, total, warmup):
     assert found.first_action.endswith(f"over at least {warmup} steps.")
 
 
-def test_a_run_that_went_nan_is_told_a_warm_up_of_its_own_length(symptom):
-    loss = np.where(AT < 200, SURGING, np.nan)
-    found = symptom("lr-no-warmup", run(cosine(0, N), loss))
-    assert found.first_action.endswith("over at least 100 steps.")
-
-
 def test_its_clip_threshold_is_that_of_the_tree(symptom):
     found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"grad_clip": 0.5})
     assert "Clip the gradient norm at 0.25 (now 0.5)." in found.next_actions

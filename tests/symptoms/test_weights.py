@@ -75,16 +75,6 @@ def test_a_near_miss_is_none(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
-@pytest.mark.parametrize(
-    ("slug", "sign"), [("weight-norm-runaway", 1), ("weight-norm-shrinking", -1)]
-)
-def test_it_is_told_since_when_a_norm_changed(symptom, slug, sign):
-    found = symptom(slug, log(weight_norm=10 * np.exp(sign * 10 * np.maximum(PART - 0.5, 0))))
-    assert found.step == 0.4 * N
-    assert f"went from {found.evidence['first']:.4g} at step 160 to" in found.summary
-    assert found.evidence["ratio"] == found.evidence["last"] / found.evidence["first"]
-
-
 def held_down(line):
     """Return a log in which a norm falls to a third and stays there, line by line."""
     return "\n".join(

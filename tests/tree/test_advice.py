@@ -119,6 +119,7 @@ def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
     assert (found.slug, found.step) == ("spike-persistent", onset)
     assert found.actions[0].checkpoint == checkpoint
     assert told in found.first_action
+    assert found.first_action.lower().count("restart") == 1
 
 
 @pytest.mark.parametrize(
@@ -422,3 +423,24 @@ def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
     log = changed(calm(), *(add(slice(at, at + 6), 4.0) for at in (200, 333, 521, 640)))
     assert diagnosed(log).actions[0].to == 0.5
     assert diagnosed(log, grad_clip=1.0).actions[0].kind == K.KEEP_GOING
+
+
+def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm):
+    restarts = series("lr", lambda at: 1e-3 * (1.01 - at % 200 / 200))
+    found = diagnosed(changed(calm(1600), restarts, add(slice(800, 900), 3.0)))
+    assert found.slug == "spike-persistent"
+    assert K.DO_NOTHING in kinds(found)
+
+
+@pytest.mark.parametrize(
+    ("end", "kind"), [(2.1, K.INSPECT_DATA), (5.0, K.CHECK_EVALUATION), (None, K.CHECK_EVALUATION)]
+)
+def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
+    log = changed(calm(), RISE)
+    if end is not None:
+        at = np.arange(800)
+        evaluated = np.where(at < 500, 2.0, 2.0 + (end - 2.0) * (at - 500) / 300)
+        log["eval_loss"] = np.where(at % 50 == 0, evaluated, np.nan)
+    found = diagnosed(log)
+    assert found.slug == "divergence-unexplained"
+    assert kind in kinds(found)[1:]

@@ -143,13 +143,6 @@ def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(calm):
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
-@pytest.mark.parametrize("at", [390, 410])
-def test_a_change_beside_the_jump_excuses_nothing(calm, at):
-    log = jumping(calm)
-    report = stabdiag.diagnose({**log, "stage": switched(log, at, 1, 2)})
-    assert report.diagnosis.slug == "spike-persistent"
-
-
 @pytest.mark.parametrize(
     ("more", "slug"),
     [
@@ -178,13 +171,6 @@ def test_a_climb_between_two_new_stages_is_found(calm):
     assert report.diagnosis.slug == "divergence-unexplained"
     assert 595 <= report.diagnosis.step <= 650
     assert "before the jump at step 1060" in asked(report, "Q4.1").because
-
-
-def test_a_noise_that_lifts_the_loss_too_soon(calm):
-    log = jumping(calm)
-    log["loss"][396:400] += 0.25
-    report = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)})
-    assert report.diagnosis.slug == "healthy"
 
 
 @pytest.mark.parametrize(

@@ -166,13 +166,6 @@ def test_without_its_weight_the_loss_is_told_to_climb(calm):
         assert stabdiag.diagnose({**log, "kl_weight": weight}).diagnosis.section == "§4"
 
 
-def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(calm):
-    log = calm()
-    climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
-    assert climb.verdict is Verdict.UNKNOWN
-    assert "log the parts of the loss unweighted, too" in climb.because
-
-
 @pytest.mark.parametrize("at", [400, 403])
 def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
     log = calm()

@@ -70,9 +70,3 @@ def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs):
     assert found.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
     never = advised(runs, lr=[0.0] * 10)
     assert "0 from step 0 on" in never.first_action
-
-
-def test_a_warning_beside_a_plateau_goes_before_it(runs):
-    report = stabdiag.diagnose(next((runs / "plateau").glob("log.*")))
-    assert [one.slug for one in report.findings] == ["lr-decays-early", "plateau"]
-    assert report.tree.outcome.slug == "plateau"
