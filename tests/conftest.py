@@ -1,14 +1,18 @@
 """Fixtures that several tests share."""
 
 import os
+import subprocess
 import sys
+from contextlib import chdir
 from difflib import unified_diff
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
 
+from stabdiag import diagnose
 from stabdiag.cli import main
 
 # The same few examples each time; `pytest --hypothesis-profile thorough` draws many new ones. No
@@ -18,6 +22,28 @@ settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("stabdiag")
 
 ROOT = Path(__file__).resolve().parent.parent
+RUNS = ROOT / "fixtures" / "runs"
+NAMES = sorted(folder.name for folder in RUNS.iterdir())
+
+
+def log_of(run):
+    """Return the path of the log of a real run."""
+    (log,) = RUNS.joinpath(run).glob("log.*")
+    return log
+
+
+@cache
+def diagnosed(run):
+    """Return the report on a real run, whose log is named from the top of the repository."""
+    with chdir(ROOT):
+        return diagnose(str(log_of(run).relative_to(ROOT)))
+
+
+def program(*arguments, **how):
+    """Run a command line as a process of its own."""
+    line = [sys.executable, "-m", "stabdiag", *map(str, arguments)]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(line, check=False, **{**piped, **how})
 
 
 def compare_golden(text, path):
@@ -57,7 +83,7 @@ class Result(NamedTuple):
 @pytest.fixture
 def runs():
     """The folder of the real training runs."""
-    return ROOT / "fixtures" / "runs"
+    return RUNS
 
 
 @pytest.fixture

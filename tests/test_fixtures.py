@@ -3,35 +3,25 @@
 import json
 import re
 from functools import cache
-from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
 
-import stabdiag
 from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-
-FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
-RUNS = sorted(folder.name for folder in FOLDER.iterdir())
+from tests.conftest import NAMES, RUNS, diagnosed
 
 
 @cache
 def about(run):
-    return json.loads((FOLDER / run / "about.json").read_text(encoding="utf-8"))
-
-
-@cache
-def diagnosed(run):
-    (log,) = FOLDER.joinpath(run).glob("log.*")
-    return stabdiag.diagnose(log)
+    return json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
 
 
 # A fault that is there from the first step on has no date.
-WITH_ONSET = [run for run in RUNS if about(run)["onset"]]
+WITH_ONSET = [run for run in NAMES if about(run)["onset"]]
 SUDDEN = [run for run in WITH_ONSET if not about(run)["expect"].startswith("divergence-")]
 SLOW = [run for run in WITH_ONSET if about(run)["expect"].startswith("divergence-")]
 
@@ -45,7 +35,7 @@ def margin(report):
     return max(60.0, 5 * stride(report))
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", NAMES)
 def test_the_diagnosis_is_right(run):
     report, told = diagnosed(run), about(run)
     slugs = {finding.slug for finding in report.findings}
@@ -62,11 +52,11 @@ def test_the_diagnosis_is_right(run):
 
 
 def test_every_outcome_is_reached_by_a_run():
-    assert {diagnosed(run).tree.outcome.slug for run in RUNS} == set(BY_SLUG)
+    assert {diagnosed(run).tree.outcome.slug for run in NAMES} == set(BY_SLUG)
 
 
 def test_every_symptom_is_shown_by_a_run():
-    shown = {slug for run in RUNS for slug in (about(run)["expect"], *about(run)["also"])}
+    shown = {slug for run in NAMES for slug in (about(run)["expect"], *about(run)["also"])}
     assert sorted(set(SYMPTOMS) - shown) == []
 
 
@@ -184,7 +174,7 @@ SCHEMA = jsonschema.Draft202012Validator(json.loads(schema()))
 LATE = "Loss spike that recovered late"
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", NAMES)
 def test_a_report_is_strict_json_and_says_what_to_do(run):
     report = diagnosed(run)
     found = json.loads(report.to_json(), parse_constant=refuse)

@@ -2,7 +2,6 @@
 
 import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,21 +10,14 @@ import stabdiag
 from stabdiag.checks.checklist import checklist
 from stabdiag.checks.facts import Remedy, remedies
 from stabdiag.model.checks import State
+from tests.conftest import NAMES, diagnosed
 
-RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
-EVERY = sorted(folder.name for folder in RUNS.iterdir() if any(folder.glob("log.*")))
 DONE, NOT_DONE, UNKNOWN = State.TICKED, State.CROSSED, State.UNKNOWN
 
 
 @cache
-def report_of(run):
-    (log,) = (RUNS / run).glob("log.*")
-    return stabdiag.diagnose(log)
-
-
-@cache
 def sheet_of(run):
-    return checklist(report_of(run))
+    return checklist(diagnosed(run))
 
 
 def tick(run, slug):
@@ -95,9 +87,9 @@ CALLED_FOR = {
 }
 
 
-@pytest.mark.parametrize("run", EVERY)
+@pytest.mark.parametrize("run", NAMES)
 def test_the_checklist_and_the_diagnosis_say_the_same(run):
-    found = report_of(run).diagnosis
+    found = diagnosed(run).diagnosis
     first = found.actions[0]
     named = re.search(r"checkpoint of \w+ (\d+)|beginning", tick(run, "reproduce").do[0])
     if first.checkpoint is not None and found.severity == "error":
@@ -110,7 +102,7 @@ def test_the_checklist_and_the_diagnosis_say_the_same(run):
 def test_the_advice_on_clipping_is_that_of_the_diagnosis():
     line = tick("spike-persistent-moments", "try-clip")
     assert line.state is NOT_DONE
-    assert line.do == (report_of("spike-persistent-moments").diagnosis.first_action,)
+    assert line.do == (diagnosed("spike-persistent-moments").diagnosis.first_action,)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +118,7 @@ def test_the_fault_is_where_the_diagnosis_says(run, axis):
     assert axis in tick(run, "narrow").because
 
 
-def diagnosed(log, **manifest):
+def ticks_of(log, **manifest):
     sheet = checklist(stabdiag.diagnose(log, manifest=manifest))
     return {tick.slug: tick for tick in sheet.ticks}
 
@@ -141,7 +133,7 @@ def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant():
     lr[260:263] = 0.27
     loss = LOG["loss"].copy()
     loss[261:264] += 9
-    line = diagnosed({"step": STEP, "loss": loss, "lr": lr})["try-rate"]
+    line = ticks_of({"step": STEP, "loss": loss, "lr": lr})["try-rate"]
     assert line.state is NOT_DONE
     assert "(now 0.005)" in " ".join(line.do)
 
@@ -152,7 +144,7 @@ def test_what_is_logged_by_layer_is_instrumented():
         for role in ("grad_norm", "weight_norm", "activation_norm")
         for layer in ("first", "last")
     }
-    assert diagnosed({**LOG, **layers})["instrument"].state is DONE
+    assert ticks_of({**LOG, **layers})["instrument"].state is DONE
 
 
 @pytest.mark.parametrize(
@@ -166,15 +158,15 @@ def test_what_is_logged_by_layer_is_instrumented():
 )
 def test_a_warmup_is_read_off_the_rates(rates, first, state):
     log = {**LOG, "step": STEP + first} | ({} if rates is None else {"lr": rates})
-    assert diagnosed(log)["learning-rate"].state is state
+    assert ticks_of(log)["learning-rate"].state is state
 
 
 def test_clipping_that_is_off_is_not_done():
-    found = diagnosed(LOG, grad_clip=0)
+    found = ticks_of(LOG, grad_clip=0)
     assert {found["try-clip"].state, found["safety-nets"].state} == {NOT_DONE}
 
 
 def test_a_learning_rate_of_0_is_a_matter_of_the_rate_and_not_lowered():
-    found = diagnosed({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
+    found = ticks_of({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
     assert (found["learning-rate"].state, len(found["learning-rate"].do)) == (NOT_DONE, 1)
     assert found["data"].state is UNKNOWN

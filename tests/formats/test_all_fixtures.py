@@ -4,7 +4,6 @@ import json
 import math
 import re
 import xml.etree.ElementTree as ET
-from functools import cache
 
 import numpy as np
 import pytest
@@ -15,19 +14,12 @@ from stabdiag.formats.html import notebook
 from stabdiag.formats.issues import GITLAB
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.model.findings import Severity, Verdict
-from tests.formats.conftest import ROOT
+from tests.conftest import NAMES, ROOT, diagnosed
 
-RUNS = sorted(path.name for path in (ROOT / "fixtures" / "runs").iterdir())
 SCREEN, SHORT = 40, 15
 
 
-@cache
-def diagnosed(run):
-    (log,) = (ROOT / "fixtures" / "runs" / run).glob("log.*")
-    return stabdiag.diagnose(str(log.relative_to(ROOT)))
-
-
-@pytest.fixture(params=RUNS)
+@pytest.fixture(params=NAMES)
 def report(request, monkeypatch):
     """The report on one fixture, whose log is named from the top of the repository."""
     monkeypatch.chdir(ROOT)

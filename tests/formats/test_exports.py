@@ -15,7 +15,7 @@ import xmlschema
 from stabdiag.formats import render
 from stabdiag.formats.issues import GITLAB, fingerprints, log_path
 from stabdiag.formats.json import schema
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.history import Event, EventKind, Part
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
@@ -109,20 +109,23 @@ def test_sarif_tells_what_explain_tells_and_the_numbers(persistent, nan):
     assert "77" in markdown  # the limit in force
     assert not re.search(r"[#`{}]", text)
     assert first["fullDescription"]["text"] in text.replace("\n", " ")
-    (result,) = sarif(nan)["results"]
+    found = replace(nan.diagnosis, evidence={"first_bad": 812, "last": float("nan")})
+    (result,) = sarif(replace(nan, findings=(found,)))["results"]
     told = result["properties"]
-    assert (told["evidence"]["first_bad_step"], told["evidence"]["last"]) == (812, "NaN")
+    assert told["evidence"] == {"first_bad": 812, "last": "NaN"}
     assert told["next_actions"] == list(nan.diagnosis.next_actions)
     assert nan.diagnosis.first_action in result["message"]["text"]
 
 
 def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
-    run, suite = sarif(healthy), junit(healthy)
+    report = replace(healthy, not_checked=())
+    run, suite = sarif(report), junit(report)
     assert run["results"] == []
+    (because,) = (one.because for one in healthy.tree.answers if one.verdict is Verdict.UNKNOWN)
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert note["descriptor"]["id"] == "Q3.1"
     (skipped,) = suite.iter("skipped")
-    assert skipped.get("message") == "The manifest does not tell the dtype."
+    assert skipped.get("message") == because
     assert gitlab(healthy) == []
 
 

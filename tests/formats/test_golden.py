@@ -12,8 +12,8 @@ import pytest
 
 from stabdiag.formats import names, render
 from stabdiag.model.leaves import BY_SLUG
-from tests.conftest import compare_golden
-from tests.formats.conftest import diagnosed
+from tests.conftest import compare_golden, diagnosed
+from tests.formats.conftest import LEAVES
 
 GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = {"terminal": "txt", "markdown": "md", "junit": "xml"}
@@ -48,7 +48,9 @@ def test_every_leaf_at_a_terminal(leaf):
 
 @pytest.mark.parametrize("slug", ["nan-fp16-overflow", "spike-persistent"])
 def test_leaves_as_json(slug):
-    compare_golden(rounded(render(diagnosed(slug), "json")), GOLDEN / "leaves" / f"{slug}.json")
+    compare_golden(
+        rounded(render(diagnosed(LEAVES[slug]), "json")), GOLDEN / "leaves" / f"{slug}.json"
+    )
 
 
 def test_every_leaf_has_its_file():

@@ -43,7 +43,3 @@ def test_unknown_names_are_answered_with_the_nearest(healthy):
     with pytest.raises(StabdiagError, match=r"'colour'; did you mean color\?"):
         render(healthy, "json", colour=True)
     assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
-
-
-def test_a_report_writes_itself(healthy):
-    assert healthy.to_json() == render(healthy, "json")

@@ -74,9 +74,9 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(healthy, slugs, told
     [
         (
             "persistent",
-            ["  limits  spike.sigma 3", "p_value 0.61", "Did the loss rise over"],
+            ["  limits  spike.sigma 3", "p_value 0.1306", "Did the loss rise over"],
         ),
-        ("nan", ["At step 803"]),
+        ("nan", ["(0.023 expected by chance)"]),
     ],
 )
 def test_what_only_verbose_shows(request, made, told):
@@ -101,7 +101,7 @@ def test_what_was_not_checked_is_counted_and_in_full_with_verbose(persistent):
 
 def test_an_open_answer_tells_why(healthy):
     text = " ".join(render(healthy, "terminal").split())
-    assert "overflow: unknown (The manifest does not tell the dtype.)" in text
+    assert "overflow: unknown (neither the manifest nor the log names the dtype)" in text
 
 
 def test_what_was_read_is_in_every_page(healthy):

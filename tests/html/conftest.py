@@ -17,17 +17,6 @@ CHROMIUM = next(
 )
 
 
-@pytest.fixture
-def report_of(runs):
-    """Return a function that diagnoses a fixture."""
-
-    def diagnosed(name, **options):
-        log = next(path for path in (runs / name).iterdir() if path.name.startswith("log."))
-        return stabdiag.diagnose(log, **options)  # type: ignore[arg-type]
-
-    return diagnosed
-
-
 @pytest.fixture(scope="module")
 def browser():
     """Start the system's Chromium, for one module: its event loop is not to outlive that."""

@@ -5,6 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import stabdiag
+from tests.conftest import diagnosed
 
 # Runs of every section, and what is odd about a log.
 RUNS = (
@@ -15,8 +16,8 @@ RUNS = (
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_it_opens_without_a_request_or_a_complaint(opened, report_of, run):
-    report = report_of(run)
+def test_it_opens_without_a_request_or_a_complaint(opened, run):
+    report = diagnosed(run)
     shown = opened(report)
     assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
     assert shown.page.locator("#plots canvas").count() == shown.page.evaluate("panels.length")
@@ -59,9 +60,9 @@ def ranges(page):
 
 
 @pytest.fixture
-def spike(opened, report_of):
+def spike(opened):
     """The page of a spike at step 400 of 600."""
-    return opened(report_of("spike-persistent-fp16")).page
+    return opened(diagnosed("spike-persistent-fp16")).page
 
 
 def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike):
@@ -143,8 +144,8 @@ def test_every_answer_opens_to_its_numbers_and_limits(spike):
     assert "spike.recovery_steps" in decided
 
 
-def test_the_first_action_and_the_command_are_copied(opened, report_of):
-    report = report_of("spike-persistent-fp16")
+def test_the_first_action_and_the_command_are_copied(opened):
+    report = diagnosed("spike-persistent-fp16")
     page = opened(report, permissions=["clipboard-read", "clipboard-write"]).page
     for name, text in (
         ("Copy the first action", report.diagnosis.first_action),
@@ -157,8 +158,8 @@ def test_the_first_action_and_the_command_are_copied(opened, report_of):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(opened, report_of, theme):
-    report = report_of("nan-activations-fp16")
+def test_axe_finds_nothing_serious(opened, theme):
+    report = diagnosed("nan-activations-fp16")
     page = opened(report, color_scheme=theme, bypass_csp=True).page
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     found = Axe().run(page).response["violations"]
@@ -194,8 +195,8 @@ def test_a_hostile_log_does_nothing(opened, hostile):
     assert shown.complaints == []
 
 
-def test_without_scripts_the_loss_is_still_drawn(opened, report_of):
-    page = opened(report_of("spike-lr-jump"), java_script_enabled=False).page
+def test_without_scripts_the_loss_is_still_drawn(opened):
+    page = opened(diagnosed("spike-lr-jump"), java_script_enabled=False).page
     assert page.locator("noscript svg.chart").is_visible()
     assert page.locator(".action").is_visible()
 

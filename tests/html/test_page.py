@@ -12,6 +12,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
+from tests.conftest import diagnosed
 
 MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
 
@@ -42,8 +43,8 @@ def data_of(page):
 
 
 @pytest.fixture
-def page(report_of):
-    return render(report_of("spike-persistent-fp16"), "html", command="stabdiag diagnose run")
+def page():
+    return render(diagnosed("spike-persistent-fp16"), "html", command="stabdiag diagnose run")
 
 
 def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(page):
@@ -71,8 +72,8 @@ def test_the_page_asks_for_nothing_and_needs_no_inline_code(page):
         assert (attributes.get("href") or "#").startswith("#")
 
 
-def test_what_was_found_stands_in_the_page(page, report_of):
-    report = report_of("spike-persistent-fp16")
+def test_what_was_found_stands_in_the_page(page):
+    report = diagnosed("spike-persistent-fp16")
     told = ("Reload the checkpoint of step 300", "stabdiag diagnose run", "checkpoint_every")
     assert [text for text in told if text not in page] == []
     assert all(answer.question in page for answer in report.tree.answers)

@@ -10,6 +10,7 @@ import pytest
 import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.html.charts import MOST, kept, marks, panels, stretches
+from tests.conftest import diagnosed
 
 
 @pytest.mark.parametrize("n", [MOST + 1, 31_225, 42_772, 100_000])
@@ -65,8 +66,8 @@ def test_of_a_million_points_no_exceedance_is_lost(million):
     assert len(render(million, "html").encode()) < 5_000_000
 
 
-def test_what_is_packed_can_be_unpacked(report_of):
-    report = report_of("nan-activations-fp16")
+def test_what_is_packed_can_be_unpacked():
+    report = diagnosed("nan-activations-fp16")
     page = render(report, "html")
     found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert found is not None
@@ -112,7 +113,7 @@ def test_series_of_different_rhythm_share_their_steps():
         ("divergence-after-spike", {"event", "finding"}),
     ],
 )
-def test_marks(report_of, name, kinds):
-    found = list(marks(report_of(name)))
+def test_marks(name, kinds):
+    found = list(marks(diagnosed(name)))
     assert kinds <= {mark.kind for mark in found}
     assert all(mark.last is None or mark.step < mark.last for mark in found)

@@ -15,7 +15,8 @@ from stabdiag.formats.postmortem.causes import Sureness, cause_of, suspects
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
-from tests.conftest import compare_golden
+from tests.conftest import compare_golden, diagnosed
+from tests.postmortem.conftest import broken
 
 GOLDEN = Path(__file__).parent / "golden" / "spike-persistent.md"
 SECTIONS = [
@@ -60,14 +61,14 @@ def headings(text):
     return re.findall(r"^## (.*)$", text, re.MULTILINE)
 
 
-def test_the_whole_document(diagnosed):
+def test_the_whole_document():
     text = postmortem(diagnosed("spike-persistent-lr-stays"))
     text = text.replace(f"stabdiag {stabdiag.__version__}", "stabdiag VERSION")
     compare_golden(text, GOLDEN)
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_the_template_is_filled_as_a_whole(diagnosed, run):
+def test_the_template_is_filled_as_a_whole(run):
     text = postmortem(diagnosed(run))
     assert not re.search(r"None|\bnone\b(?! found| of)|[{}]|\n\n\n| \n", text)
     quiet = text.startswith("# No post-mortem")
@@ -85,12 +86,12 @@ def test_a_log_of_next_to_nothing_has_a_post_mortem(loss):
     assert "<svg" not in page or len(loss) > 2
 
 
-def test_an_unknown_format_is_refused(broken):
+def test_an_unknown_format_is_refused():
     with pytest.raises(StabdiagError, match="did you mean markdown"):
         postmortem(broken(), "markdwn")
 
 
-def test_time_stamps_are_in_utc(broken):
+def test_time_stamps_are_in_utc():
     text = postmortem(broken({"_timestamp": 1_700_000_000 + 30.0 * np.arange(600)}))
     assert "| Step | Time (UTC) | Event |" in text
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, loss not finite** |" in text
@@ -101,7 +102,7 @@ def test_time_stamps_are_in_utc(broken):
     assert "time stamps" in section(text, "What to log next time")
 
 
-def test_other_spikes_messages_and_resumes_are_part_of_the_timeline(diagnosed, broken):
+def test_other_spikes_messages_and_resumes_are_part_of_the_timeline():
     moments = incident_of(diagnosed("spike-long-tail-two")).timeline
     assert (400, "Another spike") in [(one.step, one.name) for one in moments]
     report = broken()
@@ -115,21 +116,21 @@ def test_other_spikes_messages_and_resumes_are_part_of_the_timeline(diagnosed, b
     assert "The log says:\n\n- CUDA out of memory (line 700)" in text
 
 
-def test_the_bad_step_is_bold_among_its_neighbours(broken):
+def test_the_bad_step_is_bold_among_its_neighbours():
     evidence = section(postmortem(broken()), "Evidence")
     assert "| **500** | **NaN** |" in evidence
     steps = re.findall(r"^\| (\d+) \| [\d.N]", evidence, re.MULTILINE)
     assert steps == ["496", "497", "498", "499", "501", "502", "503", "504"]
 
 
-def test_a_climb_is_shown_in_tenths_of_the_run(diagnosed):
+def test_a_climb_is_shown_in_tenths_of_the_run():
     evidence = section(postmortem(diagnosed("divergence-lr-endless-warmup")), "Evidence")
     assert "| 0 to 149 |" in evidence
     assert "| 1350 to 1499 |" in evidence
     assert "mean lr" in evidence
 
 
-def test_every_answer_is_found_or_ruled_out_or_open(diagnosed):
+def test_every_answer_is_found_or_ruled_out_or_open():
     report = diagnosed("divergence-unexplained-data")
     text = postmortem(report)
     out = section(text, "What was ruled out, and how")
@@ -155,13 +156,13 @@ def test_every_answer_is_found_or_ruled_out_or_open(diagnosed):
         ("symptom-plateau-at-chance", Sureness.HIDDEN),
     ],
 )
-def test_how_sure_the_cause_is(diagnosed, run, sureness):
+def test_how_sure_the_cause_is(run, sureness):
     report = diagnosed(run)
     assert cause_of(incident_of(report))[0] is sureness
     assert f"**{sureness}**" in postmortem(report)
 
 
-def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action(diagnosed):
+def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action():
     text = postmortem(diagnosed("spike-persistent-moments"))
     assert text.count("Look at the batch before the restart") == 2
     assert "before the restart" not in postmortem(diagnosed("spike-persistent-lr-stays"))
@@ -196,7 +197,7 @@ def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_o
     assert any("setting" in suspect.asks for suspect in suspects(one)) is ruled_out
 
 
-def test_actions_begin_with_the_first_and_end_with_what_was_also_found(diagnosed):
+def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
     report = diagnosed("nan-blow-up-fp32")
     actions = section(postmortem(report), "Actions, in order").strip().splitlines()
     assert actions[0] == f"1. **{report.diagnosis.first_action}**"
@@ -219,14 +220,14 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found(diagnosed
         ("divergence-unexplained-data", "the data mixture"),
     ],
 )
-def test_blanks_ask_what_no_log_shows(diagnosed, run, asks):
+def test_blanks_ask_what_no_log_shows(run, asks):
     asked = section(postmortem(diagnosed(run)), "What only a person can answer")
     assert asks in asked
     assert asked.count(f"- [ ] **{MARK}:** ") == asked.count("- ") >= 6
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "insufficient-data", "symptom-eval-rising"])
-def test_a_run_without_an_incident_gets_a_short_page(diagnosed, run):
+def test_a_run_without_an_incident_gets_a_short_page(run):
     report = diagnosed(run)
     text = postmortem(report)
     begins = "Short post-mortem: " if run == "symptom-eval-rising" else "No post-mortem to write: "

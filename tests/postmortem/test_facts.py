@@ -11,6 +11,8 @@ from stabdiag.api.diagnosis import first_detected
 from stabdiag.formats.postmortem import Incident, incident_of
 from stabdiag.formats.postmortem.cost import clock_of
 from stabdiag.model.history import History, Series, Source
+from tests.conftest import diagnosed
+from tests.postmortem.conftest import broken
 
 BEGAN = 1_700_000_000.0  # 2023-11-14 22:13:20 UTC
 SECONDS = np.arange(600) * 30.0
@@ -32,12 +34,12 @@ SECONDS = np.arange(600) * 30.0
         ("nan-empty-mask-fp32", {"not_finite": 523}),
     ],
 )
-def test_the_steps_that_matter(diagnosed, run, facts):
+def test_the_steps_that_matter(run, facts):
     found = incident_of(diagnosed(run))
     assert {name: getattr(found, name) for name in facts} == facts
 
 
-def test_a_surge_of_the_gradients_begins_before_the_nan(broken):
+def test_a_surge_of_the_gradients_begins_before_the_nan():
     norms = np.ones(600)
     norms[497:] = 1000.0
     report = broken({"grad_norm": norms}, checkpoint_every=249)
@@ -67,7 +69,7 @@ def worst_up_to(report, step):
         "spike-recovered-labels",
     ],
 )
-def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(diagnosed, run):
+def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(run):
     report = diagnosed(run)
     onset, found = incident_of(report).onset, first_detected(report)
     assert found is not None
@@ -79,7 +81,7 @@ def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(diagnose
         assert worst_up_to(report, before).rank > report.diagnosis.severity.rank
 
 
-def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan(diagnosed):
+def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():
     report = diagnosed("nan-activations-fp16")
     found = first_detected(report)
     assert found is not None
@@ -87,7 +89,7 @@ def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan(diagnosed):
     assert found.step < incident_of(report).first_bad
 
 
-def test_a_symptom_is_detected_by_its_own_check(diagnosed):
+def test_a_symptom_is_detected_by_its_own_check():
     report = diagnosed("symptom-plateau-at-chance")
     found = first_detected(report)
     assert found is not None
@@ -164,7 +166,7 @@ HOURS = 199 * 30 / 3600
         ({"step_time": np.full(600, 3.0)}, HOURS / 10, "assumed in seconds"),
     ],
 )
-def test_the_log_tells_the_hours(broken, columns, hours, says):
+def test_the_log_tells_the_hours(columns, hours, says):
     cost = cost_of(broken(columns))
     assert (cost.first, cost.last) == (400, 599)
     assert cost.hours.value == pytest.approx(hours)
@@ -180,43 +182,43 @@ def test_the_log_tells_the_hours(broken, columns, hours, says):
         ("throughput", "tokens", None),  # which may count anything
     ],
 )
-def test_throughput_and_time_tell_the_work(broken, column, unit, work):
+def test_throughput_and_time_tell_the_work(column, unit, work):
     cost = cost_of(broken({**STAMPS, column: np.full(600, 64.0)}))
     assert cost.unit == unit
     assert cost.work.value == (None if work is None else pytest.approx(work))
 
 
-def test_batch_size_and_sequence_length_tell_the_tokens(broken):
+def test_batch_size_and_sequence_length_tell_the_tokens():
     cost = cost_of(broken(batch_size=8, model={"block_size": 1024}))
     assert cost.work.value == 199 * 8 * 1024
     assert cost.work.how.startswith("199 steps x 8 sequences x 1024 tokens")
     assert cost.hours.value is None
 
 
-def test_the_log_tells_the_sequence_length_as_a_manifest_does(broken):
+def test_the_log_tells_the_sequence_length_as_a_manifest_does():
     report = broken(batch_size=8)
     config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
     told = replace(report, history=replace(report.history, config=config))
     assert cost_of(told).work.value == 199 * 8 * 1024
 
 
-def test_the_tokens_of_a_step_and_throughput_tell_the_hours(broken):
+def test_the_tokens_of_a_step_and_throughput_tell_the_hours():
     cost = cost_of(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
     assert cost.hours.value == pytest.approx(199 * 2 / 3600)
 
 
-def test_without_a_cadence_the_cost_is_a_lower_bound(broken):
+def test_without_a_cadence_the_cost_is_a_lower_bound():
     report = broken(checkpoint_every=None)
     assert incident_of(report).lost.at_least
     assert cost_of(report).first == 500
     assert "| Steps | at least 99 |" in stabdiag.postmortem(report)
 
 
-def test_a_checkpoint_later_than_the_onset_is_none(broken):
+def test_a_checkpoint_later_than_the_onset_is_none():
     assert cost_of(broken(checkpoint_every=500)).steps == 599
 
 
-def test_what_recovered_costs_nothing_again(diagnosed):
+def test_what_recovered_costs_nothing_again():
     assert incident_of(diagnosed("spike-lr-jump")).lost.cost is None
 
 

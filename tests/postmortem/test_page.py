@@ -13,12 +13,14 @@ from stabdiag import postmortem
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.formats.subject import Mark, choose
+from tests.conftest import diagnosed
+from tests.postmortem.conftest import broken
 
 WIDTH = 760
 
 
 @pytest.fixture
-def page(diagnosed):
+def page():
     return postmortem(diagnosed("nan-blow-up-fp32"), "html")
 
 
@@ -64,7 +66,7 @@ def test_blanks_are_boxes(page):
     assert "[ ]" not in page
 
 
-def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed):
+def test_the_highest_loss_touches_the_top_of_its_frame():
     svg = drawn(diagnosed("spike-persistent-moments"))
     frame = next(rect for rect in svg.iter("rect") if rect.attrib["class"] == "frame")
     top, high = float(frame.attrib["y"]), float(frame.attrib["height"])
@@ -73,7 +75,7 @@ def test_the_highest_loss_touches_the_top_of_its_frame(diagnosed):
     assert max(heights) == top + high
 
 
-def test_a_nan_breaks_the_line_and_is_shaded(broken):
+def test_a_nan_breaks_the_line_and_is_shaded():
     svg = drawn(broken())
     (bad,) = [rect for rect in svg.iter("rect") if rect.attrib["class"] == "bad"]
     ends = [line[-1][0] for line in lines(svg)]
@@ -82,7 +84,7 @@ def test_a_nan_breaks_the_line_and_is_shaded(broken):
     assert end == pytest.approx(WIDTH - 14, abs=1)
 
 
-def test_everything_stays_within_the_picture(diagnosed):
+def test_everything_stays_within_the_picture():
     report = diagnosed("divergence-weight-norm-climbing")
     marks = [Mark(step=s, label="label", kind="good") for s in (0, 700, 959, 10**6)]
     svg = drawn(report, *marks)

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,15 +14,13 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.places import read_place
 from stabdiag.watch.certain import certain
+from tests.conftest import NAMES, RUNS, diagnosed, log_of
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "runs"
-RUNS = sorted(folder.name for folder in FOLDER.iterdir())
 BLOCKS = 3
 
 
 def found(run):
-    (log,) = FOLDER.joinpath(run).glob("log.*")
-    return read_place([log])
+    return read_place([log_of(run)])
 
 
 def first(columns, rows):
@@ -57,7 +54,7 @@ def section(slug):
     return slug.partition("-")[0]
 
 
-@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("run", NAMES)
 def test_no_certain_error_is_taken_back(run):
     log = found(run)
     final = report_of(log, log.columns.rows)
@@ -77,19 +74,18 @@ def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows):
 
 
 def expects(start):
-    slugs = {run: json.loads((FOLDER / run / "about.json").read_text())["expect"] for run in RUNS}
+    slugs = {run: json.loads((RUNS / run / "about.json").read_text())["expect"] for run in NAMES}
     return [run for run, slug in slugs.items() if slug.startswith(start)]
 
 
 @pytest.mark.parametrize("run", [*expects("nan-"), *expects("spike-persistent")])
 def test_what_broke_for_good_is_certain_before_the_end(run):
-    (log,) = FOLDER.joinpath(run).glob("log.*")
-    assert certain(stabdiag.diagnose(log), Severity.ERROR) is not None
+    assert certain(diagnosed(run), Severity.ERROR) is not None
 
 
 def test_a_spike_is_certain_when_its_window_is_over():
     run = "spike-persistent-moments"
-    onset = stabdiag.diagnose(FOLDER / run / "log.csv").diagnosis.step
+    onset = diagnosed(run).diagnosis.step
     assert onset == 501
     assert after(run, onset + 40) is None
     assert after(run, onset + 52) == "spike-persistent"
@@ -161,8 +157,7 @@ def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(rows, nan_at, is
 
 def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later():
     run = "nan-dropped-field-fp32"
-    (log,) = FOLDER.joinpath(run).glob("log.*")
-    onset = stabdiag.diagnose(log).diagnosis.step
+    onset = diagnosed(run).diagnosis.step
     rows = found(run).columns.rows
     told = [n for n in range(onset, min(onset + 80, rows), 10) if after(run, n) is not None]
     assert told
@@ -170,8 +165,7 @@ def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later():
 
 
 def test_a_warning_is_certain_in_its_turn():
-    (log,) = FOLDER.joinpath("spike-lr-jump").glob("log.*")
-    report = stabdiag.diagnose(log)
+    report = diagnosed("spike-lr-jump")
     assert certain(report, Severity.ERROR) is None
     sure = certain(report, Severity.WARNING)
     assert sure.slug == "spike-lr-jump"
@@ -180,7 +174,7 @@ def test_a_warning_is_certain_in_its_turn():
 @pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
 def test_what_is_no_climb_is_certain_sooner(run):
     log = found(run)
-    begin = json.loads((FOLDER / run / "about.json").read_text())["onset"] or 240
+    begin = json.loads((RUNS / run / "about.json").read_text())["onset"] or 240
     verdicts = []
     for rows in range(begin, log.columns.rows + 1, 20):
         report = report_of(log, rows)
