@@ -127,56 +127,48 @@ def leaf(request):
     return diagnosed(LEAVES[request.param])
 
 
-@pytest.fixture
-def renamed():
-    """Return a function that puts a name wherever text of a log or a manifest can go."""
-
-    def rename(report, name):
-        events = (
-            Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
-            Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),
-            Event(kind=EventKind.REWIND, message=name, step=9),
-        )
-        logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
-        logged[f"weight_norm/{name}"] = replace(
-            logged["loss"], role=f"weight_norm/{name}", column=name
-        )
-        source = replace(report.history.source, name=name, format=name)
-        first = replace(
-            report.diagnosis,
-            title=name,
-            summary=f"See {name} here.",
-            actions=(
-                Action(ActionKind.INSPECT_DATA, f"Look at {name} now."),
-                Action(ActionKind.INSPECT_DATA, f"Then look at {name}."),
-            ),
-            evidence={name: name},
-        )
-        answers = tuple(
-            replace(a, asks=name, because=f"It is {name}.", measured={name: name}, branch=name)
-            for a in report.tree.answers
-        )
-        others = (
-            replace(one, title=name, summary=name, actions=first.actions)
-            for one in report.also_found
-        )
-        return replace(
-            report,
-            findings=(first, *others),
-            tree=Tree(outcome=first, answers=answers),
-            not_logged=(NotLogged(role=name, cost=name),),
-            not_checked=(NotChecked(symptom="mfu-low", missing=(name,)),),
-            history=replace(report.history, series=logged, source=source, events=events),
-            manifest=replace(
-                report.manifest,
-                path=name,
-                optimizer=name,
-                schedule=name,
-                inferred={name: name},
-                overridden=("optimizer",),
-                logged=("schedule",),
-                unknown={name: 1},
-            ),
-        )
-
-    return rename
+def renamed(report, name):
+    """Put a name wherever text of a log or a manifest can go."""
+    events = (
+        Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
+        Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),
+        Event(kind=EventKind.REWIND, message=name, step=9),
+    )
+    logged = {role: replace(s, column=name) for role, s in report.history.series.items()}
+    logged[f"weight_norm/{name}"] = replace(logged["loss"], role=f"weight_norm/{name}", column=name)
+    source = replace(report.history.source, name=name, format=name)
+    first = replace(
+        report.diagnosis,
+        title=name,
+        summary=f"See {name} here.",
+        actions=(
+            Action(ActionKind.INSPECT_DATA, f"Look at {name} now."),
+            Action(ActionKind.INSPECT_DATA, f"Then look at {name}."),
+        ),
+        evidence={name: name},
+    )
+    answers = tuple(
+        replace(a, asks=name, because=f"It is {name}.", measured={name: name}, branch=name)
+        for a in report.tree.answers
+    )
+    others = (
+        replace(one, title=name, summary=name, actions=first.actions) for one in report.also_found
+    )
+    return replace(
+        report,
+        findings=(first, *others),
+        tree=Tree(outcome=first, answers=answers),
+        not_logged=(NotLogged(role=name, cost=name),),
+        not_checked=(NotChecked(symptom="mfu-low", missing=(name,)),),
+        history=replace(report.history, series=logged, source=source, events=events),
+        manifest=replace(
+            report.manifest,
+            path=name,
+            optimizer=name,
+            schedule=name,
+            inferred={name: name},
+            overridden=("optimizer",),
+            logged=("schedule",),
+            unknown={name: 1},
+        ),
+    )

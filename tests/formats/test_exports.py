@@ -17,6 +17,7 @@ from stabdiag.formats.issues import GITLAB, fingerprints, log_path
 from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.history import Event, EventKind, Part
+from tests.formats.conftest import renamed
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"
 
@@ -89,7 +90,7 @@ def test_every_leaf_is_valid_in_every_schema(leaf):
     "name", ["<b>&\"'", "\x00\x1b[31m\ufffe\udcff", "a\nb", "]]>", "a b%20c#?.jsonl", "[x](y)"]
 )
 @pytest.mark.parametrize("made", ["persistent", "nan"])
-def test_hostile_reports_are_valid(request, renamed, made, name):
+def test_hostile_reports_are_valid(request, made, name):
     report = renamed(request.getfixturevalue(made), name)
     sarif(report)
     gitlab(report)

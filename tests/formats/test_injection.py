@@ -23,6 +23,7 @@ from markdown_it import MarkdownIt
 import stabdiag
 from stabdiag.formats import names, render
 from stabdiag.model.history import Event, EventKind, History, Series, Source
+from tests.formats.conftest import renamed
 
 HOSTILE = {
     "html": '<script>alert(1)</script><img src=x onerror="alert(1)">',
@@ -176,14 +177,14 @@ def check(format_name, text, plain):
 
 @pytest.mark.parametrize("format_name", names())
 @pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
-def test_what_a_log_says_is_inert(persistent, renamed, format_name, name):
+def test_what_a_log_says_is_inert(persistent, format_name, name):
     plain = render(renamed(persistent, PLAIN), format_name)
     check(format_name, render(renamed(persistent, name), format_name), plain)
 
 
 @pytest.mark.parametrize("made", ["healthy", "nan"])
 @pytest.mark.parametrize("format_name", names())
-def test_in_every_kind_of_report(request, renamed, monkeypatch, format_name, made):
+def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
     monkeypatch.setattr("stabdiag.formats.markdown.MOST", 10**6)  # nothing is left out
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
@@ -192,7 +193,7 @@ def test_in_every_kind_of_report(request, renamed, monkeypatch, format_name, mad
 
 
 @pytest.mark.parametrize("joined", ["\n".join(HOSTILE.values()), " ".join(BEGINS)])
-def test_a_notebook_is_inert(persistent, renamed, joined):
+def test_a_notebook_is_inert(persistent, joined):
     plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))  # type: ignore[attr-defined]
     check("html", told, plain)
     assert "<script" not in told
@@ -200,7 +201,7 @@ def test_a_notebook_is_inert(persistent, renamed, joined):
 
 @pytest.mark.parametrize("format_name", names("postmortem"))
 @pytest.mark.parametrize("name", [*HOSTILE.values(), *BEGINS], ids=[*HOSTILE, *BEGINS])
-def test_a_post_mortem_is_inert(nan, healthy, renamed, format_name, name):
+def test_a_post_mortem_is_inert(nan, healthy, format_name, name):
     for report in (nan, healthy):
         plain = render(renamed(report, PLAIN), format_name, "postmortem")
         check(format_name, render(renamed(report, name), format_name, "postmortem"), plain)

@@ -13,6 +13,7 @@ from stabdiag.formats.terminal.page import Page, escape
 from stabdiag.model.findings import Action, ActionKind, Severity
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked
+from tests.formats.conftest import renamed
 
 
 @pytest.fixture(params=["persistent", "healthy", "nan"])
@@ -23,7 +24,7 @@ def report(request):
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252"])
 @pytest.mark.parametrize("name", ["loss", "x" * 300, "損失" * 60, "two words\x1b[31m\n" * 9])
 @pytest.mark.parametrize("width", [40, 80, 140])
-def test_no_line_is_too_wide_or_ends_in_blanks(report, renamed, width, name, encoding):
+def test_no_line_is_too_wide_or_ends_in_blanks(report, width, name, encoding):
     named = renamed(report, name)
     text = render(named, "terminal", width=width, verbose=True, encoding=encoding)
     assert text.isascii() or encoding == "utf-8"

@@ -1,16 +1,11 @@
-"""Pages of real runs and of hostile ones, and the browser that opens them."""
-
-from __future__ import annotations
+"""The browser that opens pages."""
 
 import shutil
 
-import numpy as np
 import pytest
 from playwright.sync_api import sync_playwright
 
-import stabdiag
 from stabdiag.formats import render
-from stabdiag.model.history import Event, EventKind, History, Series, Source
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -72,34 +67,3 @@ def opened(context, tmp_path):
     yield open_page
     for page in pages:
         page.close()
-
-
-@pytest.fixture
-def hostile():
-    """Return a function that diagnoses a run in which everything is called by one name."""
-
-    def named(name):
-        steps = np.arange(400, dtype=np.int64)
-        rng = np.random.default_rng(5)
-        loss = 2 + 3 * np.exp(-steps / 80) + rng.normal(0, 0.05, 400)
-        loss[300:] += 4
-        columns = {
-            "loss": (name, loss),
-            "grad_norm": (f"grad {name}", 1 + rng.gamma(3, 0.1, 400)),
-            f"weight_norm/{name}": (f"weight_norm/{name}", np.linspace(10, 11, 400)),
-        }
-        series = {
-            role: Series(role=role, column=column, steps=steps, values=values)
-            for role, (column, values) in columns.items()
-        }
-        events = tuple(
-            Event(kind=kind, message=f"it says {name}", step=120)
-            for kind in (EventKind.MESSAGE, EventKind.REWIND, EventKind.COLUMN)
-        )
-        history = History(
-            series=series, source=Source(name=name, format=name, records=400), events=events
-        )
-        manifest = {"optimizer": name, "schedule": name, name: name, "save_every": 50}
-        return stabdiag.diagnose(history, manifest=manifest)
-
-    return named

@@ -13,6 +13,7 @@ import pytest
 import stabdiag
 from stabdiag.formats import render
 from tests.conftest import diagnosed
+from tests.formats.conftest import renamed
 
 MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
 
@@ -82,13 +83,14 @@ def test_what_was_found_stands_in_the_page(page):
     assert "uPlot (v1.6.32)" in page
 
 
-def test_the_log_is_shown_as_it_is(hostile):
-    page = render(hostile(MARKUP), "html")
+def test_the_log_is_shown_as_it_is():
+    report = diagnosed("spike-persistent-fp16")
+    page = render(renamed(report, MARKUP), "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert MARKUP not in page
     names = json.dumps(data_of(page))
     assert json.dumps(MARKUP)[1:-1] in names
-    assert r"abc\u202egnp.exe" in render(hostile("abc\u202egnp.exe\u2066"), "html")
+    assert r"abc\u202egnp.exe" in render(renamed(report, "abc\u202egnp.exe\u2066"), "html")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from stabdiag.formats import render
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
+from tests.formats.test_scans import named
 from tests.html.conftest import Opened
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep
@@ -194,22 +195,7 @@ def test_on_a_narrow_screen_nothing_but_the_tables_scrolls(page):
 
 
 def test_hostile_logs_do_nothing(scanned):
-    rows = [
-        replace(
-            row,
-            path=f"{HOSTILE}{i}",
-            run=f"{HOSTILE}{i}",
-            outcome=HOSTILE if row.severity == "error" else row.outcome,
-            headline=HOSTILE,
-            action=HOSTILE,
-            reason=HOSTILE,
-            format=HOSTILE,
-            optimizer=f"{HOSTILE}{i % 2}",
-            settings={**row.settings, HOSTILE: f"{HOSTILE}{i % 3}"},
-        )
-        for i, row in enumerate(sweep())
-    ]
-    shown = scanned(rows)
+    shown = scanned([*named(HOSTILE).rows])
     page = shown.page
     page.locator(".runs .open").first.click()
     page.get_by_role("combobox", name="Setting").select_option(index=3)
