@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def log_of(run):
     """Return the path of the log of a real run."""
     (log,) = RUNS.joinpath(run).glob("log.*")
     return log
+
+
+@cache
+def about(run):
+    """Return what is known of a real run."""
+    return json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
 
 
 @cache

@@ -146,6 +146,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("diagnose LOG --dtype fp17", "fp16, bf16 or fp32"),
         ("diagnose LOG --manifest nope.json", "nope.json: No such file"),
         ("diagnose LOG --write sarif", "FORMAT=FILE such as sarif=report.sarif"),
+        ("diagnose LOG --write sarif=", "FORMAT=FILE"),
         ("diagnose LOG --write =x", "FORMAT=FILE"),
         ("diagnose LOG -o none/x", "none/x: cannot be written (there is no folder"),
         ("diagnose LOG -o file/x", "file/x: cannot be written (Not a directory)"),

@@ -147,6 +147,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
         ("[[ignore]]\nfinding='spike-lr-jmp'", "no finding is called 'spike-lr-jmp'; did you mean"),
         ("[[ignore]]\nfinding='stall'", "ignore: stall wants a reason, in words"),
         ("[[ignore]]\nfinding='stall'\nreason='x'", "wants a day to look again: until = 20"),
+        ("[[ignore]]\nfinding='stall'\nreason='x'\nuntil='2030-01-31'", "wants a day to look"),
         (
             "[[ignore]]\nfinding='stall'\nreasn='x'",
             "unknown key 'ignore.reasn'; did you mean reason?",

@@ -2,7 +2,6 @@
 
 import json
 import re
-from functools import cache
 
 import jsonschema
 import numpy as np
@@ -12,13 +11,7 @@ from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
-from tests.conftest import NAMES, RUNS, diagnosed
-
-
-@cache
-def about(run):
-    return json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
-
+from tests.conftest import NAMES, about, diagnosed
 
 # A fault that is there from the first step on has no date.
 WITH_ONSET = [run for run in NAMES if about(run)["onset"]]

@@ -10,31 +10,15 @@ from stabdiag.model.findings import Action, ActionKind, Severity, Verdict
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotChecked, NotLogged, Tree
-from tests.conftest import diagnosed
+from tests.conftest import NAMES, about, diagnosed, log_of
 
-# A real run for each leaf of the tree, one with a small log.
+# A real run for each leaf of the tree, the one with the smallest log.
 LEAVES = {
-    "divergence-grad-norm-rising": "divergence-grad-norm-weak-decay",
-    "divergence-lr-rising": "divergence-lr-inverse-cosine",
-    "divergence-unexplained": "divergence-unexplained-rotting-labels",
-    "divergence-weight-norm-climbing": "divergence-after-spike",
-    "divergence-weight-norm-collapsing": "divergence-weight-norm-collapsing",
-    "gradient-overflow": "gradient-overflow-bf16",
-    "healthy": "healthy-sparse-50",
-    "insufficient-data": "insufficient-data-sparse",
-    "loss-scale-collapsed": "loss-scale-collapsed-padding",
-    "loss-scale-static": "loss-scale-static-null",
-    "nan-bf16": "nan-empty-mask-bf16",
-    "nan-dtype-unknown": "nan-no-manifest",
-    "nan-fp16-overflow": "nan-activations-fp16",
-    "nan-fp32": "nan-log0-fp32",
-    "plateau": "plateau",
-    "spike-duplicate-batch": "spike-duplicate-stale-targets",
-    "spike-long-tail-batch": "spike-long-tail-regression",
-    "spike-lr-jump": "spike-lr-jump-sgd",
-    "spike-persistent": "spike-persistent-head-bf16",
-    "spike-recovered": "spike-recovered-head-noise",
-    "spike-unresolved": "spike-unresolved-sparse",
+    slug: min(
+        (run for run in NAMES if about(run)["expect"] == slug),
+        key=lambda run: log_of(run).stat().st_size,
+    )
+    for slug in BY_SLUG
 }
 
 
@@ -172,3 +156,9 @@ def renamed(report, name):
             unknown={name: 1},
         ),
     )
+
+
+@pytest.fixture(params=["persistent", "healthy", "nan"])
+def report(request):
+    """Each of the three."""
+    return request.getfixturevalue(request.param)

@@ -43,8 +43,6 @@ def test_the_dtype_is_asked_for_at_most_once(report):
 
 def test_every_step_is_one_of_the_log(report):
     first, last = report.history.first_step, report.history.last_step
-    assert first is not None
-    assert last is not None
     steps = [found.step for found in report.findings if found.step is not None]
     steps += [step for answer in report.tree.answers for step in answer.steps]
     assert all(first <= step <= last for step in steps)
@@ -93,7 +91,6 @@ def test_all_formats_lead_with_the_diagnosis(report):
     assert f"**{severity}** · `{slug}`" in render(report, "markdown").splitlines()[4]
     for page in (render(report, "html"), notebook(report)):
         badges = re.search(r'class="badge[^>]*>(\w+)</span>.*?<code>(.*?)</code>', page, re.DOTALL)
-        assert badges is not None
         assert badges.groups() == (severity, slug)
     assert f">{found.title}" in render(report, "svg").replace("&#160;", " ") or slug in render(
         report, "svg"

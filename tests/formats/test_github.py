@@ -26,7 +26,6 @@ def orders(report):
     read = []
     for line in render(report, "github").splitlines():
         order = ORDER.fullmatch(line)
-        assert order is not None
         pairs = (part.split("=", 1) for part in order["properties"].split(","))
         told = {name: decoded(value) for name, value in pairs}
         read.append((order["name"], told, decoded(order["message"])))

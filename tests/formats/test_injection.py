@@ -194,7 +194,7 @@ def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
 
 @pytest.mark.parametrize("joined", ["\n".join(HOSTILE.values()), " ".join(BEGINS)])
 def test_a_notebook_is_inert(persistent, joined):
-    plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))  # type: ignore[attr-defined]
+    plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))
     check("html", told, plain)
     assert "<script" not in told
 

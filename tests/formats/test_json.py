@@ -5,7 +5,6 @@ from dataclasses import fields, replace
 
 import jsonschema
 import numpy as np
-import pytest
 
 from stabdiag.formats import render
 from stabdiag.formats.json import schema
@@ -30,11 +29,6 @@ def strict(text):
 
 def with_evidence(report, values):
     return replace(report, findings=(replace(report.diagnosis, evidence=values),))
-
-
-@pytest.fixture(params=["persistent", "healthy", "nan"])
-def report(request):
-    return request.getfixturevalue(request.param)
 
 
 def test_satisfies_the_schema_in_its_order(report):

@@ -41,7 +41,7 @@ def _one_version(monkeypatch):
 
 
 def made(rows, **told):
-    return overview_of(rows, places=("runs",), top=5, **told)  # type: ignore[arg-type]
+    return overview_of(rows, places=("runs",), top=5, **told)
 
 
 @pytest.fixture(scope="module")

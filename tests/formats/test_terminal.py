@@ -16,11 +16,6 @@ from stabdiag.model.report import NotChecked
 from tests.formats.conftest import renamed
 
 
-@pytest.fixture(params=["persistent", "healthy", "nan"])
-def report(request):
-    return request.getfixturevalue(request.param)
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "cp1252"])
 @pytest.mark.parametrize("name", ["loss", "x" * 300, "損失" * 60, "two words\x1b[31m\n" * 9])
 @pytest.mark.parametrize("width", [40, 80, 140])

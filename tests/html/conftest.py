@@ -44,7 +44,7 @@ def context(browser):
     def window(**options):
         size = {"width": 1280, "height": 900}
         if repr(options) not in windows:
-            made = browser.new_context(viewport=size, **options)  # type: ignore[arg-type]
+            made = browser.new_context(viewport=size, **options)
             windows[repr(options)] = made
         return windows[repr(options)]
 

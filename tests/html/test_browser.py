@@ -71,7 +71,6 @@ def test_a_zoom_in_one_chart_is_a_zoom_in_all(spike):
     norm = spike.locator("#plots .plot .u-over").nth(1)
     norm.scroll_into_view_if_needed()
     box = norm.bounding_box()
-    assert box is not None
     spike.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     spike.mouse.down()
     spike.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 20, steps=3)
@@ -137,7 +136,7 @@ def test_every_answer_opens_to_its_numbers_and_limits(spike):
     for link in spike.locator(".asked a").all():
         link.focus()
         spike.keyboard.press("Enter")
-        answer = spike.locator(f"[id='{link.get_attribute('href')[1:]}']")  # type: ignore[index]
+        answer = spike.locator(f"[id='{link.get_attribute('href')[1:]}']")
         until(spike, "(one) => one.open", arg=answer.element_handle())
         assert answer.locator(".inside").is_visible()
     decided = spike.locator("[id='Q2.2']").inner_text()

@@ -72,7 +72,6 @@ def worst_up_to(report, step):
 def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(run):
     report = diagnosed(run)
     onset, found = incident_of(report).onset, first_detected(report)
-    assert found is not None
     assert found.step >= onset
     assert worst_up_to(report, found.step).rank <= report.diagnosis.severity.rank
     if found.step > onset:
@@ -84,7 +83,6 @@ def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(run):
 def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():
     report = diagnosed("nan-activations-fp16")
     found = first_detected(report)
-    assert found is not None
     assert found.slug == "spike-unresolved"
     assert found.step < incident_of(report).first_bad
 
@@ -92,7 +90,6 @@ def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():
 def test_a_symptom_is_detected_by_its_own_check():
     report = diagnosed("symptom-plateau-at-chance")
     found = first_detected(report)
-    assert found is not None
     assert found.slug == report.diagnosis.slug == "plateau-at-chance"
     assert found.step < report.history.series["loss"].steps[-1]
 
@@ -101,12 +98,6 @@ def test_a_symptom_is_detected_by_its_own_check():
 
 
 def clock(values, steps=None):
-    found = clock_or_none(values, steps)
-    assert found is not None
-    return found
-
-
-def clock_or_none(values, steps=None):
     at = np.arange(len(values)) if steps is None else np.array(steps)
     series = Series(role="clock", column="t", steps=at, values=np.array(values, dtype=float))
     source = Source(name="run.jsonl", format="jsonl", records=len(values))
@@ -140,16 +131,14 @@ def test_a_process_that_starts_again_is_counted_on():
 
 @pytest.mark.parametrize("values", [[], [BEGAN], [float("nan"), BEGAN]])
 def test_one_time_stamp_is_no_clock(values):
-    assert clock_or_none(values) is None
+    assert clock(values) is None
 
 
 # The cost: 199 steps from the checkpoint of step 400 to the end at 599.
 
 
 def cost_of(report):
-    cost = incident_of(report).lost.cost
-    assert cost is not None
-    return cost
+    return incident_of(report).lost.cost
 
 
 STAMPS = {"_timestamp": 1.7e9 + SECONDS}

@@ -95,9 +95,8 @@ def test_what_torch_names_by_the_time_are_runs_if_there_is_nothing_else(found):
 
 
 def test_attempts_are_one_run(found):
-    assert found("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")[
-        "k/run1"
-    ] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
+    runs = found("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")
+    assert runs["k/run1"] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
 
 
 def test_a_learning_rate_in_a_name_is_no_suffix(found):
@@ -133,10 +132,8 @@ def test_a_path_that_is_not_there_is_told_before_anything_is_read(tmp_path):
 def test_a_pattern_stands_for_all_that_match(found, tmp_path):
     found("a/metrics.csv", "b/metrics.csv", "c/other.csv")
     jobs = find([f"{tmp_path}/*/metrics.csv"], Passed())
-    assert sorted(job.key for job in jobs) == [
-        f"{tmp_path}/a/metrics.csv",
-        f"{tmp_path}/b/metrics.csv",
-    ]
+    keys = [f"{tmp_path}/{name}/metrics.csv" for name in "ab"]
+    assert sorted(job.key for job in jobs) == keys
 
 
 def test_work_begins_before_the_listing_ends(found, tmp_path):

@@ -79,20 +79,16 @@ def test_a_seed_is_a_name_and_no_amount():
 
 
 def test_a_name_of_each_run_tells_nothing():
-    assert (
-        told(runs([i < 10 for i in range(40)], name=[f"run-{i * 7 % 40}x" for i in range(40)]))
-        == ()
-    )
+    names = [f"run-{i * 7 % 40}x" for i in range(40)]
+    assert told(runs([i < 10 for i in range(40)], name=names)) == ()
 
 
 def test_two_settings_that_both_matter_are_told_one_by_one():
     rate = [i % 8 for i in range(320)]
     host = [f"n{i // 8 % 10}" for i in range(320)]
     failed = [r == 7 or h == "n3" for r, h in zip(rate, host, strict=True)]
-    assert {one.split.setting for one in told(runs(failed, rate=rate, host=host))} == {
-        "rate",
-        "host",
-    }
+    found = {one.split.setting for one in told(runs(failed, rate=rate, host=host))}
+    assert found == {"rate", "host"}
 
 
 def test_a_setting_that_only_follows_another_is_not_told_by_itself():

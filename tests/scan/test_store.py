@@ -1,12 +1,12 @@
 """The store: parts that are written whole, read by others, and gone on with."""
 
-import json
 import os
 import random
 import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import duckdb
 import pandas as pd
@@ -62,15 +62,9 @@ def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
 
 
 def test_what_decides_otherwise_reads_all_again(sweep, tmp_path):
-    store = tmp_path / "rows"
-    scan(sweep, store=store, executor=THREADS, jobs=2)
-    assert scan(sweep, store=store, executor=THREADS, jobs=2, limits={"spike.sigma": 4}).reused == 0
-    assert (
-        scan(sweep, store=store, executor=THREADS, jobs=2, settings={"dtype": "fp32"}).reused == 0
-    )
-    assert (
-        scan(sweep, store=store, executor=THREADS, jobs=2, settings={"dtype": "fp32"}).reused == 10
-    )
+    again = partial(scan, sweep, store=tmp_path / "rows", executor=THREADS, jobs=2)
+    changed = {"limits": {"spike.sigma": 4}}, {"settings": {"dtype": "fp32"}}
+    assert [again(**told).reused for told in ({}, *changed, changed[1])] == [0, 0, 0, 10]
 
 
 def test_a_manifest_that_changed_counts(tmp_path):
@@ -171,7 +165,8 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
     for number in range(30):
         write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
     store = tmp_path / "rows"
-    command = ("-m", "stabdiag", "scan", tmp_path / "sweep", "-o", store, "--jobs", 2, "-f", "json")
+    command = (tmp_path / "sweep", "--jobs", 2)
+    stored = ("-m", "stabdiag", "scan", *command, "-o", store)
     # Parts are written more often than by default, so that there is more to interrupt.
     often = tmp_path / "often"
     often.mkdir()
@@ -184,12 +179,12 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
     paths = os.pathsep.join(filter(None, (str(often), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": paths}
     began = time.monotonic()
-    whole = scanned(tmp_path / "sweep", "-f", "json", "--jobs", 2)
+    whole, _ = scanned(*command)
     took = time.monotonic() - began
     rng = random.Random(8)
     killed = 0
     for _ in range(3):
-        process = started(*command, env=environment)
+        process = started(*stored, env=environment)
         try:
             process.wait(timeout=took * rng.uniform(0.2, 1.0))
         except subprocess.TimeoutExpired:
@@ -197,13 +192,12 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
             killed += 1
         process.communicate()
     assert killed
-    done = scanned(tmp_path / "sweep", "-o", store, "-f", "json", "--jobs", 2)
+    done, _ = scanned(*command, "-o", store)
 
-    def facts(text):
-        told = json.loads(text)
+    def facts(told):
         return sorted((row["path"], row["outcome"], row["action"]) for row in told["rows"])
 
-    assert facts(done.stdout) == facts(whole.stdout)
+    assert facts(done) == facts(whole)
     held = keys(store)
     assert len(held) == len(set(held)) == 30
 

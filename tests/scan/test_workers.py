@@ -1,7 +1,6 @@
 """Logs that end or hold the worker that reads them cost no other log its row."""
 
 import gc
-import json
 import os
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -11,23 +10,21 @@ import pytest
 from stabdiag.errors import StabdiagError
 from stabdiag.scan import run
 from stabdiag.scan.scan import scan
-from tests.scan.conftest import KILLER, scanned, write_log
+from tests.scan.conftest import KILLER, scanned, unread, write_log
 
 KILLED = "kills the worker that reads it, or needs too much memory"
 
 
-def rows_of(done):
-    assert done.returncode in (0, 1, 2), done.stderr
-    return {row["run"]: row for row in json.loads(done.stdout)["rows"]}
+def rows_of(told):
+    """Return how many rows there are, and those of logs that could not be read."""
+    left = [(row["run"], row["reason"]) for row in told["rows"] if row["outcome"] == "unread"]
+    return len(told["rows"]), left
 
 
 def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
     write_log(sweep / "kills.jsonl")
-    done = scanned(sweep, "--jobs", 2, "-f", "json", env=killing)
-    rows = rows_of(done)
-    assert len(rows) == 11
-    unread = [row for row in rows.values() if row["outcome"] == "unread"]
-    assert [(row["run"], row["reason"]) for row in unread] == [("kills.jsonl", KILLED)]
+    told, _ = scanned(sweep, "--jobs", 2, env=killing)
+    assert rows_of(told) == (11, [("kills.jsonl", KILLED)])
 
 
 def test_a_worker_that_cannot_start_is_no_fault_of_a_log(sweep, monkeypatch):
@@ -39,12 +36,9 @@ def test_a_worker_that_cannot_start_is_no_fault_of_a_log(sweep, monkeypatch):
 
 def test_a_log_that_hangs_is_a_row(sweep):
     os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
-    done = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3, "-f", "json")
-    rows = rows_of(done)
-    assert len(rows) == 11
-    unread = [row for row in rows.values() if row["outcome"] == "unread"]
-    assert [row["reason"] for row in unread] == ["given up after 3 s"]
-    assert "neither a file nor a folder" in done.stderr
+    told, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
+    assert rows_of(told) == (11, [(str(sweep / "waits.jsonl"), "given up after 3 s")])
+    assert "neither a file nor a folder" in err
 
 
 # The thread that is told to end leaves the pipe to be closed by whoever cleans up.
@@ -55,8 +49,7 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "waits.jsonl")
     with ThreadPoolExecutor(2) as threads:
         overview = scan([sweep, tmp_path / "waits.jsonl"], executor=threads, jobs=2, timeout=1)
-        late = [row.reason for row in overview.rows if row.outcome == "unread"]
-        assert late == ["given up after 1 s"]
+        assert [reason for _, reason in unread(overview)] == ["given up after 1 s"]
         assert overview.runs == 11
         with (tmp_path / "waits.jsonl").open("wb"):  # let the thread end
             pass
@@ -75,8 +68,7 @@ def test_a_pool_that_breaks_is_made_anew(sweep):
 
     overview = scan(sweep, executor=make, jobs=1)
     assert overview.runs == 11
-    unread = [row for row in overview.rows if row.outcome == "unread"]
-    assert [(row.run, row.reason) for row in unread] == [("kills.jsonl", KILLED)]
+    assert unread(overview) == [("kills.jsonl", KILLED)]
 
 
 class _Mute(ThreadPoolExecutor):
@@ -94,8 +86,7 @@ def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
     with _Mute(2) as executor:
         overview = scan(sweep, executor=executor, jobs=2, timeout=1)
     assert overview.runs == 11
-    unread = [row for row in overview.rows if row.outcome == "unread"]
-    assert [row.reason for row in unread] == ["no worker returned it in time"]
+    assert unread(overview) == [("mute.jsonl", "no worker returned it in time")]
 
 
 class _Refusing(Executor):

@@ -1,6 +1,5 @@
 """What is certain is not taken back: real runs, told of block by block as a watch sees them."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +13,7 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.places import read_place
 from stabdiag.watch.certain import certain
-from tests.conftest import NAMES, RUNS, diagnosed, log_of
+from tests.conftest import NAMES, about, diagnosed, log_of
 
 BLOCKS = 3
 
@@ -74,8 +73,7 @@ def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows):
 
 
 def expects(start):
-    slugs = {run: json.loads((RUNS / run / "about.json").read_text())["expect"] for run in NAMES}
-    return [run for run, slug in slugs.items() if slug.startswith(start)]
+    return [run for run in NAMES if about(run)["expect"].startswith(start)]
 
 
 @pytest.mark.parametrize("run", [*expects("nan-"), *expects("spike-persistent")])
@@ -174,7 +172,7 @@ def test_a_warning_is_certain_in_its_turn():
 @pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
 def test_what_is_no_climb_is_certain_sooner(run):
     log = found(run)
-    begin = json.loads((RUNS / run / "about.json").read_text())["onset"] or 240
+    begin = about(run)["onset"] or 240
     verdicts = []
     for rows in range(begin, log.columns.rows + 1, 20):
         report = report_of(log, rows)

@@ -6,17 +6,17 @@ import sys
 
 import pytest
 
-import stabdiag
 from stabdiag.cli.watch import _status
 from stabdiag.errors import LogError
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.panel import lines as panel
 from stabdiag.watch import End, Seen
+from tests.conftest import diagnosed
 
 
 @pytest.fixture
-def spike(runs):
-    return stabdiag.diagnose(runs / "spike-persistent-moments" / "log.csv")
+def spike():
+    return diagnosed("spike-persistent-moments")
 
 
 def drawn(report, page, name="run.csv"):
@@ -35,25 +35,13 @@ def test_it_shows_where_the_run_is_and_what_is_known(spike):
     assert max(map(len, shown)) <= 80
 
 
-def test_before_there_is_a_report_it_says_what_it_waits_for():
-    assert drawn(None, Page()) == ["run.csv", "quiet for 10 s"]
-
-
-@pytest.mark.parametrize("width", [20, 40, 100])
-def test_it_is_no_wider_than_its_page(spike, width):
-    assert max(map(len, drawn(spike, Page(width=width)))) <= width
-
-
-def test_of_a_long_path_the_last_part_is_shown(spike):
-    assert drawn(spike, Page(), name=f"/{60 * 'x'}/run.csv")[0] == "run.csv  step 899, 900 records"
-
-
-def test_it_can_do_without_unicode(spike):
+def test_it_fits_its_page_whatever_the_log_is_called(spike):
+    for width in (20, 40, 100):
+        assert max(map(len, drawn(spike, Page(width=width)))) <= width
+    path = f"/{60 * 'x'}/run.csv"
+    assert drawn(spike, Page(), name=path)[0] == "run.csv  step 899, 900 records"
     assert "\n".join(drawn(spike, Page(ascii=True), name="run-σ.csv")).isascii()
-
-
-def test_the_name_of_a_log_moves_no_cursor():
-    assert drawn(None, Page(), name="run\x1b[2J.csv")[0] == "run\\x1b[2J.csv"
+    assert drawn(None, Page(), name="run\x1b[2J.csv") == ["run\\x1b[2J.csv", "quiet for 10 s"]
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,11 @@ def append(log, data):
         file.write(data)
 
 
-def test_a_file_that_is_not_there_is_waited_for(tail, log):
+def test_a_file_that_is_not_there_is_waited_for_and_then_only_what_is_new_is_told(tail, log):
     assert told(tail) == []
     log.write_bytes(OLD)
     assert told(tail) == [OLD]
     assert told(tail) == []
-
-
-def test_only_what_is_new_is_told(tail, log):
-    log.write_bytes(OLD)
-    told(tail)
     append(log, b"2,4")
     append(log, b".8\n")
     assert told(tail) == [b"2,4.8\n"]
