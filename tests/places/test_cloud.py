@@ -1,26 +1,20 @@
 """``gs://``, from an emulator of Google's storage that listens on this machine."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 from urllib.request import Request, urlopen
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pytest.importorskip("gcsfs", reason="needs the group cloud")
 server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the group cloud")
 
 
 @pytest.fixture(scope="module")
-def diagnose() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+def diagnose():
     """Return what runs the command on URLs of a bucket called runs, with two logs in it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -37,7 +31,7 @@ def diagnose() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
     told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(*arguments):
         command = [sys.executable, "-m", "stabdiag", "diagnose", *arguments]
         return subprocess.run(
             command, env={**os.environ, **told}, capture_output=True, text=True, check=False

@@ -1,7 +1,5 @@
 """Folders: the best log in them, and what lies beside it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle
@@ -20,11 +18,11 @@ from stabdiag.places.logs import logs_in
 HOUR = 3600.0
 
 
-def taken(folder) -> str:
+def taken(folder):
     return read_place([folder]).columns.source.removeprefix(f"{folder}/")
 
 
-def told(folder) -> list[str]:
+def told(folder):
     return [event.message for event in read_place([folder]).columns.events]
 
 
@@ -126,13 +124,6 @@ def test_a_large_log_is_measured_by_its_head(put, lines, tmp_path):
     assert taken(tmp_path) == "below/long.jsonl"
 
 
-def test_a_packed_log(put, lines, tmp_path):
-    import gzip
-
-    put("run.jsonl.gz", gzip.compress(lines(0, 50).encode()))
-    assert read_place([tmp_path]).columns.rows == 50
-
-
 def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, tmp_path):
     put("1/2/3/4/5/6/run.csv", cells(0, 50))
     put(".git/run.csv", cells(0, 50))
@@ -215,7 +206,7 @@ def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
 
 
 def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
-    def refuse(_path: object) -> None:
+    def refuse(_path):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("os.scandir", refuse)

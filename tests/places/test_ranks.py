@@ -1,16 +1,9 @@
 """The logs of several ranks in one folder."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.places.logs import rank_in, ranks_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOG = "".join(f'{{"step": {i}, "loss": {3 - i / 20}}}\n' for i in range(20))
 
@@ -30,11 +23,11 @@ LOG = "".join(f'{{"step": {i}, "loss": {3 - i / 20}}}\n' for i in range(20))
         ("run.jsonl", None),
     ],
 )
-def test_a_rank_in_a_name(name: str, rank: int | None) -> None:
+def test_a_rank_in_a_name(name, rank):
     assert rank_in(name) == rank
 
 
-def put(folder: Path, *names: str) -> None:
+def put(folder, *names):
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(LOG, encoding="utf-8")
@@ -49,19 +42,19 @@ def put(folder: Path, *names: str) -> None:
         (["rank0.jsonl", "other.jsonl"], []),
     ],
 )
-def test_the_logs_of_the_ranks_of_a_job(tmp_path: Path, files: list[str], ranks: list[str]) -> None:
+def test_the_logs_of_the_ranks_of_a_job(tmp_path, files, ranks):
     put(tmp_path, *files)
     assert [path.stem.rpartition("rank")[2] for path in ranks_in(tmp_path)] == ranks
     assert ranks_in(tmp_path / files[0]) == []
     assert ranks_in(tmp_path / "nope") == []
 
 
-def test_of_a_rank_with_several_logs_the_best_is_taken(tmp_path: Path) -> None:
+def test_of_a_rank_with_several_logs_the_best_is_taken(tmp_path):
     put(tmp_path, "rank0/train.jsonl", "rank0/eval.jsonl", "rank1/train.jsonl")
     assert [path.name for path in ranks_in(tmp_path)] == ["train.jsonl", "train.jsonl"]
 
 
-def test_several_jobs_are_not_mixed(tmp_path: Path) -> None:
+def test_several_jobs_are_not_mixed(tmp_path):
     put(tmp_path, *(f"{job}/rank{i}.jsonl" for job in ("mon", "tue") for i in (0, 1)))
     with pytest.raises(LogError, match="ranks of several jobs"):
         ranks_in(tmp_path)

@@ -1,16 +1,12 @@
 """URLs, by way of fsspec: real file systems in memory, on disk and behind a web server."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import io
-import tarfile
 import threading
 import time
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import fsspec
 import pyarrow as pa
@@ -23,17 +19,13 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.places import read_place
 from stabdiag.places.remote import shown
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
 
 @pytest.fixture
-def memory() -> Iterator[Callable[[str, str | bytes], str]]:
+def memory():
     """Return a function that puts a file into fsspec's memory."""
     files = fsspec.filesystem("memory")
 
-    def put(name: str, content: str | bytes) -> str:
+    def put(name, content):
         files.pipe(f"/{name}", content.encode() if isinstance(content, str) else content)
         return f"memory://{name}"
 
@@ -45,7 +37,7 @@ def memory() -> Iterator[Callable[[str, str | bytes], str]]:
 class Pages(http.server.SimpleHTTPRequestHandler):
     """A folder as web pages; some paths answer as servers in trouble do."""
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         if self.path.startswith("/slow"):
             time.sleep(0.5)
             return
@@ -55,15 +47,15 @@ class Pages(http.server.SimpleHTTPRequestHandler):
         else:
             super().do_GET()
 
-    def do_HEAD(self) -> None:
+    def do_HEAD(self):
         self.send_error(405)
 
-    def log_message(self, *_what: object) -> None:
+    def log_message(self, *_what):
         pass
 
 
 @pytest.fixture
-def web(tmp_path: Path) -> Iterator[str]:
+def web(tmp_path):
     """Serve the test's folder, and stop at its end."""
     (tmp_path / "web").mkdir()
     handler = partial(Pages, directory=str(tmp_path / "web"))
@@ -130,7 +122,7 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     kind = type(fsspec.filesystem("memory"))
     call = getattr(kind, method)
 
-    def refuse(self: object, path: str, *args: object, **how: object) -> object:
+    def refuse(self, path, *args, **how):
         if "below" in path:
             raise PermissionError(path)
         return call(self, path, *args, **how)
@@ -139,22 +131,6 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     columns = read_place(["memory://run"]).columns
     assert columns.rows == 50
     assert [one.message for one in columns.events] == [event]
-
-
-def test_an_archive(memory, cells):
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
-        data = cells(0, 50).encode()
-        member = tarfile.TarInfo("run/metrics.csv")
-        member.size = len(data)
-        archive.addfile(member, io.BytesIO(data))
-    columns = read_place([memory("run.tar.gz", made.getvalue())]).columns
-    assert (columns.source, columns.rows) == ("memory://run.tar.gz/run/metrics.csv", 50)
-
-
-def test_several_urls(memory, lines):
-    urls = [memory("a.jsonl", lines(0, 50)), memory("b.jsonl", lines(50, 80))]
-    assert read_place(urls).columns.rows == 80
 
 
 def test_a_file_url(put, lines):
@@ -218,10 +194,10 @@ def test_what_is_not_there(memory):
 
 def test_reading_that_fails_on_the_way(memory, monkeypatch):
     class Failing(io.RawIOBase):
-        def readable(self) -> bool:
+        def readable(self):
             return True
 
-        def read(self, _size: int = -1) -> bytes:
+        def read(self, _size=-1):
             raise ConnectionError("reset by s3://me:password@bucket/run")
 
     url = memory("run.jsonl", "{}")
@@ -247,7 +223,7 @@ def test_protocols(monkeypatch):
 
 
 def test_a_file_system_that_cannot_be_set_up(monkeypatch):
-    def refuse(*_args: object, **_how: object) -> None:
+    def refuse(*_args, **_how):
         raise ValueError("no credentials for https://me:password@host/run\nand more")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
@@ -266,7 +242,7 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
     kind = type(fsspec.filesystem("memory"))
     list_folder = kind.ls
 
-    def dated(self: object, path: str, **how: object) -> list[dict[str, object]]:
+    def dated(self, path, **how):
         newest = {"mtime": 2e9, "LastModified": datetime(2030, 1, 1, tzinfo=UTC)}.get(key)
         names = list_folder(self, path, **how)
         return [

@@ -1,7 +1,5 @@
 """Several files of one run: the same diagnosis as of one log."""
 
-from __future__ import annotations
-
 import json
 import random
 
@@ -13,7 +11,7 @@ from stabdiag.errors import LogError
 from stabdiag.places import read_place
 
 
-def records(first: int, last: int, seed: int = 0) -> list[dict[str, float]]:
+def records(first, last, seed=0):
     """Return a run that is well until its loss leaps at step 700."""
     noise = random.Random(seed)
     return [
@@ -26,16 +24,16 @@ def records(first: int, last: int, seed: int = 0) -> list[dict[str, float]]:
     ]
 
 
-def jsonl(rows: list[dict[str, float]]) -> str:
+def jsonl(rows):
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
-def csv(rows: list[dict[str, float]]) -> str:
+def csv(rows):
     names = list(rows[0])
     return "\n".join([",".join(names), *(",".join(map(str, row.values())) for row in rows)]) + "\n"
 
 
-def summary(report: stabdiag.Report) -> tuple[object, ...]:
+def summary(report):
     loss = report.history.series["loss"]
     return (
         [(found.slug, found.step, found.evidence) for found in report.findings],

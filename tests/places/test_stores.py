@@ -1,12 +1,9 @@
 """Runs that are kept in several files of one folder."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys
 import tarfile
-from typing import TYPE_CHECKING
 
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event
@@ -19,13 +16,10 @@ from stabdiag.errors import LogError
 from stabdiag.places import read_place
 from stabdiag.readers.registry import Reader
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 NOW = 1_760_000_000
 
 
-def events(folder: Path, begun: int, tag: str, values: dict[int, float]) -> Path:
+def events(folder, begun, tag, values):
     """Write a file with TensorBoard's writer, as if it had been begun at some time."""
     writer = EventFileWriter(str(folder), filename_suffix=f".{begun}")
     for step, value in values.items():
@@ -37,7 +31,7 @@ def events(folder: Path, begun: int, tag: str, values: dict[int, float]) -> Path
     return path
 
 
-def falling(first: int, last: int, add: float = 0.0) -> dict[int, float]:
+def falling(first, last, add=0.0):
     return {n: 4 - n / 128 + add for n in range(first, last)}
 
 

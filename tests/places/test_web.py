@@ -1,7 +1,5 @@
 """Web servers that are slow, pack what they send, lead elsewhere, or never come to an end."""
 
-from __future__ import annotations
-
 import gzip
 import http.server
 import io
@@ -11,7 +9,6 @@ import threading
 import time
 import zlib
 from itertools import chain, count
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,23 +16,18 @@ from stabdiag.errors import LogError
 from stabdiag.places import read_place
 from stabdiag.places.remote import depth, links_in
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Serve = Callable[..., str]
-
 
 @pytest.fixture
-def serve() -> Iterator[Serve]:
+def serve():
     """Return a function that serves an answer at a path, and returns the URL.
 
     An answer is its bytes, or a function that gives them in pieces, its headers and its status.
     What is asked for is kept.
     """
-    answers: dict[str, tuple[bytes | Callable[[], Iterator[bytes]], dict[str, str], int]] = {}
+    answers = {}
 
     class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             serve.asked.append((self.server.server_address[0], self.path))
             body, headers, status = answers.get(self.path, (b"", {}, 404))
             self.send_response(status)
@@ -48,20 +40,20 @@ def serve() -> Iterator[Serve]:
             except OSError:  # whoever asked has heard enough
                 pass
 
-        def log_message(self, *_what: object) -> None:
+        def log_message(self, *_what):
             pass
 
-    servers: dict[str, http.server.ThreadingHTTPServer] = {}
+    servers = {}
     threads = []
 
     def serve(
-        path: str,
-        body: bytes | Callable[[], Iterator[bytes]] = b"",
+        path,
+        body=b"",
         *,
-        status: int = 200,
-        host: str = "127.0.0.1",
-        **headers: str,
-    ) -> str:
+        status=200,
+        host="127.0.0.1",
+        **headers,
+    ):
         if host not in servers:
             servers[host] = http.server.ThreadingHTTPServer((host, 0), Handler)
             how = {"poll_interval": 0.05}
@@ -86,7 +78,7 @@ def test_the_protocol_may_be_written_in_capitals(serve, put, lines):
     assert read_place([f"File://{put('run.jsonl', lines(0, 50))}"]).columns.rows == 50
 
 
-def tarred(text: str) -> bytes:
+def tarred(text):
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as archive:
         member = tarfile.TarInfo("run.jsonl")
@@ -126,7 +118,7 @@ def test_a_packing_that_nobody_asked_for(serve):
         read_place([serve("/run.jsonl", b"...", Content_Encoding="br")])
 
 
-def drops() -> Iterator[bytes]:
+def drops():
     """Yield a byte now and then, for ever."""
     for _ in count():
         yield b"1"

@@ -1,7 +1,5 @@
 """What the tests of the readers share."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -10,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.readers import Columns, read_columns
+from stabdiag.readers import read_columns
 
 
 @pytest.fixture
 def shell():
     """Return a function that runs a shell command in a folder, with this Python as ``python``."""
 
-    def run(command: str, folder: Path) -> str:
+    def run(command, folder):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             command,
@@ -37,7 +35,7 @@ def shell():
 def put(tmp_path):
     """Return a function that writes a text, or JSON, to a file, and returns its path."""
 
-    def write(content: object, name: str = "run.log") -> Path:
+    def write(content, name="run.log"):
         path = tmp_path / name
         text = content if isinstance(content, str | bytes) else json.dumps(content)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -50,7 +48,7 @@ def put(tmp_path):
 def log(put, request):
     """Return a function that writes a log, named as the file of tests says, and reads it."""
 
-    def written(content: object, name: str = request.module.NAME, **how: str) -> Columns:
+    def written(content, name=request.module.NAME, **how):
         return read_columns(put(content, name), **how)
 
     return written

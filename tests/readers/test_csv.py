@@ -1,9 +1,5 @@
 """CSV: headers, delimiters, blanks, and rows that do not fit."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,36 +18,56 @@ NAME = "metrics.csv"
 def either(put, request):
     """Return a function that reads CSV, the one way or the other."""
 
-    def written(text: str):
+    def written(text):
         with open_stream(put(text, NAME)) as stream:
             return csv.read(stream, small=request.param)
 
     return written
 
 
-def test_values(log):
-    columns = log("step,loss\n1,2.5\n2,nan\n3,-inf\n")
-    assert (columns.format, columns.rows, columns.names) == ("csv", 3, ("step", "loss"))
-    np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, -np.inf])
-    assert columns.load("loss").present.all()
+NAN, INF = np.nan, np.inf
+RULE = "+---+------+\n"
+FRAMED = "".join(f"| {n} | {3 - n / 8} |\n" for n in range(12))
+# A log, the names of its columns, and the values of the last of them.
+VALUES = {
+    "not finite": ("step,loss\n1,2.5\n2,nan\n3,-inf\n", "step loss", [2.5, NAN, -INF]),
+    "commas": ("step,loss,lr\n1,2.5,0.1\n2,2.4,0.2\n", "step loss lr", [0.1, 0.2]),
+    "semicolons": ("step;loss;lr\n1;2.5;0.1\n2;2.4;0.2\n", "step loss lr", [0.1, 0.2]),
+    "tabs": ("step\tloss\tlr\n1\t2.5\t0.1\n2\t2.4\t0.2\n", "step loss lr", [0.1, 0.2]),
+    "bars": ("step|loss|lr\n1|2.5|0.1\n2|2.4|0.2\n", "step loss lr", [0.1, 0.2]),
+    "padded": ("\ufeff   epoch,  loss \r\n   0,   1.5\r\n   1,   2\r\n", "epoch loss", [1.5, 2]),
+    "comments": ("# by hand\n\nstep,loss\n1,2\n\n# resumed\n2,3\n", "step loss", [2, 3]),
+    "a header in a comment": ("# step loss\n#step,loss\n1,2\n2,3\n", "step loss", [2, 3]),
+    "no last end": ("step,loss\n1,2\n2,3", "step loss", [2, 3]),
+    "one column": ("loss\n3\n2\n1\n", "loss", [3, 2, 1]),
+    "a comma that is no point": ("step,loss\n1,234\n2,235\n", "step loss", [234, 235]),
+    "decimal commas": ("1;2,5\n2;2,25\n3;2,125\n", "step loss", [2.5, 2.25, 2.125]),
+    "a frame": (
+        f"{RULE}| step | loss |\n{RULE}{FRAMED}{RULE}",
+        "column_1 step loss",
+        [3 - n / 8 for n in range(12)],
+    ),
+    "an index": (",loss,loss\n0,1,2\n1,2,3\n", "index loss loss.1", [2, 3]),
+    "no index": (",loss\n0.5,1\n0.25,2\n", "column_1 loss", [1, 2]),
+    "another index": (",index,loss\n0,3,2.5\n1,4,2.25\n", "column_1 index loss", [2.5, 2.25]),
+    "below a mark": ("\ufeff\n3.5\n3.25\n3\n", "loss", [3.5, 3.25, 3]),
+}
 
 
-def test_a_blank_cell_is_null(log):
-    loss = log("step,loss\n1,2.5\n2,\n3,  \n").load("loss")
-    assert loss.present.tolist() == [True, False, False]
-    assert loss.null.tolist() == [False, True, True]
+@pytest.mark.parametrize(("text", "names", "values"), VALUES.values(), ids=VALUES)
+def test_values(log, text, names, values):
+    columns = log(text)
+    last = columns.load(columns.names[-1])
+    assert (columns.format, columns.names) == ("csv", tuple(names.split()))
+    assert (columns.bad_count, last.present.all()) == (0, True)
+    np.testing.assert_array_equal(last.values, values)
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_delimiters(log, delimiter):
-    text = "step,loss,lr\n1,2.5,0.1\n2,2.4,0.1\n".replace(",", delimiter)
-    assert log(text, "log.txt").load("lr").values.tolist() == [0.1, 0.1]
-
-
-def test_padded_cells_and_line_ends_of_windows(log):
-    columns = log("\ufeff   epoch,  train/loss \r\n     0,      1.5\r\n     1,      1.25\r\n")
-    assert columns.names == ("epoch", "train/loss")
-    assert columns.load("train/loss").values.tolist() == [1.5, 1.25]
+def test_blank_cells_zeros_and_bytes_that_are_not_utf8(log):
+    columns = log(b"gr\xf6\xdfe,loss\n1,2.5\n\0\0\0\0\n2,\n3,  \n")
+    assert columns.load("loss").present.tolist() == [True, False, False]
+    assert columns.load("loss").null.tolist() == [False, True, True]
+    assert columns.bad_lines[0].reason == "holds NUL bytes"
 
 
 def test_quoted_cells(log):
@@ -62,18 +78,6 @@ def test_quoted_cells(log):
     assert columns.bad_count == 0
 
 
-def test_comments_and_blank_lines(log):
-    columns = log("# made by hand\n\nstep,loss\n1,2\n\n# resumed\n2,3\n")
-    assert columns.load("step").values.tolist() == [1, 2]
-    assert columns.bad_count == 0
-
-
-def test_a_header_in_a_comment(log):
-    columns = log("# step loss\n#step,loss\n1,2\n2,3\n")
-    assert columns.names == ("step", "loss")
-    assert columns.rows == 2
-
-
 def test_rows_that_do_not_fit(log):
     columns = log("step,loss,lr\n" + "0,1,2\n" * 20 + "2,3\n3,4,5,6\n4,5,6\n5,6,7,\n5,0.1")
     assert columns.load("step").values.tolist() == [0] * 20 + [4, 5]
@@ -82,10 +86,6 @@ def test_rows_that_do_not_fit(log):
         (23, "4 cells under a header of 3"),
         (26, "breaks off"),
     ]
-
-
-def test_a_last_line_without_end_is_kept_if_it_is_whole(log):
-    assert log("step,loss\n1,2\n2,3").load("loss").values.tolist() == [2, 3]
 
 
 def test_the_same_header_again(log):
@@ -104,20 +104,6 @@ def test_another_header(log):
     assert columns.notes == ("another header stands on line 3: its columns hold from there on",)
 
 
-def test_unnamed_and_repeated_names(log):
-    columns = log(",loss,loss\n0,1,2\n1,2,3\n,loss,loss\n2,3,4\n")
-    assert columns.names == ("index", "loss", "loss.1")
-    assert columns.rows == 3
-    assert log(",loss\n0.5,1\n0.25,2\n").names == ("column_1", "loss")
-
-
-def test_the_index_of_pandas_goes_by_its_name(log):
-    columns = log(",loss\n0,2.5\n1,2.25\n")
-    assert columns.load("index").values.tolist() == [0, 1]
-    assert columns.load("loss").values.tolist() == [2.5, 2.25]
-    assert log(",index,loss\n0,3,2.5\n1,4,2.25\n").names == ("column_1", "index", "loss")
-
-
 @pytest.mark.parametrize(
     ("above", "count"),
     [
@@ -134,18 +120,6 @@ def test_lines_above_the_header(either, above, count):
     assert columns.notes == (f"{lines} above the header of the columns left out",)
 
 
-def test_decimal_commas_below_a_title(log):
-    columns = log("Run A, model B\nstep;loss\n1;2,5\n2;2,25\n3;2,125\n")
-    assert columns.names == ("step", "loss")
-    assert columns.load("loss").values.tolist() == [2.5, 2.25, 2.125]
-
-
-def test_a_table_in_a_frame(log):
-    rows = "".join(f"| {n} | {3 - n / 8} |\n" for n in range(12))
-    columns = log(f"+---+------+\n| step | loss |\n+---+------+\n{rows}+---+------+\n")
-    assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
-
-
 def test_the_rules_of_a_table_are_no_records(either):
     rows = "".join(f"|{n}|{3 - n / 8}|\n" for n in range(12))
     columns = either(f"|step|loss|\n|---|---|\n{rows}|---|---|\n")
@@ -154,8 +128,7 @@ def test_the_rules_of_a_table_are_no_records(either):
 
 
 def test_lines_of_names_and_numbers_are_no_table(log):
-    lines = "".join(f"step={n},loss={3 - n / 8},lr=0.5\n" for n in range(5))
-    columns = log(lines)
+    columns = log("".join(f"step={n},loss={3 - n / 8},lr=0.5\n" for n in range(5)))
     assert (columns.format, columns.load("loss").values.tolist()[-1]) == ("text", 2.5)
 
 
@@ -181,16 +154,6 @@ def test_words_and_strays(log):
     assert mode.is_text
     assert mode.values[0] == mode.values[2] != mode.values[1]
     assert columns.load("loss").strays == 1
-
-
-def test_one_column(log):
-    assert log("loss\n3\n2\n1\n").load("loss").values.tolist() == [3, 2, 1]
-
-
-def test_bytes_that_are_not_utf8_and_zeros(log):
-    columns = log(b"step,gr\xf6\xdfe\n1,2\n\0\0\0\0\n2,3\n")
-    assert columns.load("step").values.tolist() == [1, 2]
-    assert columns.bad_lines[0].reason == "holds NUL bytes"
 
 
 def test_no_header(log):
@@ -227,11 +190,6 @@ def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
     assert columns.load("step").values.tolist() == [10, 20, 30, 40]
     np.testing.assert_array_equal(columns.load("loss").values, [2.5, 2.25, np.nan, 2])
     assert "the first, which rises in whole numbers, is taken as the step" in str(columns.events)
-
-
-def test_decimal_commas_without_a_header(log):
-    columns = log("1;2,5\n2;2,25\n3;2,125\n")
-    assert columns.load("loss").values.tolist() == [2.5, 2.25, 2.125]
 
 
 @pytest.mark.parametrize("rows", [5, 200_000])
@@ -320,39 +278,18 @@ def test_a_text_is_not_taken_for_csv(log, text):
         log(text, "train.log")
 
 
-class TestFast:
-    """Logs that are large enough for Arrow."""
-
-    @pytest.fixture
-    def large(self, log):
-        def write(*odd: str):
-            lines = [f"{step},0.5,,train,nan,{step / 7}" for step in range(60_000)]
-            lines[50_000:50_000] = odd
-            return log("step,loss,val,mode,gn,x\n" + "\n".join(lines) + "\n")
-
-        return write
-
-    def test_it_is_read(self, large):
-        columns = large()
-        assert columns.load("step").values.tolist() == list(range(60_000))
-        assert columns.load("val").null.all()
-        assert columns.load("gn").present.all()
-        assert columns.load("mode").is_text
-
-    def test_another_header_holds_in_the_blocks_that_follow(self, put):
-        half = "".join(f"{n},1\n" for n in range(5_000))
-        with open_stream(put(f"step,loss\n{half}step,lr\n{half}")) as stream:
-            columns = csv.read(stream, small=0, size=4096)
-        assert columns.names == ("step", "loss", "lr")
-        assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
-        assert columns.load("lr").present.tolist() == [False] * 5_000 + [True] * 5_000
-        assert columns.notes
+def test_another_header_holds_in_the_blocks_that_follow(put):
+    half = "".join(f"{n},1\n" for n in range(5_000))
+    with open_stream(put(f"step,loss\n{half}step,lr\n{half}")) as stream:
+        columns = csv.read(stream, small=0, size=4096)
+    assert columns.names == ("step", "loss", "lr")
+    assert columns.load("loss").present.tolist() == [True] * 5_000 + [False] * 5_000
+    assert columns.load("lr").present.tolist() == [False] * 5_000 + [True] * 5_000
+    assert columns.notes
 
 
 @pytest.mark.parametrize("grown", [False, True])
-def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(
-    tmp_path: Path, grown: bool
-) -> None:
+def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(tmp_path, grown):
     path = tmp_path / "run.csv"
     text = "host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,\n" * 1000
     path.write_text(text, encoding="utf-8")
@@ -367,12 +304,6 @@ def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(
         assert not columns.load("note").present.any()
     else:
         assert columns.load("note").present.tolist() == [True, False] * 1000
-
-
-def test_the_end_of_a_line_on_windows_is_no_part_of_a_name(either):
-    columns = either("step,loss\r\n" + "1,2.5\r\n2,2.25\r\n" * 200)
-    assert columns.names == ("step", "loss")
-    assert columns.load("loss").values.tolist() == [2.5, 2.25] * 200
 
 
 EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000;nan;\r\n"
@@ -395,10 +326,6 @@ def test_what_excel_writes_with_decimal_commas(log, encoding, above, delimiter):
     assert columns.load("Learning Rate").values[:2].tolist() == [1e-4, 1e-3]
 
 
-def test_a_comma_between_cells_is_no_decimal_point(log):
-    assert log("step,loss\n1,234\n2,235\n").load("loss").values.tolist() == [234, 235]
-
-
 @pytest.mark.parametrize("header", ["step;loss;lr;gpus\n", "step;loss;gpus\n"])
 @pytest.mark.parametrize("gpus", [["0,1"], ["0,1", "2", "3"]])
 def test_a_list_with_a_comma_makes_no_thousands_of_decimals(log, header, gpus):
@@ -412,9 +339,9 @@ def test_a_list_with_a_comma_makes_no_thousands_of_decimals(log, header, gpus):
 @pytest.fixture
 def asked(monkeypatch):
     """Collect the cells whose meaning the recogniser asks."""
-    asked: list[str] = []
+    asked = []
 
-    def collected(cell: str) -> tuple[int, float, str]:
+    def collected(cell):
         asked.append(cell)
         return meaning(cell)
 
@@ -469,7 +396,3 @@ def test_a_file_without_records(log, text, why):
 def test_a_mark_and_blank_lines_alone_hold_no_record(log, blank):
     with pytest.raises(LogError):
         log(f"\ufeff{blank}\n", format="csv")
-
-
-def test_numbers_below_a_mark_and_a_blank_line(log):
-    assert log("\ufeff\n" + "".join(f"{3 - n / 10}\n" for n in range(12)), "loss.csv").rows == 12

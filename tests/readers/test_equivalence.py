@@ -1,9 +1,6 @@
 """The fast and the tolerant way give the same columns, whatever the log holds."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
-from stabdiag.readers.columns import Columns
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import Stream
@@ -53,22 +49,22 @@ NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254
 class Raw:
     """Bytes as a stream gives them."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data):
         self._data = data
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size, /):
         found, self._data = self._data[:size], self._data[size:]
         return found
 
 
-def outcome(reader, data: bytes, path: Path | None = None, **how: int) -> Columns | str:
+def outcome(reader, data, path=None, **how):
     try:
         return reader.read(Stream("run", Raw(data), path=path), **how)
     except LogError as error:
         return str(error)
 
 
-def assert_same(one: Columns | str, other: Columns | str) -> None:
+def assert_same(one, other):
     if isinstance(one, str) or isinstance(other, str):
         assert one == other
         return
@@ -88,7 +84,7 @@ def assert_same(one: Columns | str, other: Columns | str) -> None:
             np.testing.assert_array_equal(getattr(left, part), getattr(right, part), name)
 
 
-def assert_ways_agree(reader, data: bytes, size: int) -> None:
+def assert_ways_agree(reader, data, size):
     """Compare the two ways over the same blocks."""
     assert_same(
         outcome(reader, data, small=-1, size=size), outcome(reader, data, small=1 << 40, size=size)
@@ -128,7 +124,7 @@ KINDS = [
 
 
 @st.composite
-def uniform(draw: st.DrawFn) -> list[dict[str, object]]:
+def uniform(draw):
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1, max_size=4))
     kinds = {name: draw(st.sampled_from(KINDS)) for name in names}
     optional = draw(st.booleans())
@@ -136,7 +132,7 @@ def uniform(draw: st.DrawFn) -> list[dict[str, object]]:
     return draw(st.lists(shape, min_size=1, max_size=12))
 
 
-def line_of(record: dict[str, object], style: int) -> str:
+def line_of(record, style):
     text = json.dumps(record, ensure_ascii=bool(style & 1))
     if style & 2:
         text = text.replace('": ', '":')
@@ -333,7 +329,7 @@ def test_csv_without_a_header(odd, stepped, cut, size):
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory) -> Path:
+def path(tmp_path_factory):
     return tmp_path_factory.mktemp("logs") / "run.csv"
 
 
@@ -358,7 +354,7 @@ def test_csv_with_arbitrary_bytes(noise, place):
 
 
 @pytest.mark.parametrize("depth", [20, 49, 50, 51, 80])
-def test_deep_nesting_is_left_out_alike(depth: int) -> None:
+def test_deep_nesting_is_left_out_alike(depth):
     deep = '{"a":' * depth + "1" + "}" * depth
     data = "".join(f'{{"loss": {n}.5, "x": {deep}}}\n' for n in range(20)).encode()
     fast, slow = (jsonl.read(Stream("run.jsonl", Raw(data)), small=small) for small in (0, 1 << 20))
@@ -384,7 +380,7 @@ def test_a_blank_line_does_not_make_up_for_two_records_on_one():
     assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
 
 
-def wide_line(record: dict[str, object]) -> str:
+def wide_line(record):
     return json.dumps({**{f"misc/{n}": n for n in range(80)}, **record}) + "\n"
 
 

@@ -3,14 +3,11 @@
 ``samples/<format>/`` holds small logs in the shape in which frameworks write them.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -27,22 +24,17 @@ from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.history import History
-
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(path for path in SAMPLES.glob("*/*") if path.is_file())
 IDS = [f"{path.parent.name}/{path.name}" for path in FILES]
 
 
 @pytest.fixture(params=FILES, ids=IDS)
-def sample(request: pytest.FixtureRequest) -> Path:
+def sample(request):
     return request.param
 
 
-def head(path: Path) -> tuple[bytes, bool]:
+def head(path):
     with open_stream(path) as stream:
         return decoded(unpacked(stream)).head()
 
@@ -105,7 +97,7 @@ LOST = {
 }
 
 
-def cells_of(log: Path) -> dict[str, list[Any]]:
+def cells_of(log):
     """Return the columns of a log; a key that a record lacks is blank, as in any table."""
     columns, cells = read_columns(log), {}
     for name in columns.names:
@@ -119,39 +111,39 @@ def cells_of(log: Path) -> dict[str, list[Any]]:
     return cells
 
 
-def records_of(cells: dict[str, list[Any]]) -> list[dict[str, Any]]:
+def records_of(cells):
     return [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
 
 
-def without_null(record: dict[str, Any]) -> dict[str, Any]:
+def without_null(record):
     return {name: value for name, value in record.items() if value is not None}
 
 
-def write_json_lines(cells: dict[str, list[Any]], to: Path) -> None:
+def write_json_lines(cells, to):
     lines = (json.dumps(without_null(record)) + "\n" for record in records_of(cells))
     to.write_text("".join(lines), encoding="utf-8")
 
 
-def write_json(cells: dict[str, list[Any]], to: Path) -> None:
+def write_json(cells, to):
     to.write_text(json.dumps(records_of(cells)), encoding="utf-8")
 
 
-def write_csv(cells: dict[str, list[Any]], to: Path) -> None:
+def write_csv(cells, to):
     with to.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter="\t" if to.suffix == ".tsv" else ",")
         writer.writerow(cells)
         writer.writerows(zip(*cells.values(), strict=True))
 
 
-def write_parquet(cells: dict[str, list[Any]], to: Path) -> None:
+def write_parquet(cells, to):
     parquet.write_table(pa.table(cells), to)
 
 
-def write_with_pandas(cells: dict[str, list[Any]], to: Path) -> None:
+def write_with_pandas(cells, to):
     pd.DataFrame(cells).to_parquet(to)
 
 
-FORMS: dict[str, Callable[[dict[str, list[Any]], Path], None]] = {
+FORMS = {
     "lines.jsonl": write_json_lines,
     "list.json": write_json,
     "table.csv": write_csv,
@@ -161,7 +153,7 @@ FORMS: dict[str, Callable[[dict[str, list[Any]], Path], None]] = {
 }
 
 
-def is_same(one: History, other: History) -> bool:
+def is_same(one, other):
     """Tell whether two histories are the same, so that their diagnosis is."""
     if one.series.keys() != other.series.keys() or repr(one.config) != repr(other.config):
         return False
@@ -174,7 +166,7 @@ def is_same(one: History, other: History) -> bool:
     return events[0] == events[1] and (one.unit, one.contested) == (other.unit, other.contested)
 
 
-def told(log: Path, manifest: Path | None) -> tuple[Any, ...]:
+def told(log, manifest):
     report = diagnose(log, manifest=manifest)
     found = report.diagnosis
     return found.slug, found.severity, found.step, report.tree.outcome.slug

@@ -1,7 +1,5 @@
 """The script that gives readers damaged logs: it runs, and it finds what is to be found."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess
@@ -10,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.readers.columns import Columns
 from stabdiag.readers.reader import TextReader
 from stabdiag.readers.source import Stream
 
@@ -30,11 +27,11 @@ def test_a_run_is_recorded(tmp_path):
         assert one["findings"] == {}
 
 
-def breaks(one: TextReader, stream: Stream) -> Columns:
+def breaks(one, stream):
     raise ZeroDivisionError
 
 
-def forgets(one: TextReader, stream: Stream) -> Columns:
+def forgets(one, stream):
     """Drop the last whole line with the one that is torn."""
     data = stream.read_all()
     whole = data.rfind(b"\n") + 1

@@ -1,7 +1,5 @@
 """JSON documents: lists of records, objects of columns, states of the HF Trainer."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -33,29 +31,152 @@ INDENTS = pytest.mark.parametrize("indent", [None, 2])
 NAME = "run.json"
 
 
-def values(columns, name: str) -> list[float | None]:
+def values(columns, name):
     column = columns.load(name)
     return [v if p else None for v, p in zip(column.values.tolist(), column.present, strict=True)]
 
 
+def spread(document):
+    """Return a document that would be a record if it stood on one line."""
+    return json.dumps(document, indent=2)
+
+
+NAN, INF = float("nan"), float("inf")
+FIVE = [1, 2, 3, 4, 5]
+FALLING = {"step": FIVE, "loss": [8, 7, 6, 5, 4]}
+GOLDEN = {"start_step": 0, "end_step": 20, "step_interval": 5}
+EVEN = [*range(0, 60, 2)]
+NUMBERED = {"train": {"loss": 9.0}, "lr": 0.5}
+TIME = {"timestamps": ["2026-01-02T03:04:05"] * 2}
+# A document, or its text, and what is in its columns: None where nothing is.
+DOCUMENTS = {
+    "a state": ({"best": 1, "log_history": RECORDS}, FALLING),
+    "records": (RECORDS, FALLING),
+    "records in an object": ({"run": {"log": RECORDS}, "epochs": [1, 2]}, FALLING),
+    "lists": ({"step": FIVE, "loss": [8.0, 7.0, 6.0, 5.0, 4.0]}, FALLING),
+    "numbers as keys": ({"loss": {str(n): 9.0 - n for n in FIVE}}, FALLING),
+    "lists beside a word": ({"name": "x", "step": EVEN, "loss": LOSSES}, {"loss": LOSSES}),
+    "NaN": ('[\n{"step": 1, "loss": NaN},\n{"step": 2, "loss": nan}]', {"loss": [NAN, NAN]}),
+    "NaN beside a list": ('[{"lrs": [1, 2], "loss": nan}, {"loss": 2.5}]', {"loss": [NAN, 2.5]}),
+    "infinity": (
+        '{"loss": [1.5, nan, -inf], "x": ["a, b", "c]", "d"]}',
+        {"loss": [1.5, NAN, -INF]},
+    ),
+    "infinity as a word": ([{"loss": "inf"}, {"loss": 1.0}], {"loss": [INF, 1]}),
+    "Megatron's golden values": (
+        spread(
+            {"lm loss": {**GOLDEN, "values": [9, 8.5, 8]}, "z": {**GOLDEN, "values": [3, 2, 1]}}
+        ),
+        {"step": [0, 5, 10], "lm loss": [9, 8.5, 8]},
+    ),
+    "newer golden values": (
+        spread(
+            {
+                "lm loss": {**GOLDEN, "values": {"1": 9.0, "5": 8.5, "10": 8.0}},
+                "time": {**GOLDEN, "values": {"1": "nan", "5": "nan", "10": 0.2}},
+            }
+        ),
+        {"step": [1, 5, 10], "time": [None, None, 0.2]},
+    ),
+    "a runtime": (
+        {"log_history": [{"step": 1, "train_loss": 2.5}, {"step": 2, "train_runtime": 12.5}]},
+        {"train_loss": [2.5, None]},
+    ),
+    "records under their numbers": (
+        {"history": {f"{n}": NUMBERED for n in (10, 2, 3)}},
+        {"step": [2, 3, 10], "history/train/loss": [9] * 3},
+    ),
+    "records under steps": (
+        {"history": {f"step_{n}": NUMBERED for n in (10, 2, 3)}},
+        {"step": [2, 3, 10], "history/train/loss": [9] * 3},
+    ),
+    "records under iterations": (
+        {"history": {f"Iteration {n}": NUMBERED for n in (10, 2, 3)}},
+        {"step": [2, 3, 10], "history/train/loss": [9] * 3},
+    ),
+    "records under epochs": (
+        {"history": {f"epoch-{n:03}": NUMBERED for n in (2, 3, 10)}},
+        {"epoch": [2, 3, 10], "history/train/loss": [9] * 3},
+    ),
+    **{
+        f"no steps: {key}": (
+            {key.format(n): {"loss": 9.0 - n} for n in FIVE},
+            {f"{key.format(1)}/loss": [8]},
+        )
+        for key in ("fold_{}", "client{}", "{}_lr", "run {}")
+    },
+    "a curve": ({"loss": {"x": EVEN, "y": LOSSES}}, {"step": EVEN, "loss": LOSSES}),
+    "a named curve": (
+        {"data": [{"name": "loss", "x": EVEN, "y": LOSSES}]},
+        {"step": EVEN, "data/loss": LOSSES},
+    ),
+    "a curve over no steps": (
+        {"loss": {"x": [n / 4 for n in range(30)], "y": LOSSES}},
+        {"loss": LOSSES},
+    ),
+    "rows below names": (
+        [["step", "loss"], *zip(EVEN, LOSSES, strict=True)],
+        {"step": EVEN, "loss": LOSSES},
+    ),
+    "rows beside names": (
+        {"columns": ["step", "loss"], "data": [*zip(EVEN, LOSSES, strict=True)]},
+        {"step": EVEN, "loss": LOSSES},
+    ),
+    "runs with labels": (
+        {"runs": [{"label": "a", "loss": LOSSES}, {"label": "b", "loss": LOSSES[::-1]}]},
+        {"runs/a #0/loss": LOSSES},
+    ),
+    "runs without": (
+        {"runs": [{"comment": "a", "loss": LOSSES}, {"comment": "b", "loss": LOSSES[::-1]}]},
+        {"runs/0/loss": LOSSES},
+    ),
+    "lists under epochs": (
+        {f"epoch_{n}": {"loss": LOSSES[3 * n : 3 * n + 3]} for n in (2, 0, 1, 3)},
+        {"loss": LOSSES[:12]},
+    ),
+    "lists under folds": ({str(n): {"loss": LOSSES} for n in range(4)}, {"0/loss": LOSSES}),
+    "lists beside their steps": (
+        {
+            "training.loss": {"steps": [0, 10], **TIME, "values": [4.0, 3.0]},
+            "lr": {"steps": [0, 20], **TIME, "values": [0.1, 0.05]},
+        },
+        {"step": [0, 10, 20], "training.loss": [4, 3, None], "lr": [0.1, None, 0.05]},
+    ),
+    "such lists that break off": (
+        '{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu',
+        {"loss": [4, 3]},
+    ),
+    "pairs": (
+        [[10, 2.5], [20, "NaN"], [40, 2.25]],
+        {"step": [10, 20, 40], "loss": [2.5, NAN, 2.25]},
+    ),
+    "pairs with names": (
+        {"loss": [[1, 2.5], [2, 2.25], [3, 2.0]], "acc": [[1, 0.5], [3, 0.75], [5, 1]]},
+        {"step": [1, 2, 3, 5], "loss": [2.5, 2.25, 2, None], "acc": [0.5, None, 0.75, 1]},
+    ),
+    "losses before a longer table": (
+        {"episodes": [{"reward": n} for n in range(9)], "losses": [2.5, 2.25, 2.0]},
+        {"losses": [2.5, 2.25, 2]},
+    ),
+    "a longer table before accuracies": (
+        {"episodes": [{"reward": n} for n in range(9)], "accuracies": [0.5, 0.75, 1.0]},
+        {"reward": [*range(9)]},
+    ),
+    "a longer table with an evaluation": (
+        {"log": [{"epoch": n, "val_loss": 2.5} for n in FIVE], "loss_weights": [1, 2]},
+        {"epoch": FIVE, "val_loss": [2.5] * 5},
+    ),
+}
+
+
 @INDENTS
-@pytest.mark.parametrize(
-    ("document", "format"),
-    [
-        ({"best": 1, "log_history": RECORDS}, "trainer-state"),
-        (RECORDS, "json"),
-        ({"run": {"log": RECORDS}, "epochs": [1, 2]}, "json"),
-        ({"step": [1, 2, 3, 4, 5], "loss": [8.0, 7.0, 6.0, 5.0, 4.0]}, "json"),
-        ({"loss": {str(n): 9.0 - n for n in range(1, 6)}}, "json"),
-        ({"name": "x", "step": [*range(1, 31)], "loss": [9.0 - n for n in range(1, 31)]}, "json"),
-    ],
-)
-def test_shapes(log, document, format, indent):
-    columns = log(json.dumps(document, indent=indent))
-    assert columns.format == format
-    assert values(columns, "step")[:5] == [1, 2, 3, 4, 5]
-    assert values(columns, "loss")[:5] == [8, 7, 6, 5, 4]
-    assert columns.bad_count == 0
+@pytest.mark.parametrize(("document", "found"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_documents(log, document, found, indent):
+    columns = log(document if isinstance(document, str) else json.dumps(document, indent=indent))
+    assert (columns.format == "trainer-state") == ("log_history" in document)
+    for name, expected in found.items():  # as texts, in which NaN is equal to NaN
+        floats = [one if one is None else float(one) for one in expected]
+        assert repr(values(columns, name)) == repr(floats)
 
 
 def test_objects_over_several_lines_one_after_the_other(log):
@@ -63,16 +184,18 @@ def test_objects_over_several_lines_one_after_the_other(log):
     assert values(log(text), "loss") == [8, 7, 6, 5, 4]
 
 
-def test_numbers_that_are_not_finite(log):
-    text = '[\n{"step": 1, "loss": NaN},\n{"step": 2, "loss": nan},\n{"step": 3, "loss": "inf"}]'
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[\n{"step": 1, "loss": 1},\n{"step": 2, "lo\x00ss": ,,},\n{"step": 3, "loss": 3}\n]',
+        "[[1767225600.1, 1, 2.5],\n[1767225601.2, 3, 2.5],\n[1767225602.3, 3",
+    ],
+    ids=["a record", "a chart that TensorBoard downloads"],
+)
+def test_what_is_broken_is_left_out(log, text):
     columns = log(text)
-    np.testing.assert_array_equal(columns.load("loss").values, [np.nan, np.nan, np.inf])
-    assert columns.load("loss").present.all()
-    text = '[{"step": 1, "lrs": [1, 2], "loss": nan}, {"step": 2, "lrs": [1, 2], "loss": 2.5}]'
-    np.testing.assert_array_equal(log(text).load("loss").values, [np.nan, 2.5])
-    columns = log('{"loss": [1.5, nan, -inf], "word": ["a, b", "c]", "d"]}')
-    np.testing.assert_array_equal(columns.load("loss").values, [1.5, np.nan, -np.inf])
-    assert columns.load("word").is_text
+    assert values(columns, "step") == [1, 3]
+    assert [bad.line for bad in columns.bad_lines] == [3]
 
 
 def test_a_null_is_told_from_a_missing_key(log):
@@ -81,31 +204,36 @@ def test_a_null_is_told_from_a_missing_key(log):
     assert columns.tells_null
 
 
-def test_megatron_golden_values_in_both_forms(log):
-    older = {
-        "lm loss": {"start_step": 0, "end_step": 20, "step_interval": 5, "values": [9.0, 8.5, 8.0]},
-        "num-zeros": {"start_step": 0, "end_step": 20, "step_interval": 5, "values": [3, 2, 1]},
-    }
-    newer = {
-        "lm loss": {
-            "start_step": 1,
-            "end_step": 10,
-            "step_interval": 5,
-            "values": {"1": 9.0, "5": 8.5, "10": 8.0},
-        },
-        "iteration-time": {
-            "start_step": 1,
-            "end_step": 10,
-            "step_interval": 5,
-            "values": {"1": "nan", "5": "nan", "10": 0.2},
-        },
-    }
-    columns = log(json.dumps(older, indent=2))
-    assert values(columns, "step") == [0, 5, 10]
-    assert values(columns, "lm loss") == [9.0, 8.5, 8.0]
-    columns = log(json.dumps(newer, indent=2))
-    assert values(columns, "step") == [1, 5, 10]
-    assert values(columns, "iteration-time") == [None, None, 0.2]
+def test_settings(log):
+    columns = log({"layers": {f"{n}": {"width": 8.0 * n} for n in range(4)}, "loss": LOSSES})
+    assert columns.config == {f"layers.{n}.width": 8.0 * n for n in range(4)}
+    columns = log([{"step": n, "dtype": "fp16", "cfg": {"lr": 0.5}} for n in range(9)])
+    assert (columns.names, columns.config) == (("step", "dtype"), {"dtype": "fp16"})
+
+
+OF_A_RUN = {"loss": LOSSES, "val_loss": LOSSES}
+OF_ANOTHER = {"loss": LOSSES[::-1], "val_loss": LOSSES}
+
+
+@pytest.mark.parametrize(
+    ("document", "column"),
+    [
+        ([{"name": "a", "loss": LOSSES}, {"name": "b", "loss": LOSSES[::-1]}], "a #0/loss"),
+        ({"sgd": OF_A_RUN, "adam": OF_ANOTHER}, "sgd #0/loss"),
+        ({"results": {"sgd": OF_A_RUN, "adam": OF_ANOTHER}}, "results/sgd #0/loss"),
+        ({"train": {"loss": LOSSES}, "val": {"loss": LOSSES[::-1]}}, "train/loss"),
+        (
+            {"generator": {"loss": LOSSES[::-1]}, "discriminator": {"loss": LOSSES}},
+            "discriminator/loss",
+        ),
+    ],
+)
+def test_the_losses_of_several_runs_make_no_sum(put, document, column):
+    history = read_run(put(document, "runs.json"))
+    assert history.series["loss"].column == column
+    assert history.series["loss"].values.tolist() == LOSSES
+    told = any("adam #1/loss" in event.message for event in history.events)
+    assert told == ("sgd" in column)
 
 
 @pytest.mark.parametrize("start", [1e180, 0.5, -1e308])
@@ -143,12 +271,6 @@ def test_the_mean_of_the_summary_is_no_loss(put):
         diagnose(path)
 
 
-def test_a_training_loss_of_another_name_beside_a_runtime_stays(log):
-    history = [{"step": n, "train_loss": 3.0 - n} for n in (1, 2)]
-    columns = log({"log_history": [*history, {"step": 2, "train_runtime": 12.5}]})
-    assert values(columns, "train_loss") == [2.0, 1.0, None]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -182,13 +304,6 @@ def test_cut_anywhere_every_whole_record_is_read(indent, key):
         assert len(tables.bad) <= 1
 
 
-def test_a_broken_record_is_left_out(log):
-    text = '[\n{"step": 1, "loss": 1},\n{"step": 2, "lo\x00ss": ,,},\n{"step": 3, "loss": 3}\n]'
-    columns = log(text)
-    assert values(columns, "step") == [1, 3]
-    assert (columns.bad_count, columns.bad_lines[0].line) == (1, 3)
-
-
 @pytest.mark.parametrize("orient", ["index", "columns", "records", "split", "table"])
 @pytest.mark.parametrize("indent", [0, 2])
 def test_what_pandas_writes(tmp_path, orient, indent):
@@ -201,108 +316,6 @@ def test_what_pandas_writes(tmp_path, orient, indent):
     assert [value is None for value in values(columns, "loss")] == [False] * 25 + [True] * 5
     diagnosis = diagnose(path).diagnosis
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 26)
-
-
-@INDENTS
-@pytest.mark.parametrize(
-    ("key", "counter"),
-    [("{}", "step"), ("step_{}", "step"), ("Iteration {}", "step"), ("epoch-{:03}", "epoch")],
-)
-def test_records_under_their_numbers(log, key, counter, indent):
-    records = {key.format(n): {"train": {"loss": 9.0 - n}, "lr": 0.5} for n in (2, 3, 5, 8, 10)}
-    columns = log(json.dumps({"seed": 1, "history": records}, indent=indent, sort_keys=True))
-    assert values(columns, counter) == [2, 3, 5, 8, 10]
-    assert values(columns, "history/train/loss") == [7.0, 6.0, 4.0, 1.0, -1.0]
-    assert columns.config == {"seed": 1}
-
-
-def test_settings_under_their_numbers_stay_settings(log):
-    layers = {f"{n}": {"width": 8.0 * n} for n in range(4)}
-    columns = log({"layers": layers, "loss": LOSSES})
-    assert columns.config == {f"layers.{n}.width": 8.0 * n for n in range(4)}
-    assert values(columns, "loss") == LOSSES
-
-
-@pytest.mark.parametrize("key", ["fold_{}", "client{}", "{}_lr", "run {}"])
-def test_what_else_has_a_number_is_no_step(log, key):
-    columns = log({key.format(n): {"loss": 9.0 - n} for n in range(1, 6)})
-    assert columns.rows == 1
-
-
-@INDENTS
-@pytest.mark.parametrize(
-    "document",
-    [
-        {"train_loss": {"x": [*range(0, 60, 2)], "y": LOSSES}},
-        {"data": [{"name": "train_loss", "x": [*range(0, 60, 2)], "y": LOSSES}]},
-        [["step", "loss"], *zip(range(0, 60, 2), LOSSES, strict=True)],
-        {"columns": ["step", "loss"], "data": [*zip(range(0, 60, 2), LOSSES, strict=True)]},
-    ],
-)
-def test_curves_of_charts(put, document, indent):
-    history = read_run(put(json.dumps(document, indent=indent), "run.json"))
-    assert history.series["loss"].steps.tolist() == [*range(0, 60, 2)]
-    assert history.series["loss"].values.tolist() == LOSSES
-    assert history.source.records == len(LOSSES)
-
-
-def test_a_curve_over_other_than_whole_numbers_keeps_its_values(log):
-    columns = log({"loss": {"x": [n / 4 for n in range(30)], "y": LOSSES}})
-    assert values(columns, "loss") == LOSSES
-
-
-@INDENTS
-@pytest.mark.parametrize(("key", "called"), [("label", "a #0"), ("comment", "0")])
-def test_runs_that_each_hold_their_lists(log, key, called, indent):
-    runs = [{key: "a", "train_loss": LOSSES}, {key: "b", "train_loss": LOSSES[::-1]}]
-    columns = log(json.dumps({"runs": runs}, indent=indent))
-    assert columns.rows == 30
-    assert values(columns, f"runs/{called}/train_loss") == LOSSES
-
-
-def test_the_losses_of_several_runs_make_no_sum(put):
-    history = read_run(
-        put(
-            json.dumps([{"name": "a", "loss": LOSSES}, {"name": "b", "loss": LOSSES[::-1]}]),
-            "runs.json",
-        )
-    )
-    assert history.series["loss"].column == "a #0/loss"
-    assert history.series["loss"].values.tolist() == LOSSES
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_the_losses_of_runs_by_name_make_no_sum(put, wrapped):
-    runs = {
-        "sgd": {"loss": LOSSES, "val_loss": LOSSES},
-        "adam": {"loss": LOSSES[::-1], "val_loss": LOSSES},
-    }
-    history = read_run(put(json.dumps({"results": runs} if wrapped else runs), "runs.json"))
-    assert history.series["loss"].column.endswith("sgd #0/loss")
-    assert history.series["loss"].values.tolist() == LOSSES
-    assert any("adam #1/loss" in event.message for event in history.events)
-
-
-@pytest.mark.parametrize("names", [("train", "val"), ("generator", "discriminator")])
-def test_splits_and_opponents_by_name_are_one_run(put, names):
-    assert read_run(put(json.dumps({name: {"loss": LOSSES} for name in names}), "run.json")).series[
-        "loss"
-    ].column in ("train/loss", "discriminator/loss")
-
-
-@INDENTS
-def test_lists_under_their_epochs_follow_each_other(log, indent):
-    document = {f"epoch_{n}": {"loss": LOSSES[3 * n : 3 * n + 3]} for n in (2, 0, 1, 3)}
-    assert values(log(json.dumps(document, indent=indent)), "loss") == LOSSES[:12]
-    folds = {str(n): {"loss": LOSSES} for n in range(4)}
-    assert log(json.dumps(folds, indent=indent)).rows == 30
-
-
-def test_a_chart_that_tensorboard_downloads(log):
-    columns = log("[[1767225600.1, 1, 2.5], [1767225601.2, 2, NaN], [1767225602.3, 3")
-    assert values(columns, "step") == [1, 2]
-    np.testing.assert_array_equal(columns.load("value").values, [2.5, np.nan])
-    assert columns.bad_count == 1
 
 
 def test_what_is_left_out_is_said(log):
@@ -421,7 +434,7 @@ ODD = {
 
 @pytest.mark.parametrize(("start", "more"), ODD.values(), ids=ODD.keys())
 def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
-    def taken(length: int) -> float:
+    def taken(length):
         path = tmp_path / "run.json"
         path.write_text(start + more * (length // len(more)), encoding="utf-8")
         begun = time.process_time()
@@ -434,27 +447,6 @@ def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
     # A busy machine may take three times as long for either.
     short, long = taken(10_000), taken(160_000)
     assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
-
-
-def test_lists_of_values_beside_lists_of_their_steps(log):
-    def metric(steps, values):
-        return {
-            "steps": steps,
-            "timestamps": ["2026-01-02T03:04:05"] * len(steps),
-            "values": values,
-        }
-
-    kept = {
-        "training.loss": metric([0, 10, 20, 30], [4.0, 3.0, 2.5, 2.0]),
-        "lr": metric([0, 20], [0.1, 0.05]),
-    }
-    columns = log(json.dumps(kept, indent=2))
-    assert set(columns.names) == {"training.loss", "lr", "step"}
-    assert values(columns, "step") == [0, 10, 20, 30]
-    assert values(columns, "training.loss") == [4.0, 3.0, 2.5, 2.0]
-    assert values(columns, "lr") == [0.1, None, 0.05, None]
-    cut = log('{"loss": {"steps": [1, 2, 3], "values": [4.0, 3.0, nu')
-    assert values(cut, "loss") == [4.0, 3.0]
 
 
 def test_a_list_of_numbers_alone_holds_the_losses(log):
@@ -483,20 +475,6 @@ def test_a_list_that_may_hold_anything_is_not_guessed(log, text):
 def test_a_line_that_begins_with_a_bracket_is_no_list(log):
     text = "".join(f"[1, {n}] loss: {2.5 - n / 1e5}\n" for n in range(100, 3000, 100))
     assert log(text, "run.log").format == "text"
-
-
-def test_pairs_that_begin_with_a_step(log):
-    columns = log([[10, 2.5], [20, "NaN"], [40, 2.25]])
-    assert values(columns, "step") == [10, 20, 40]
-    np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, 2.25])
-    assert "the first of each is taken as the step, the second as the loss" in str(columns.events)
-    columns = log(
-        {"train_loss": [[1, 2.5], [2, 2.25], [3, 2.0]], "acc": [[1, 0.5], [3, 0.75], [5, 1]]}
-    )
-    assert values(columns, "step") == [1, 2, 3, 5]
-    assert values(columns, "train_loss") == [2.5, 2.25, 2.0, None]
-    assert values(columns, "acc") == [0.5, None, 0.75, 1]
-    assert not columns.unnamed
 
 
 @pytest.mark.parametrize(
@@ -566,14 +544,6 @@ def test_lists_of_numbers_beside_records(log):
         assert values(columns, "training_losses") == lists["training_losses"]
 
 
-def test_a_table_with_a_loss_goes_before_a_longer_one_without(log):
-    episodes = [{"reward": n} for n in range(9)]
-    columns = log({"episodes": episodes, "losses": [2.5, 2.25, 2.0]})
-    assert values(columns, "losses") == [2.5, 2.25, 2.0]
-    columns = log({"episodes": episodes, "accuracies": [0.5, 0.75, 1.0]})
-    assert columns.names == ("reward",)
-
-
 @INDENTS
 @pytest.mark.parametrize(
     ("document", "names"),
@@ -596,13 +566,6 @@ def test_where_a_document_is_no_json(log):
     assert "line 3: not JSON, expecting a name in double quotes at '0: 2.5,'" in str(caught.value)
 
 
-def test_a_configuration_in_the_records_is_no_series(log):
-    records = [{"step": n, "loss": 2.5, "dtype": "fp16", "cfg": {"lr": 0.5}} for n in range(9)]
-    columns = log(records)
-    assert columns.names == ("step", "loss", "dtype")
-    assert columns.config == {"dtype": "fp16"}
-
-
 def test_an_evaluation_before_the_first_step(log):
     columns = log({"loss": [2.5, 2.25, 2.0], "val_loss": [3.0, 2.75, 2.5, 2.25], "lr": [1, 2, 3]})
     assert columns.names == ("loss", "lr")
@@ -613,8 +576,3 @@ def test_an_evaluation_before_the_first_step(log):
     (event,) = columns.events
     assert event.message.startswith("'train' is taken as the loss: the document has no other")
     assert log({"val_loss": [2.5] * 9, "loss_weights": [1, 2]}).names == ("val_loss",)
-
-
-def test_a_longer_table_with_an_evaluation_is_not_passed_over(log):
-    records = [{"epoch": n, "val_loss": 2.5} for n in range(9)]
-    assert log({"log": records, "loss_weights": [1, 2]}).names == ("epoch", "val_loss")

@@ -1,16 +1,11 @@
 """Epochs that hold the records, or the lists, of their steps."""
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from stabdiag.readers import read_columns
-from stabdiag.readers.columns import Columns
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.source import Stream
@@ -19,19 +14,19 @@ STEPS = 20
 LOSSES = [3 - 0.01 * n for n in range(5 * STEPS)]
 
 
-def part(epoch: int) -> list[float]:
+def part(epoch):
     return LOSSES[epoch * STEPS : (epoch + 1) * STEPS]
 
 
-def records(epoch: int) -> list[dict[str, float]]:
+def records(epoch):
     return [{"batch": n, "loss": loss} for n, loss in enumerate(part(epoch))]
 
 
-def with_records(epoch: int) -> dict[str, object]:
+def with_records(epoch):
     return {"epoch": epoch, "batches": records(epoch), "val": {"loss": 2.0}}
 
 
-def with_lists(epoch: int) -> dict[str, object]:
+def with_lists(epoch):
     return {
         "epoch": epoch,
         "train": {"losses": part(epoch), "lr": [0.1] * STEPS},
@@ -39,7 +34,7 @@ def with_lists(epoch: int) -> dict[str, object]:
     }
 
 
-def read_text(tmp_path: Path, text: str, name: str) -> Columns:
+def read_text(tmp_path, text, name):
     path = tmp_path / name
     path.write_text(text)
     return read_columns(path)
@@ -47,9 +42,7 @@ def read_text(tmp_path: Path, text: str, name: str) -> Columns:
 
 @pytest.mark.parametrize("epoch", [with_records, with_lists])
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
-def test_the_steps_of_all_epochs_are_read_in_order(
-    tmp_path: Path, epoch: Callable[[int], dict[str, object]], name: str
-) -> None:
+def test_the_steps_of_all_epochs_are_read_in_order(tmp_path, epoch, name):
     epochs = [epoch(n) for n in range(5)]
     whole = json.dumps({"history": epochs}, indent=1)
     text = whole if name == "run.json" else "\n".join(map(json.dumps, epochs)) + "\n"
@@ -66,8 +59,8 @@ def test_the_steps_of_all_epochs_are_read_in_order(
 
 @pytest.mark.parametrize("epoch", [with_records, with_lists])
 def test_both_readers_of_json_lines_read_the_same(
-    epoch: Callable[[int], dict[str, object]],
-) -> None:
+    epoch,
+):
     data = b"".join(json.dumps(epoch(n)).encode() + b"\n" for n in range(5))
     fast, slow = (
         jsonl.read(Stream("run.jsonl", io.BytesIO(data)), small=small) for small in (0, 1 << 20)
@@ -77,7 +70,7 @@ def test_both_readers_of_json_lines_read_the_same(
 
 
 @pytest.mark.parametrize("within", [None, "train"])
-def test_records_under_their_epochs_follow_each_other(tmp_path: Path, within: str | None) -> None:
+def test_records_under_their_epochs_follow_each_other(tmp_path, within):
     document = {
         f"epoch_{n}": {within: records(n), "val_loss": 2.0} if within else records(n)
         for n in (3, 0, 4, 1, 2)
@@ -86,7 +79,7 @@ def test_records_under_their_epochs_follow_each_other(tmp_path: Path, within: st
     assert columns.load("loss").values.tolist() == LOSSES
 
 
-def test_records_of_folds_do_not(tmp_path: Path) -> None:
+def test_records_of_folds_do_not(tmp_path):
     folds = {f"fold_{n}": records(n) for n in range(3)}
     columns = read_text(tmp_path, json.dumps(folds), "run.json")
     assert columns.rows == STEPS
@@ -106,12 +99,12 @@ def test_records_of_folds_do_not(tmp_path: Path) -> None:
         pytest.param([{"epoch": 0.0, "val": [{"loss": 2.5}]}], id="evaluation"),
     ],
 )
-def test_what_are_no_epochs_of_steps(epochs: list[dict[str, object]]) -> None:
+def test_what_are_no_epochs_of_steps(epochs):
     assert steps_of(epochs) == []
 
 
-def test_an_epoch_without_its_list_has_no_steps() -> None:
-    epochs: list[dict[str, object]] = [
+def test_an_epoch_without_its_list_has_no_steps():
+    epochs = [
         {"epoch": 0.0, "batches": [{"loss": 2.5}]},
         {"epoch": 1.0, "batches": []},
         {"epoch": 2.0},
@@ -120,7 +113,7 @@ def test_an_epoch_without_its_list_has_no_steps() -> None:
     assert [step["loss"] for step in steps_of(epochs)] == [2.5, 2.25]
 
 
-def test_the_batches_of_an_evaluation_are_no_steps(tmp_path: Path) -> None:
+def test_the_batches_of_an_evaluation_are_no_steps(tmp_path):
     """As skorch keeps them, behind those of training, with their mean beside the epoch."""
     held = [{"valid_loss": 9.0, "valid_batch_size": 8}] * 4
     epochs = [
@@ -140,7 +133,7 @@ def test_the_batches_of_an_evaluation_are_no_steps(tmp_path: Path) -> None:
     assert evaluated.values[evaluated.present].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def test_the_batches_of_an_evaluation_that_no_mean_is_told_of_are_kept(tmp_path: Path) -> None:
+def test_the_batches_of_an_evaluation_that_no_mean_is_told_of_are_kept(tmp_path):
     epochs = [{"epoch": n, "batches": [{"train_loss": 2.5}, {"valid_loss": 2.0}]} for n in range(5)]
     columns = read_text(tmp_path, json.dumps(epochs), "history.json")
     assert columns.load("valid_loss").present.sum() == 5

@@ -1,7 +1,5 @@
 """JSON lines: what counts as a value, and what is read around the broken lines."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -14,54 +12,108 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.source import Stream
 
 NAME = "run.jsonl"
+NAN, INF = np.nan, np.inf
+# A log, one of its columns and its values: None where a key is missing, "null" where it is null.
+VALUES = {
+    "numbers": ('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2}\n', "loss", [2.5, 2]),
+    "a null and no key": ('{"x": 1}\n{"x": null}\n{"y": 3}\n', "x", [1, "null", None]),
+    "numbers in strings": ('{"lr": " 1e-3 "}\n{"lr": "2e-3"}\n{"lr": 4}\n', "lr", [1e-3, 2e-3, 4]),
+    "truth values": ('{"skipped": true}\n{"skipped": false}\n', "skipped", [1, 0]),
+    "the first of a list": ('{"a": [0.1, 0.2]}\n{"a": ["2"]}\n{"a": []}\n', "a", [0.1, 2, None]),
+    "a lone record": ('{"lr": [0.1, 0.1], "loss": 1}', "lr", [0.1]),
+    "a key twice": ('{"loss": 1, "loss": 2}\n', "loss", [2]),
+    "a name twice": ('{"a/b": 1, "a": {"b": 2}}\n', "a/b", [2]),
+    "objects in objects": ('{"train": {"acc": {"top1": 2}}}\n', "train/acc/top1", [2]),
+    "a large number": ('{"id": 123456789012345678901234567890}\n', "id", [1.2345678901234568e29]),
+    "ten thousand digits": ('{"a": ' + "9" * 10_000 + "}\n", "a", [INF]),
+    "two on a line": ('{"step": 1}{"step": 2}\n{"step": 3} {"step": 4}\n', "step", [1, 2, 3, 4]),
+    "a mark, and Windows": (b'\xef\xbb\xbf{"step": 1}\r\n\r\n{"step": 2}\r\n', "step", [1, 2]),
+    "no UTF-8": (b'{"step": 1, "note": "\xff"}\n{"step": 2, "\xfe": 1}\n', "step", [1, 2]),
+    **{
+        spelt: (f'{{"loss": 1}}\n{{"loss": {spelt}}}\n', "loss", [1, NAN])
+        for spelt in ("NaN", '"NaN"', "nan", '"nan"', "-nan", '"-nan(ind)"')
+    },
+    **{
+        spelt: (f'{{"loss": 1}}\n{{"loss": {spelt}}}\n', "loss", [1, -INF])
+        for spelt in ("-Infinity", '"-inf"', "-inf", '"-Infinity"', "-1e999")
+    },
+    **{
+        spelt: (f'{{"loss": {spelt}, "run": "{spelt}x"}}\n{{"loss": 9}}\n', "loss", [number, 9])
+        for spelt, number in (("007", 7), ("-01.5", -1.5), ("3.", 3), (".5", 0.5), ("+2", 2))
+    },
+}
 
 
-def test_values(log):
-    columns = log('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2}\n')
-    assert (columns.format, columns.rows, columns.names) == ("jsonl", 2, ("step", "loss"))
-    assert columns.load("loss").values.tolist() == [2.5, 2.0]
-    assert columns.bad_count == 0
-    assert columns.notes == ()
+@pytest.mark.parametrize(("text", "name", "values"), VALUES.values(), ids=VALUES)
+def test_values(log, text, name, values):
+    columns = log(text)
+    column = columns.load(name)
+    assert (columns.format, columns.bad_count, columns.notes) == ("jsonl", 0, ())
+    assert column.present.tolist() == [one not in (None, "null") for one in values]
+    assert column.null.tolist() == [one == "null" for one in values]
+    numbers = [one for one in values if one not in (None, "null")]
+    np.testing.assert_array_equal(column.values[column.present], numbers)
 
 
-@pytest.mark.parametrize("spelt", ["NaN", '"NaN"', "nan", '"nan"', "-nan", '"-nan(ind)"'])
-def test_a_written_nan_is_present(log, spelt):
-    loss = log(f'{{"loss": 1}}\n{{"loss": {spelt}}}\n').load("loss")
-    assert loss.present.tolist() == [True, True]
-    assert np.isnan(loss.values[1])
+# A log with broken lines, the steps that are read, and each line that is not, with its reason.
+BROKEN = {
+    "all kinds": (
+        '{"step": 1}\n{"step": 2, "lo\n\n[1]\n5\nhello\n{"step": 3}\n{"step": 4, "l',
+        [1, 3],
+        {
+            2: "breaks off",
+            4: "not an object but a list",
+            5: "not an object but a number",
+            6: "not JSON",
+            8: "breaks off",
+        },
+    ),
+    "the first": ('{"step": 1,\n{"step": 2}\n', [2], {1: "breaks off"}),
+    "a record behind half a line": (
+        '{"step": 1}\n{"step": 2, "lo{"step": 1}\n{"step": 2}\n',
+        [1, 1, 2],
+        {2: "not JSON"},
+    ),
+    "zeros that a crash leaves": (
+        '{"step": 1}\n' + "\0" * 4096 + '\n{"step": 2}\n',
+        [1, 2],
+        {2: "holds NUL bytes"},
+    ),
+    "deep nesting": (
+        '{"step": 1}\n' + '{"a":' * 100_000 + "1" + "}" * 100_000,
+        [1],
+        {2: "nested too deeply"},
+    ),
+    **{
+        f"a number that breaks off: {tail}": (
+            f'{{"step": 1, "loss": 2.5}}\n{{"step": 2, "loss": {tail}',
+            [1],
+            {2: "not JSON"},
+        )
+        for tail in ("1e", "1e-", "-", "+.", "nan(", "1_0", "-in", "1.2.3")
+    },
+}
 
 
-@pytest.mark.parametrize("spelt", ["-Infinity", '"-inf"', "-inf", '"-Infinity"', "-1e999"])
-def test_a_written_infinity_is_present(log, spelt):
-    loss = log(f'{{"loss": 1}}\n{{"loss": {spelt}}}\n').load("loss")
-    assert loss.present.tolist() == [True, True]
-    assert loss.values[1] == -np.inf
+@pytest.mark.parametrize(("text", "steps", "bad"), BROKEN.values(), ids=BROKEN)
+def test_broken_lines_are_told_and_the_rest_is_read(log, text, steps, bad):
+    columns = log(text)
+    assert columns.load("step").values.tolist() == steps
+    reasons = {one.line: one.reason.partition(" (")[0] for one in columns.bad_lines}
+    assert reasons == bad
+    assert columns.bad_count == len(bad)
 
 
-@pytest.mark.parametrize(
-    ("spelt", "number"), [("007", 7), ("-01.5", -1.5), ("3.", 3), (".5", 0.5), ("+2", 2)]
-)
-def test_numbers_that_json_does_not_know(log, spelt, number):
-    columns = log(f'{{"step": 1, "loss": {spelt}, "run": "{spelt}x"}}\n{{"step": 2, "loss": 9}}\n')
-    assert columns.bad_count == 0
-    assert columns.load("loss").values.tolist() == [number, 9]
-    assert columns.load("run").words == (f"{spelt}x",)
+def test_keys_that_differ_in_every_record(log):
+    columns = log("".join(f'{{"step": {n}, "loss_{n}": 1.0}}\n' for n in range(30_000)))
+    assert columns.rows == 30_000
+    assert columns.load("loss_7").present.sum() == 1
 
 
-def test_null_is_told_from_a_missing_key(log):
-    loss = log('{"step": 1, "loss": 1}\n{"step": 2, "loss": null}\n{"step": 3}\n').load("loss")
-    assert loss.present.tolist() == [True, False, False]
-    assert loss.null.tolist() == [False, True, False]
-
-
-def test_numbers_in_strings(log):
-    columns = log('{"loss": "4.2", "lr": " 1e-3 "}\n{"loss": 4, "lr": "2e-3"}\n')
-    assert columns.load("loss").values.tolist() == [4.2, 4.0]
-    assert columns.load("lr").values.tolist() == [1e-3, 2e-3]
-
-
-def test_truth_values_are_numbers(log):
-    assert log('{"skipped": true}\n{"skipped": false}\n').load("skipped").values.tolist() == [1, 0]
+def test_a_line_without_end(log):
+    columns = log(b'{"step": 1}\n{"a": "' + b"x" * (70 << 20) + b'"}\n{"step": 2}\n')
+    assert columns.load("step").values.tolist() == [1, 2]
+    assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "longer than 64 MB")]
 
 
 def test_words_become_codes(log):
@@ -78,102 +130,15 @@ def test_a_stray_word_among_numbers_is_counted(log):
     assert (loss.is_text, loss.strays) == (False, 1)
 
 
-def test_nested_objects_are_flattened(log):
-    columns = log('{"train": {"loss": 1, "acc": {"top1": 2}}, "step": 3}\n')
-    assert columns.names == ("train/loss", "train/acc/top1", "step")
-
-
-def test_a_list_of_numbers_gives_its_first(log):
-    columns = log('{"step": 1, "lr": [0.1, 0.1], "one": ["2"], "words": ["a", "b"], "none": []}\n')
-    assert columns.load("lr").values.tolist() == [0.1]
-    assert columns.load("one").values.tolist() == [2.0]
-    assert not columns.load("words").present.any()
-    assert not columns.load("none").present.any()
-
-
-def test_a_lone_record_is_no_document(log):
-    assert log('{"lr": [0.1, 0.1], "loss": 1}').load("lr").values.tolist() == [0.1]
-
-
-def test_the_last_of_equal_keys_holds(log):
-    assert log('{"loss": 1, "loss": 2}\n').load("loss").values.tolist() == [2.0]
-    assert log('{"a/b": 1, "a": {"b": 2}}\n').load("a/b").values.tolist() == [2.0]
-
-
-def test_large_numbers(log):
-    columns = log('{"big": 1e999, "id": 123456789012345678901234567890}\n')
-    assert columns.load("big").values.tolist() == [np.inf]
-    assert columns.load("id").values.tolist() == [1.2345678901234568e29]
-
-
-def test_a_number_of_ten_thousand_digits(log):
-    assert log('{"a": ' + "9" * 10_000 + "}\n").load("a").values.tolist() == [np.inf]
-
-
-def test_broken_lines_are_counted_and_the_rest_is_read(log):
-    columns = log('{"step": 1}\n{"step": 2, "lo\n\n[1]\n5\nhello\n{"step": 3}\n{"step": 4, "l')
-    assert columns.load("step").values.tolist() == [1.0, 3.0]
-    assert [bad.line for bad in columns.bad_lines] == [2, 4, 5, 6, 8]
-    assert [bad.reason for bad in columns.bad_lines] == [
-        "breaks off",
-        "not an object but a list",
-        "not an object but a number",
-        "not JSON",
-        "breaks off",
-    ]
-
-
-def test_a_broken_first_line(log):
-    columns = log('{"step": 1,\n{"step": 2}\n')
-    assert columns.load("step").values.tolist() == [2]
-    assert columns.bad_lines[0].line == 1
-
-
 def test_only_the_first_bad_lines_are_kept(log):
     columns = log('{"step": 1}\n' + "oops\n" * 100)
     assert columns.bad_count == 100
     assert len(columns.bad_lines) == 20
 
 
-def test_two_objects_on_one_line(log):
-    columns = log('{"step": 1}{"step": 2}\n{"step": 3} {"step": 4}\n')
-    assert columns.load("step").values.tolist() == [1, 2, 3, 4]
-    assert columns.bad_count == 0
-
-
-def test_a_record_after_half_a_line_is_rescued(log):
-    columns = log('{"step": 1}\n{"step": 2, "lo{"step": 1}\n{"step": 2}\n')
-    assert columns.load("step").values.tolist() == [1, 1, 2]
-    assert columns.bad_count == 1
-
-
-def test_marks_and_line_ends_of_windows(log):
-    columns = log(b'\xef\xbb\xbf{"step": 1}\r\n\r\n{"step": 2}\r\n')
-    assert columns.load("step").values.tolist() == [1, 2]
-    assert columns.bad_count == 0
-
-
-def test_bytes_that_are_not_utf8(log):
-    columns = log(b'{"step": 1, "note": "\xff"}\n{"step": 2, "\xfe": 1}\n')
-    assert columns.load("step").values.tolist() == [1, 2]
-
-
-def test_zeros_that_a_crash_leaves(log):
-    columns = log(b'{"step": 1}\n' + b"\0" * 4096 + b'\n{"step": 2}\n')
-    assert columns.load("step").values.tolist() == [1, 2]
-    assert [bad.reason for bad in columns.bad_lines] == ["holds NUL bytes"]
-
-
 def test_half_a_character_is_no_name(log):
     for name in log('{"\\ud800": 1, "b": 2}\n').names:
         name.encode()
-
-
-def test_deep_nesting(log):
-    deep = '{"a":' * 100_000 + "1" + "}" * 100_000
-    columns = log(f'{{"step": 1}}\n{deep}\n')
-    assert columns.rows == 1
-    assert columns.bad_lines[0].reason == "nested too deeply"
 
 
 CONFIG = '{"config": {"lr": 0.5, "fp16": true, "total_steps": 400, "lr_floor": 0.25}}\n'
@@ -209,7 +174,7 @@ def test_a_configuration_further_down_is_no_series_either(log):
 
 
 def test_a_word_in_all_records_is_a_setting(tmp_path, log):
-    def text(*words: str) -> str:
+    def text(*words):
         return "".join(
             f'{{"step": {n}, "loss": 2.5, "precision": {word}}}\n' for n, word in enumerate(words)
         )
@@ -242,49 +207,3 @@ def test_records_without_a_value(log, text):
 def test_no_record(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
-
-
-class TestFast:
-    """Logs that are large enough for Arrow."""
-
-    @pytest.fixture
-    def large(self, log):
-        def write(*odd: str):
-            row = (
-                '{"step": %d, "loss": 0.5, "lr": "1e-3", "mode": "train", "pad": "'
-                + "x" * 90
-                + '"}'
-            )
-            lines = [row % step for step in range(40_000)]
-            lines[30_000:30_000] = odd
-            return log("\n".join(lines) + "\n")
-
-        return write
-
-    def test_it_is_read(self, large):
-        columns = large()
-        assert columns.rows == 40_000
-        assert columns.load("step").values.tolist() == list(range(40_000))
-        assert set(columns.load("lr").values) == {1e-3}
-        assert columns.load("mode").is_text
-
-    def test_keys_that_differ_in_every_record(self, log):
-        columns = log("".join(f'{{"step": {n}, "loss_{n}": 1.0}}\n' for n in range(30_000)))
-        assert columns.rows == 30_000
-        assert columns.load("loss_7").present.sum() == 1
-
-    def test_deep_nesting(self, large):
-        columns = large('{"a":' * 100_000 + "1" + "}" * 100_000)
-        assert columns.bad_count == 1
-
-    def test_a_line_without_end(self, log):
-        columns = log(b'{"step": 1}\n{"a": "' + b"x" * (70 << 20) + b'"}\n{"step": 2}\n')
-        assert columns.load("step").values.tolist() == [1, 2]
-        assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "longer than 64 MB")]
-
-
-@pytest.mark.parametrize("tail", ["1e", "1e-", "-", "+.", "nan(", "1_0", "-in", "1.2.3"])
-def test_a_log_that_breaks_off_in_a_number(log, tail):
-    columns = log(f'{{"step": 1, "loss": 2.5}}\n{{"step": 2, "loss": {tail}')
-    assert columns.rows == 1
-    assert [bad.line for bad in columns.bad_lines] == [2]

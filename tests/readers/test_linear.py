@@ -1,7 +1,5 @@
 """What a log's text meets takes time in proportion to its length, whatever the text."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io
@@ -16,7 +14,6 @@ from itertools import pairwise, product
 from pathlib import Path
 from re import _constants as constants  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,10 +23,6 @@ from stabdiag.model.manifest import parse_manifest
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
 PARTS = ("model", "readers", "places", "assemble", "tree", "symptoms", "comparison", "formats")
 
 # A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
@@ -38,7 +31,7 @@ SHORT, TIMES, MOST = 500, 4, 8
 MEASURABLE = 0.002
 
 
-def modules() -> Iterator[Any]:
+def modules():
     for part in PARTS:
         package = importlib.import_module(f"stabdiag.{part}")
         yield package
@@ -46,7 +39,7 @@ def modules() -> Iterator[Any]:
             yield importlib.import_module(found.name)
 
 
-def below(value: object) -> Iterator[re.Pattern[Any]]:
+def below(value):
     """Yield the patterns in a value, or that its methods are bound to."""
     if isinstance(value, re.Pattern):
         yield value
@@ -67,11 +60,11 @@ INLINE = re.compile(r'\bre\.(match|fullmatch|search|finditer|findall|sub|split)\
 
 
 @cache
-def used() -> list[tuple[str, re.Pattern[Any], set[str]]]:
+def used():
     """Return the patterns of all modules by name, each with its methods that are called."""
-    inline: list[tuple[str, re.Pattern[Any], set[str]]] = []
-    found: dict[re.Pattern[Any], str] = {}
-    calls: dict[str, set[str]] = {}
+    inline = []
+    found = {}
+    calls = {}
     for module in modules():
         source = Path(module.__file__).read_text(encoding="utf-8")
         for owner, method in CALLS.findall(source):
@@ -88,7 +81,7 @@ def used() -> list[tuple[str, re.Pattern[Any], set[str]]]:
     ]
 
 
-def alphabet(parsed: Any) -> Iterator[str]:
+def alphabet(parsed):
     """Yield signs that a pattern takes, the different kinds of them."""
     for op, arg in parsed:
         if op is constants.LITERAL:
@@ -120,7 +113,7 @@ def alphabet(parsed: Any) -> Iterator[str]:
             yield from alphabet(arg)
 
 
-def texts(parsed: Any) -> Iterator[str]:
+def texts(parsed):
     """Yield the texts of several signs that stand in a pattern, its beginning first."""
     text = ""
     for op, arg in parsed:
@@ -136,7 +129,7 @@ def texts(parsed: Any) -> Iterator[str]:
     yield text
 
 
-def attacks(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
+def attacks(pattern):
     """Yield texts of any length that a pattern might be slow on: it begins, and then does not end.
 
     They are of one sign of the pattern's own, or two in turn, behind what may begin a match.
@@ -168,14 +161,14 @@ def attacks(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], Any]]:
                 yield lambda n, s=start, b=body: f"{s}{(b * n)[:n]}\0"
 
 
-def ways(pattern: re.Pattern[Any], methods: set[str]) -> Iterator[Callable[[Any], object]]:
+def ways(pattern, methods):
     for method in methods & {"match", "fullmatch"}:
         yield getattr(pattern, method)
     if methods - {"match", "fullmatch"}:
         yield lambda text: sum(1 for _ in pattern.finditer(text))
 
 
-def taken(way: Callable[[Any], object], text: Any, *, tries: int = 1) -> float:
+def taken(way, text, *, tries=1):
     spent = []
     for _ in range(tries):
         begun = time.process_time()
@@ -184,14 +177,14 @@ def taken(way: Callable[[Any], object], text: Any, *, tries: int = 1) -> float:
     return min(spent)
 
 
-def is_slow(way: Callable[[Any], object], attack: Callable[[int], Any]) -> bool:
+def is_slow(way, attack):
     long, short = attack(SHORT * TIMES), attack(SHORT)
     if taken(way, long) < MEASURABLE or taken(way, long, tries=3) < MEASURABLE:
         return False
     return taken(way, long, tries=3) > MOST * taken(way, short, tries=3)
 
 
-def parts_of(parsed: Any) -> Iterator[Any]:
+def parts_of(parsed):
     for part in parsed:
         yield part[0]
         below = part[1] if isinstance(part[1], tuple) else (part[1],)
@@ -220,12 +213,12 @@ def test_every_pattern():
     assert not slow
 
 
-def spelt(keys: dict[str, Any]) -> str:
+def spelt(keys):
     return "".join(json.dumps({"step": n, "loss": 2.0 + n / 99, **keys}) + "\n" for n in range(20))
 
 
 # Texts that grow with a number, made to be slow.
-HOSTILE: dict[str, Callable[[int], str]] = {
+HOSTILE = {
     "rules of a table": lambda n: f"step,loss\n|{'-' * n}x\n" + "1,2.5\n" * 5,
     "a key of numbers": lambda n: spelt({"1_" * (n // 2): 1}),
     "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + spelt({}),
@@ -234,7 +227,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_document(tmp_path, name):
-    def spent(length: int) -> float:
+    def spent(length):
         path = tmp_path / f"{length}.log"
         path.write_text(HOSTILE[name](length), encoding="utf-8")
         begun = time.process_time()
@@ -248,7 +241,7 @@ def test_a_hostile_document(tmp_path, name):
 
 
 def test_keys_of_a_configuration_with_many_dots():
-    def spent(length: int) -> float:
+    def spent(length):
         begun = time.process_time()
         parse_manifest({f"{'a.' * length}lr": 1e-3})
         return time.process_time() - begun

@@ -1,7 +1,5 @@
 """Columns that are in memory already."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -77,7 +75,7 @@ def test_an_arrow_table():
 
 def test_what_gives_an_arrow_stream():
     class Stream:
-        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        def __arrow_c_stream__(self, requested_schema=None):
             return pa.table({"loss": [1.0, 2.0]}).__arrow_c_stream__(requested_schema)
 
     assert from_object(Stream()).load("loss").values.tolist() == [1, 2]

@@ -1,7 +1,5 @@
 """Where logs come from: files, folders, pipes, packed or not."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
@@ -22,7 +20,7 @@ NAME = "run.jsonl"
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()
 
 
-def zstandard(data: bytes) -> bytes:
+def zstandard(data):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(data)
@@ -124,7 +122,7 @@ def test_a_name_with_a_zero():
 
 
 def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
-    def refuse(*_args: object, **_how: object) -> None:
+    def refuse(*_args, **_how):
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "run.jsonl").write_text("{}")
@@ -134,7 +132,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
 
 
 def test_a_folder_above_that_is_locked(tmp_path, monkeypatch):
-    def refuse(path: Path, *_args: object, **_how: object) -> None:
+    def refuse(path, *_args, **_how):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "open", refuse)
@@ -145,10 +143,10 @@ def test_a_folder_above_that_is_locked(tmp_path, monkeypatch):
 
 def test_a_disk_that_fails(tmp_path, monkeypatch):
     class Failing:
-        def read(self, _size: int) -> bytes:
+        def read(self, _size):
             raise OSError(5, "Input/output error")
 
-        def close(self) -> None:
+        def close(self):
             pass
 
     (tmp_path / "run.jsonl").write_text("{}")
@@ -182,7 +180,7 @@ def test_a_named_pipe(tmp_path):
     writer.join()
 
 
-def constant_log(lines: int) -> bytes:
+def constant_log(lines):
     """Return a log in which nothing changes but the counters."""
     return b"".join(
         b" [2026-01-02 03:04:05] iteration %8d/ 1000000 | consumed samples: %12d | elapsed time per"

@@ -1,12 +1,9 @@
 """Event files as TensorBoard's own writers leave them, whole and damaged."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
 import struct
-from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
@@ -23,21 +20,20 @@ from tensorboard.plugins.text import summary_v2 as text
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_ndarray
 
-import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import read_columns, tensorboard
 from stabdiag.readers.source import Stream
 
 BREAKS_OFF = "run breaks off inside a record; all before that is read"
-SOUND: dict[str, bytes] = {}
+SOUND = {}
 ODD = {7: math.nan, 8: math.inf, 9: -math.inf}
 
 
-def simple(tag: str, value: float) -> Summary:
+def simple(tag, value):
     return Summary(value=[Summary.Value(tag=tag, simple_value=value)])
 
 
-def written(folder: Path, events: list[tuple[int, Summary]], *, begun: float = 1e9) -> Path:
+def written(folder, events, *, begun=1e9):
     """Write events with TensorBoard's writer and return the file."""
     writer = EventFileWriter(str(folder))
     for number, (step, summary) in enumerate(events):
@@ -47,26 +43,17 @@ def written(folder: Path, events: list[tuple[int, Summary]], *, begun: float = 1
     return file
 
 
-def columns_of(data: bytes):
+def columns_of(data):
     return tensorboard.read(Stream("run", io.BytesIO(data)))
 
 
-def together(folder: Path, files: list[Path]):
-    """Read several files of one run."""
-    streams = (
-        (PurePosixPath(file.relative_to(folder)), Stream(str(file), io.BytesIO(file.read_bytes())))
-        for file in files
-    )
-    return tensorboard.read_files(streams, "logs")
-
-
-def points(columns, name: str) -> list[tuple[float, float]]:
+def points(columns, name):
     column, steps = columns.load(name), columns.load("step").values
     return [(s, v) for s, v, p in zip(steps, column.values, column.present, strict=True) if p]
 
 
 @pytest.fixture
-def losses() -> list[tuple[int, Summary]]:
+def losses():
     return [
         (step, simple(tag, ODD.get(step, level + 1 / (step + 1))))
         for step in range(20)
@@ -136,26 +123,6 @@ def test_tags_written_apart_make_one_record_a_step(tmp_path):
     columns = read_columns(written(tmp_path, events))
     assert columns.rows == 5
     assert points(columns, "lr") == [(s, pytest.approx(s / 10)) for s in range(5)]
-
-
-def test_a_later_attempt_follows_the_first(tmp_path):
-    first = written(tmp_path / "a", [(s, simple("loss", s)) for s in range(6)], begun=1000)
-    second = written(tmp_path / "b", [(s, simple("loss", s + 10)) for s in range(4, 8)], begun=2000)
-    files = [file.rename(tmp_path / f"{file.parent.name}.tfevents") for file in (second, first)]
-    columns = together(tmp_path, files)
-    assert columns.source == "logs"
-    assert columns.load("step").values.tolist() == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7]
-    assert columns.load("loss").values.tolist() == [0, 1, 2, 3, 4, 5, 14, 15, 16, 17]
-
-
-def test_tags_of_a_folder_below_have_its_name(tmp_path):
-    files = [
-        written(tmp_path / folder, [(1, simple("epoch_loss", value))])
-        for folder, value in (("train", 2.0), ("validation", 3.0))
-    ]
-    columns = together(tmp_path, files)
-    assert points(columns, "train/epoch_loss") == [(1, 2.0)]
-    assert points(columns, "validation/epoch_loss") == [(1, 3.0)]
 
 
 def test_points_without_steps_are_all_kept(tmp_path):
@@ -275,33 +242,6 @@ def test_any_damage_leaves_the_rest(tmp_path_factory, data):
     found = points(columns_of(whole[:at] + bytes([value]) + whole[at + 1 :]), "loss")
     assert len(found) >= 29
     assert set(found) <= {(s, s) for s in range(30)}
-
-
-@pytest.mark.parametrize("name", ["spike-lr-jump", "nan-fp16"])
-def test_the_diagnosis_is_that_of_the_same_run_in_csv(tmp_path, name):
-    losses = [2 / (1 + s / 50) + math.sin(s * s) / 50 for s in range(300)]
-    norms = [1 + math.cos(s * s) / 10 for s in range(300)]
-    if name == "spike-lr-jump":
-        losses[200:215] = [3.0 - k / 10 for k in range(15)]
-    else:
-        losses[250:] = [math.nan] * 50
-        norms[249:] = [math.inf] * 51
-    rows = [
-        (float(np.float32(a)), float(np.float32(b))) for a, b in zip(losses, norms, strict=True)
-    ]
-    csv = tmp_path / "run.csv"
-    lines = [f"{step},{loss!r},{norm!r}" for step, (loss, norm) in enumerate(rows)]
-    csv.write_text("\n".join(["step,loss,grad_norm", *lines]), encoding="utf-8")
-    events = [
-        (step, simple(tag, value))
-        for step, pair in enumerate(rows)
-        for tag, value in zip(("loss", "grad_norm"), pair, strict=True)
-    ]
-    file = written(tmp_path / "logs", events)
-    ours, twin = stabdiag.diagnose(file), stabdiag.diagnose(csv)
-    assert ours.diagnosis == twin.diagnosis
-    assert ours.tree.answers == twin.tree.answers
-    assert ours.diagnosis.slug != "healthy"
 
 
 def test_the_checksums_are_those_of_tensorboard():

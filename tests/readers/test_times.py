@@ -1,7 +1,5 @@
 """Times that are written out: read alike by every reader, and told where they are none."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -149,5 +147,5 @@ def test_a_time_that_rises_all_the_way_is_the_clock(put):
 
 @pytest.mark.parametrize("digits", [400, 5000])
 @pytest.mark.parametrize("form", ["{}:02:03", "{} days, 1:02:03", "{}d 1s", "{}h 1s", "1m {}s"])
-def test_a_duration_that_is_no_number_any_more_is_none(form: str, digits: int) -> None:
+def test_a_duration_that_is_no_number_any_more_is_none(form, digits):
     assert seconds_of([form.format("1" * digits)]) is None

@@ -1,7 +1,5 @@
 """A project as Trackio keeps it: ``stores/trackio.db.gz``, written by ``write_trackio.py``."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os
@@ -20,13 +18,13 @@ ODD = {7: math.nan, 8: math.inf, 9: -math.inf}
 
 
 @pytest.fixture
-def project(tmp_path) -> Path:
+def project(tmp_path):
     file = tmp_path / "test.db"
     file.write_bytes(gzip.decompress(PACKED.read_bytes()))
     return file
 
 
-def changed(project: Path, statement: str) -> None:
+def changed(project, statement):
     database = sqlite3.connect(project)
     database.execute(statement)
     database.commit()

@@ -1,7 +1,5 @@
 """Records of the same keys and numbers alone: which blocks are read as such, and which are not."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -22,20 +20,15 @@ def test_numbers_are_read_to_the_last_digit(separators, end):
     text = end.join(json.dumps(one, separators=separators, ensure_ascii=False) for one in records)
     for block in (text, text + end):
         table = read_uniform(block.encode())
-        assert table is not None
         assert (table.rows, list(table.names)) == (50, list(columns))
         for name, values in columns.items():
             piece = table.piece(name)
-            assert piece is not None
             assert piece.values.tolist() == list(values)
 
 
 def test_a_null_is_told_from_a_nan():
     table = read_uniform(b'{"loss":NaN,"lr":null}\n{"loss":-Infinity,"lr":1}\n')
-    assert table is not None
     loss, lr = table.piece("loss"), table.piece("lr")
-    assert loss is not None
-    assert lr is not None
     assert np.array_equal(loss.values, [np.nan, -np.inf], equal_nan=True)
     assert loss.states.tolist() == [NUMBER, NUMBER]
     assert lr.states.tolist() == [NULL, NUMBER]
@@ -46,15 +39,11 @@ def test_a_few_other_lines_are_read_where_they_stand():
     lines[7] = '{"step": 7, "val_loss": 1, "note": "a, b"}'
     lines[29] = '{"loss": null}'
     chunk = read_uniform("\n".join(lines).encode())
-    assert chunk is not None
     assert (chunk.rows, list(chunk.names)) == (30, ["step", "loss", "val_loss", "note"])
     step, loss, val = (chunk.piece(name) for name in ("step", "loss", "val_loss"))
-    assert step is not None
     assert step.values[:29].tolist() == list(range(29))
     assert step.states.tolist() == [NUMBER] * 29 + [ABSENT]
-    assert loss is not None
     assert loss.states[[6, 7, 8, 29]].tolist() == [NUMBER, ABSENT, NUMBER, NULL]
-    assert val is not None
     assert np.flatnonzero(val.states == NUMBER).tolist() == [7]
     assert read_uniform("\n".join([*lines, *lines[7:8] * 3]).encode()) is None
 

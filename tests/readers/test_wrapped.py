@@ -1,7 +1,5 @@
 """Logs whose lines stand in JSON."""
 
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -50,7 +48,7 @@ OUTPUTS = {
 
 @pytest.fixture
 def log(put):
-    def write(records, name: str = "train.json"):
+    def write(records, name="train.json"):
         text = "".join(f"{json.dumps(record)}\n" for record in records).encode()
         return read_columns(put(gzip.compress(text) if name.endswith(".gz") else text, name))
 
@@ -98,7 +96,7 @@ def test_lines_of_another_kind_among_them_stay(put):
     assert steps.values.tolist() == [*STEPS[:20], 195, *STEPS[20:]]
 
 
-def notebook(*outputs: dict[str, object]) -> dict[str, object]:
+def notebook(*outputs):
     cells = [
         {"cell_type": "markdown", "metadata": {}, "source": ["# Training\n", "step 1 loss 2"]},
         {"cell_type": "code", "execution_count": 1, "outputs": outputs, "source": ["train()"]},

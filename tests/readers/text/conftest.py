@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import io
 
 import pytest
@@ -12,7 +10,7 @@ from stabdiag.readers.source import Stream
 def read():
     """Read a text by the format of a name."""
 
-    def columns(name: str, text: str | bytes):
+    def columns(name, text):
         data = text.encode() if isinstance(text, str) else text
         return reader(name).read(Stream("run.log", io.BytesIO(data)))
 
@@ -23,7 +21,7 @@ def read():
 def values(read):
     """Read a text, and return its columns: what is written in each, None where nothing is."""
 
-    def of(name: str, text: str | bytes) -> dict[str, list[float | None]]:
+    def of(name, text):
         columns = read(name, text)
         loaded = {one: columns.load(one) for one in columns.names}
         return {

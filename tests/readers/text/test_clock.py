@@ -1,13 +1,10 @@
 """The time stamps before what lines say."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from stabdiag import diagnose, read
 from stabdiag.readers.text.prefix import seconds_at
 
 BEGIN = 1_767_225_600
@@ -54,15 +51,3 @@ def test_stamps_at_other_places():
 @pytest.mark.parametrize("prefix", [b"", b"I0105 10:00:00.1 1 solver.cpp:2] ", b"2026-01-01 "])
 def test_no_stamps(prefix):
     assert found([prefix + b"iteration 1"] * 20) is None
-
-
-def test_a_run_that_stood_still(put):
-    form = " [%Y-%m-%d %H:%M:%S] iteration {step}/ 200 | lm loss: {loss:.6E} | loss scale: 1.0 |"
-    lines = []
-    for step in range(1, 201):
-        second = BEGIN + 10 * step + 7200 * (step > 150)
-        lines.append(stamped(form, second).format(step=step, loss=3 - step / 1000))
-    path = put("\n".join([*lines, ""]), "slurm.out")
-    assert read(path).series["clock"].values[-1] == BEGIN + 10 * 200 + 7200
-    stall = next(one for one in diagnose(path).findings if one.slug == "stall")
-    assert (stall.step, stall.evidence["seconds"]) == (150, 7210.0)

@@ -1,7 +1,5 @@
 """Logs of many trainers that no grammar knows: where each of them tells the step."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The engine that all grammars share."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path
@@ -23,7 +21,7 @@ A = Line(pattern=rb"a(\d{1,9}):(%b)" % NUMBER, names=("step", "a"))
 B = Line(pattern=rb"b:(%b)" % NUMBER, names=("b",))
 
 
-def table(text: str, *kinds: Line, size: int = 1 << 17, joined: bool = False):
+def table(text, *kinds, size=1 << 17, joined=False):
     grammar = Grammar(step="step", kinds=kinds, joined=joined, block=size)
     columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar)
     return {

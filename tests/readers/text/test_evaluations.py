@@ -1,7 +1,5 @@
 """Evaluations in logs of names and values, on lines of their own."""
 
-from __future__ import annotations
-
 import pytest
 
 import stabdiag
@@ -16,7 +14,7 @@ EVALUATIONS = {
 }
 
 
-def epochs_with(line: str) -> str:
+def epochs_with(line):
     return "".join(
         "".join(f"Epoch {epoch}, Step {at * 10}, loss: {4 - epoch / 10}\n" for at in range(1, 6))
         + line.format(epoch=epoch, loss=5 - epoch / 10, train=4.5)

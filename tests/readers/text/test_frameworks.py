@@ -1,7 +1,5 @@
 """What is peculiar to each framework's log."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np
@@ -16,7 +14,7 @@ from stabdiag.readers.source import Stream
 OVERFLOW = "[2026-01-05 10:00:00,1] [INFO] [loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW!"
 
 
-def step_line(step: int, skipped: int) -> str:
+def step_line(step, skipped):
     return f"[Rank 0] step={step}, skipped={skipped}, lr=[0.001, 0.001], mom=[(0.9, 0.95)]\n"
 
 
@@ -52,32 +50,6 @@ class TestDeepSpeed:
         assert report.diagnosis.slug == "loss-scale-collapsed"
         assert "loss" not in report.history.series
 
-    def test_an_overflow_that_every_rank_counts_from_zero(self, values):
-        found = values(
-            "deepspeed",
-            "Grad overflow on iteration 4\nGrad overflow on iteration 4\n"
-            "Overflow detected. Skipping step. Attempted loss scale: 64, reducing to 32.0\n"
-            "Grad overflow on iteration 4\n" + step_line(10, 1),
-        )
-        assert found["step"] == [4, 5, 10]
-        assert found["Attempted loss scale"] == [64, 32, None]
-
-    def test_a_loss_on_a_line_of_its_own_is_of_the_step_before(self, values):
-        lines = (f"{step_line(n, 1)}INFO - [Rank 0] Loss: {11 - n / 10}\n" for n in (10, 20, 30))
-        found = values("deepspeed", "".join(lines))
-        losses = [pair for pair in zip(found["step"], found["loss"], strict=True) if pair[1]]
-        assert losses == [(10, 10), (20, 9), (30, 8)]
-
-    def test_nothing_but_overflows(self, put):
-        scales = (
-            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
-            for n in range(32, 12, -1)
-        )
-        history = stabdiag.read(put("".join(scales)))
-        assert history.source.format == "alarms"
-        assert history.series["loss_scale"].values.tolist() == [2**n for n in range(32, 12, -1)]
-        assert history.series["skipped"].values.tolist() == [1] * 20
-
     def test_overflows_between_losses_of_the_trainer_that_tell_no_step(self, tmp_path):
         path = tmp_path / "run.log"
         lines = [f"{{'loss': {2 - n / 100:.4f}, 'epoch': {n / 25:.2f}}}\n" for n in range(1, 51)]
@@ -95,26 +67,316 @@ class TestDeepSpeed:
         assert scales == {2.0**n for n in range(17)}
         assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"
 
-    def test_overflows_in_a_log_with_losses_are_no_log_of_their_own(self, put):
-        lines = (
-            f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: {2**n}, reducing to 1\n"
-            f"step {32 - n} loss: 2.5\n"
-            for n in range(32, 12, -1)
-        )
-        history = stabdiag.read(put("".join(lines)))
-        assert history.source.format == "text"
-        assert len(history.series["loss"]) == 20
 
-
-def iteration(step: int, *, loss: str = "", skipped: int = 0, rest: str = "") -> str:
+def iteration(step, *, loss="", skipped=0, rest=""):
     return (
         f" iteration {step:8d}/{1000:8d} | learning rate: 1.0E-04 |{loss} loss scale: 64.0 |{rest}"
         f" number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |\n"
     )
 
 
-def lm(value: float) -> str:
+def lm(value):
     return f" lm loss: {value:.6E} |"
+
+
+def yolo_heading(*losses):
+    names = "".join(f"{name:>10}" for name in ("Epoch", "gpu_mem", *losses))
+    return f"{names}    labels  img_size\n"
+
+
+def yolo_bar(epoch, *losses, end="\n"):
+    cells = "".join(f"{value:10.4g}" for value in losses)
+    return f"{epoch:>8}/149     5.05G{cells}        17       640: 50%|█████     | 5/10{end}"
+
+
+def boxed(*rows, end="\n"):
+    """A table of Baselines."""
+    rule = "-" * 30 + end
+    return rule + "".join(f"| {a:<14} | {b:<9} |{end}" for a, b in rows) + rule
+
+
+def solver(text):
+    return f"I0105 10:00:00.123456 17443 solver.cpp:341] {text}\n"
+
+
+def inner(loss, updates):
+    told = f'{{"epoch": 1, "loss": "{loss}", "num_updates": "{updates}"}}'
+    return f"2026 | INFO | train_inner | {told}\n"
+
+
+MARIAN = "Ep. 2.5 : Up. 1000 : Sen. 10,147 : Cost 9.71{} : Time 5.1s : L.r. 6.25e-06\n"
+ROLLOUT = (("rollout/", ""), ("   ep_rew_mean", "21.3"))
+RULE = "|---|:--:|\n"
+HEADING = "epoch     train_loss  valid_loss  time    \n"
+FASTAI = HEADING + "0         2.5         1.5         00:00\n" * 2
+WIDE = "0         17775.174805 2.963346    00:00   \n"
+NEMO = "Epoch 0: 1%|▏ | {n}/1000 [00:01<09:00, loss={mean}, v_num=3, {own}global_step={n}.0]\n"
+TRAINER = "  Num Epochs = 3\n  Total optimization steps = {}\n"
+ENDS = (
+    "  Num examples = 4,000\n"
+    + TRAINER.format(600)
+    + "  {}\n"
+    + ("{{'loss': '2.5', 'epoch': '0.04'}}\n{{'loss': '2.4', 'epoch': '2.4'}}\n")
+)
+# The format, what is printed, and columns that are read from it.
+PRINTED = {
+    "an overflow that every rank counts from zero": (
+        "deepspeed",
+        "Grad overflow on iteration 4\n" * 2
+        + "Overflow detected. Skipping step. Attempted loss scale: 64, reducing to 32.0\n"
+        + "Grad overflow on iteration 4\n"
+        + step_line(10, 1),
+        {"step": [4, 5, 10], "Attempted loss scale": [64, 32, None]},
+    ),
+    "a loss below the steps of DeepSpeed": (
+        "deepspeed",
+        f"{step_line(10, 1)}INFO - [Rank 0] Loss: 9.5\n{step_line(20, 1)}",
+        {"step": [10, 10, 20], "loss": [None, 9.5, None]},
+    ),
+    "DeepSpeed-Chat": (
+        "deepspeed",
+        f"{step_line(10, 0)}Epoch: 0, Step: 10, Rank: 0, loss = 8\n{step_line(20, 0)}",
+        {"step": [10, 10, 20], "loss": [None, 8, None]},
+    ),
+    "a field that was cut": (
+        "megatron",
+        iteration(1, loss=lm(3.0))
+        + " iteration        2/    1000 | learning rate: 1.0E-04 | lm loss: 7.07[Rank 3] (\n",
+        {"lm loss": [3.0, None], "learning rate": [1e-4, 1e-4]},
+    ),
+    "the first Megatron, without colons": (
+        "megatron",
+        " iteration       1/    9 | learning rate 1.0E-04 | lm loss 2.1E+00 | skipped 0 |\n",
+        {"lm loss": [2.1], "learning rate": [1e-4]},
+    ),
+    "a rank of Megatron whose loss is NaN": (
+        "megatron",
+        " iteration       1/    9 | lm loss: 2.5 | grad norm: 0.5 |\n"
+        "AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3\n",
+        {"lm loss": [2.5, np.nan]},
+    ),
+    "the summary of the Trainer": (
+        "hf-trainer-stdout",
+        "{'loss': 2.5, 'epoch': 0.5}\n{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 1.0}\n",
+        {"loss": [2.5], "train_loss": None},
+    ),
+    "steps from the epoch": (
+        "hf-trainer-stdout",
+        TRAINER.format("3,000") + "{'loss': 2.5, 'epoch': 0.5}\n{'loss': 2.4, 'epoch': 1.0}\n",
+        {"global_step": [500, 1000]},
+    ),
+    "a run that ends within an epoch": (
+        "hf-trainer-stdout",
+        ENDS.format("Num update steps per epoch = 250"),
+        {"global_step": [10, 600]},
+    ),
+    "the same by the size of a batch": (
+        "hf-trainer-stdout",
+        ENDS.format("Total train batch size (w. parallel, distributed & accumulation) = 16"),
+        {"global_step": [10, 600]},
+    ),
+    "fairseq": (
+        "fairseq",
+        inner(4.5, 100)
+        + "2026 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient,"
+        " setting loss scale to: 64.0\n"
+        + inner(4.25, 200)
+        + '2026 | INFO | valid | {"valid_loss": "4.75", "valid_num_updates": "200"}\n'
+        '2026 | INFO | train | {"train_loss": "4.4", "train_num_updates": "200"}\n'
+        "2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 4.5 | ppl 22.6 |"
+        " num_updates 200\n"
+        "2026 | INFO | train | epoch 001 | loss 4.5 | num_updates 500 | lr 1e-05 | gnorm 0.5\n",
+        {
+            "num_updates": [100, 101, 200, 200, 200, 200, 500],
+            "loss": [4.5, None, 4.25, None, None, None, None],
+            "loss_scale": [None, 64, None, None, None, None, None],
+            "valid_loss": [None, None, None, 4.75, None, 4.5, None],
+            "train_loss": [None, None, None, None, 4.4, None, 4.5],
+        },
+    ),
+    "older fairseq": (
+        "fairseq",
+        "| epoch 028 | loss 3.976 | ppl 4.61 | num_updates 9165 | loss_scale 0.5 | wall 4043\n"
+        "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
+        {"train_loss": [3.976, None], "valid_loss": [None, 9.329]},
+    ),
+    "a plain loss of modded-nanogpt": (
+        "modded-nanogpt",
+        "step:1/9 [warmup] loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n",
+        {"loss": [3.1, None], "val_loss": [None, 2.9]},
+    ),
+    "an average that is no loss": (
+        "modded-nanogpt",
+        "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\nstep:2/9 loss:3 t:20ms\n",
+        {"step": [1, 2], "train_loss": [10.8, None], "loss": [None, 3]},
+    ),
+    "tests of Caffe": (
+        "caffe",
+        solver("Iteration 0, Testing net (#0)")
+        + solver("    Test net output #1: loss = 7.02 (* 1 = 7.02 loss)")
+        + solver("Iteration 0 (5.2 iter/s, 3.8s/20 iters), loss = 7.5")
+        + solver("Iteration 0, lr = 0.01")
+        + solver("Iteration 20, loss = 6.5"),
+        {"Iteration": [0, 20], "loss": [7.5, 6.5], "lr": [0.01, None], "test loss": [7.02, None]},
+    ),
+    "the letters of YOLACT": (
+        "yolact",
+        "[  1]    1440 || B: 5.495 | C: 3.668 | M: 6.919 | S: 1.564 | T: nan || ETA: 1 day ||\n",
+        {"iteration": [1440], "loss_mask": [6.919], "loss": [np.nan]},
+    ),
+    "thousands of torchtitan": (
+        "torchtitan",
+        "[titan] 2026 - root - INFO - step: 10  loss:  3.5  tps: 1,234,567  mfu: 31.20%\n"
+        "[titan] 2026 - root - INFO - validate step: 10  loss:  3.75  tps: 7,012\n",
+        {"tps": [1234567, None], "validation loss": [None, 3.75]},
+    ),
+    "MLPerf, where it tells its place": (
+        "mllog",
+        ':::MLLOG {"key": "opt_base_learning_rate", "value": 0.1, "metadata": {"lineno": 3}}\n'
+        ':::MLLOG {"key": "tracked_stats", "value": {"loss": 2.5, "throughput": 10.0},'
+        ' "metadata": {"step": 50}}\n'
+        ':::MLLOG {"key": "eval_accuracy", "value": 0.5, "metadata": {"step": 50}}\n'
+        ":::MLLOG {broken\n:::MLLOG []\n",
+        {
+            "step": [50],
+            "loss": [2.5],
+            "throughput": [10.0],
+            "eval_accuracy": [0.5],
+            "opt_base_learning_rate": None,
+        },
+    ),
+    "evaluations of Composer": (
+        "composer",
+        "[batch=1/9]:\n\t Train loss/train/total: 3.5\n[Eval batch=1/2] Eval on eval data\n"
+        "[Eval batch=2/2] Eval on eval data:\n\t Eval metrics/eval/CrossEntropy: 3.75\n"
+        "[batch=2/9]:\n\t Train loss/train/total: 3.25\n",
+        {"step": [1, 2], "Eval metrics/eval/CrossEntropy": [3.75, None]},
+    ),
+    "a total of YOLO, and capitals": (
+        "yolo",
+        yolo_heading("GIoU", "obj", "total") + yolo_bar(2, 4.5, 0.5, float("nan")),
+        {"GIoU_loss": [4.5], "total_loss": [np.nan]},
+    ),
+    "two headings of YOLO": (
+        "yolo",
+        yolo_heading("loss") + yolo_bar(0, 2.5) + yolo_heading("box", "cls") + yolo_bar(1, 3, 4),
+        {"loss": [2.5, None], "box_loss": [None, 3]},
+    ),
+    "sections of Baselines": (
+        "baselines",
+        boxed(*ROLLOUT)
+        + "Eval num_timesteps=10\n"
+        + boxed(*ROLLOUT, ("train/", ""), ("   loss", "1.5e-05"), ("   value_loss", "nan")),
+        {"rollout/ep_rew_mean": [21.3, 21.3], "train/loss": [None, 1.5e-05]},
+    ),
+    "Baselines without sections, on Windows": (
+        "baselines",
+        boxed(("loss", "2.5"), ("step", "1.53e+05"), end="\r\n") * 2,
+        {"step": [153000] * 2, "loss": [2.5] * 2},
+    ),
+    "Baselines without its head": (
+        "baselines",
+        "|    loss | 9.5 |\n|    n_updates | 5 |\n"
+        + "-" * 30
+        + "\n"
+        + boxed(("train/", ""), ("   loss", "2.5"), ("   n_updates", "10")),
+        {"train/loss": [2.5], "train/n_updates": [10]},
+    ),
+    "what stands in parentheses in pix2pix": (
+        "pix2pix",
+        "(epoch: 1, iters: 100, time: 0.5) G_GAN: 1.5 D_real: 0.5 \n"
+        "(epoch: 1, iters: 200, time: 0.5, data: 0.25) , G_GAN: nan, D_real: 0.25\n",
+        {
+            "iter": [100, 200],
+            "data": [None, 0.25],
+            "loss_D_real": [0.5, 0.25],
+            "loss_G_GAN": [1.5, np.nan],
+        },
+    ),
+    "Marian in its versions": (
+        "marian",
+        "".join(map(MARIAN.format, ("", " * 1,234 @ 3,412 after 1,234", " (1.5)"))),
+        {"update": [1000] * 3, "epoch": [2] * 3, "loss": [9.71] * 3, "lr": [6.25e-06] * 3},
+    ),
+    "a quote of Darknet": (
+        "darknet",
+        "> 1: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n",
+        {"loss": [2.5]},
+    ),
+    "the largest table of Markdown with a loss": (
+        "markdown",
+        f"# Title\n\n| Epoch | Loss |\n{RULE}"
+        + "| 1 | 9.5 |\n" * 3
+        + "\n\nsteps | train loss\n-- | --\n"
+        + "".join(f"{n} | {n}.5\n" for n in range(9))
+        + f"\n\n| name | value |\n{RULE}"
+        + "| a | 1 |\n" * 20,
+        {"steps": list(range(9)), "train loss": [n + 0.5 for n in range(9)], "Loss": None},
+    ),
+    "a number wider than its column": (
+        "printed-table",
+        FASTAI + WIDE,
+        {"train_loss": [2.5, 2.5, 17775.174805], "valid_loss": [1.5, 1.5, 2.963346]},
+    ),
+    "a heading that is printed again": (
+        "printed-table",
+        f"{FASTAI}Better model found at epoch 0\n{FASTAI}",
+        {"epoch": [0] * 4},
+    ),
+    "an index without a name": (
+        "printed-table",
+        "   epoch   loss\n" + "0      1  2.500\n1      2  2.125\n" * 2,
+        {"epoch": [1, 2] * 2, "loss": [2.5, 2.125] * 2},
+    ),
+    "a cell that is blank": (
+        "printed-table",
+        "epoch  val_loss   loss\n" + "    1     2.250  2.500\n    2            2.125\n" * 2,
+        {"epoch": [1, 2] * 2, "val_loss": [2.25, None] * 2, "loss": [2.5, 2.125] * 2},
+    ),
+    "a name with a percent sign": (
+        "printed-table",
+        "Itn.  NER Loss  UAS     Tag %\n" + "1     9.000     0.5     99.000\n" * 3,
+        {"NER Loss": [9] * 3, "Tag %": [99] * 3},
+    ),
+    "the mean beside NeMo's loss": (
+        "nemo",
+        "".join(NEMO.format(n=n, mean="nan", own="reduced_train_loss=3.91, ") for n in range(5)),
+        {"reduced_train_loss": [3.91] * 5, "loss": None},
+    ),
+    "the mean where NeMo tells no other": (
+        "nemo",
+        "".join(NEMO.format(n=n, mean="2.5", own="") for n in range(5)),
+        {"loss": [2.5] * 5},
+    ),
+}
+
+
+@pytest.mark.parametrize(("format", "text", "columns"), PRINTED.values(), ids=PRINTED)
+def test_what_is_printed(values, format, text, columns):
+    found = values(format, text)
+    for name, expected in columns.items():
+        if expected is None:
+            assert name not in found
+        else:  # as texts, in which NaN is equal to NaN
+            assert repr(found[name]) == repr(
+                [one if one is None else float(one) for one in expected]
+            )
+
+
+def test_a_fork_of_caffe():
+    text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
+    assert reader("caffe").recognises(text.encode(), whole=True)
+
+
+def test_composer_counts_its_batches_anew_in_each_epoch(put):
+    text = "".join(
+        f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
+        for epoch in (1, 2, 3)
+        for batch in range(10, 51, 10)
+    )
+    loss = stabdiag.read(put(text)).series["loss"]
+    assert loss.steps.tolist() == list(range(10, 151, 10))
+    assert loss.values.tolist() == [8.5] * 5 + [7.5] * 5 + [6.5] * 5
 
 
 class TestMegatron:
@@ -149,15 +411,6 @@ class TestMegatron:
         lines = (iteration(n, skipped=skipped, rest=f"{sign} |") for n in (10, 20, 30))
         assert "loss" not in stabdiag.read(put("".join(lines))).series
 
-    def test_a_field_that_was_cut_is_left_out(self, values):
-        found = values(
-            "megatron",
-            iteration(1, loss=lm(3.0))
-            + " iteration        2/    1000 | learning rate: 1.0E-04 | lm loss: 7.07[Rank 3] (\n",
-        )
-        assert found["lm loss"] == [3.0, None]
-        assert found["learning rate"] == [1e-4, 1e-4]
-
     def test_evaluations_and_arguments(self, read):
         columns = read(
             "megatron",
@@ -186,7 +439,7 @@ class TestMegatron:
 
 class TestTrainer:
     def test_bars_of_other_lengths_do_not_tell_the_step(self, values):
-        def bar(at: int, of: int) -> str:
+        def bar(at, of):
             return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
 
         text = bar(100, 100) + "\n"  # tokenizing
@@ -218,15 +471,6 @@ class TestTrainer:
         )
         assert values("hf-trainer-stdout", text)["global_step"][4:8] == [40, 60, 60, 70]
 
-    def test_the_summary_is_left_out(self, values):
-        found = values(
-            "hf-trainer-stdout",
-            "{'loss': 2.5, 'epoch': 0.5}\n"
-            "{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 1.0}\n",
-        )
-        assert found["loss"] == [2.5]
-        assert "train_loss" not in found
-
     def test_what_follows_the_summary_is_another_run_even_if_its_epochs_are_later(self, put):
         def training(first, count, loss):
             return "".join(
@@ -241,30 +485,6 @@ class TestTrainer:
         resumed = stabdiag.read(put(begun + summary + training(2.1, 4, 3)))
         assert len(resumed.series["loss"].values) == 24
 
-    def test_steps_from_the_epoch_where_the_trainer_told_how_many(self, values):
-        found = values(
-            "hf-trainer-stdout",
-            "  Num Epochs = 3\n  Total optimization steps = 3,000\n"
-            "{'loss': 2.5, 'epoch': 0.5}\n{'loss': 2.4, 'epoch': 1.0}\n",
-        )
-        assert found["global_step"] == [500, 1000]
-
-    @pytest.mark.parametrize(
-        "told",
-        [
-            "Num update steps per epoch = 250",
-            "Total train batch size (w. parallel, distributed & accumulation) = 16",
-        ],
-    )
-    def test_a_run_that_ends_within_an_epoch(self, values, told):
-        found = values(
-            "hf-trainer-stdout",
-            "  Num examples = 4,000\n  Num Epochs = 3\n  Total optimization steps = 600\n"
-            f"  {told}\n"
-            "{'loss': '2.5', 'epoch': '0.04'}\n{'loss': '2.4', 'epoch': '2.4'}\n",
-        )
-        assert found["global_step"] == [10, 600]
-
     def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, put):
         text = "  Num Epochs = 2\n  Total optimization steps = 400\n"
         for step in range(10, 401, 10):
@@ -274,18 +494,12 @@ class TestTrainer:
         assert history.series["loss"].steps.tolist() == list(range(10, 401, 10))
         assert not any("too seldom" in event.message for event in history.events)
 
-    def test_no_step_at_all(self, put):
-        loss = stabdiag.read(
-            put("".join(f"{{'loss': {9 - n}, 'epoch': 0.{n}}}\n" for n in range(1, 9)))
-        ).series["loss"]
-        assert loss.steps.tolist() == list(range(8))
-
     @staticmethod
-    def bar(at: int, of: int) -> str:
+    def bar(at, of):
         return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
 
     @classmethod
-    def trained(cls, upto: int, of: int, *, evaluated: int = 0, redrawn: bool = True) -> str:
+    def trained(cls, upto, of, *, evaluated=0, redrawn=True):
         """A loss every tenth step between bars; after each an evaluation of so many batches."""
         text = ""
         for step in range(1, upto + 1):
@@ -368,136 +582,6 @@ class TestTrainer:
         lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
         assert stabdiag.read(put("".join(lines))).series["loss"].steps.tolist() == list(range(1, 9))
 
-    def test_a_nan_that_the_filter_replaced(self, put):
-        lines = [f"{{'loss': {3 - n / 50}, 'grad_norm': 1.0, 'step': {n}}}\n" for n in range(1, 40)]
-        lines += [f"{{'loss': 0.0, 'grad_norm': nan, 'step': {n}}}\n" for n in range(40, 50)]
-        report = stabdiag.diagnose(put("".join(lines)))
-        assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 40)
-
-
-class TestFairseq:
-    def test_epochs_validations_and_overflows(self, values):
-        inner = '2026 | INFO | train_inner | {{"epoch": 1, "loss": "{}", "num_updates": "{}"}}\n'
-        found = values(
-            "fairseq",
-            inner.format(4.5, 100)
-            + "2026 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient,"
-            " setting loss scale to: 64.0\n"
-            + inner.format(4.25, 200)
-            + '2026 | INFO | valid | {"valid_loss": "4.75", "valid_num_updates": "200"}\n'
-            '2026 | INFO | train | {"train_loss": "4.4", "train_num_updates": "200"}\n'
-            "2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 4.5 | ppl 22.6 |"
-            " num_updates 200\n",
-        )
-        assert found["num_updates"] == [100, 101, 200, 200, 200, 200]
-        assert found["loss"] == [4.5, None, 4.25, None, None, None]
-        assert found["loss_scale"] == [None, 64, None, None, None, None]
-        assert found["valid_loss"] == [None, None, None, 4.75, None, 4.5]
-        assert found["train_loss"] == [None, None, None, None, 4.4, None]
-
-    def test_an_epoch_as_older_versions_print_it(self, values):
-        found = values(
-            "fairseq",
-            "| epoch 028 | loss 3.976 | ppl 4.61 | num_updates 9165 | loss_scale 0.5 | wall 4043\n"
-            "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
-        )
-        assert (found["train_loss"], found["valid_loss"]) == ([3.976, None], [None, 9.329])
-
-    def test_an_epoch_as_text(self, values):
-        found = values(
-            "fairseq",
-            "2026 | INFO | train | epoch 001 | loss 4.5 | nll_loss 3.25 | num_updates 500"
-            " | lr 1e-05 | gnorm 0.5 | train_wall 10\n",
-        )
-        assert (found["train_loss"], found["num_updates"]) == ([4.5], [500])
-
-
-class TestOthers:
-    @pytest.mark.parametrize("phase", ["", "[warmup] "])
-    def test_a_plain_loss_of_modded_nanogpt(self, values, phase):
-        text = f"step:1/9 {phase}loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n"
-        found = values("modded-nanogpt", text)
-        assert (found["loss"][0], found["val_loss"][1]) == (3.1, 2.9)
-
-    def test_a_nan_average_of_modded_nanogpt_is_no_nan_loss(self, values):
-        found = values("modded-nanogpt", "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\n")
-        assert (found["train_loss"], found["step"]) == ([10.8], [1])
-
-    def test_caffe_tests_belong_to_their_iteration(self, values):
-        def solver(text: str) -> str:
-            return f"I0105 10:00:00.123456 17443 solver.cpp:341] {text}\n"
-
-        found = values(
-            "caffe",
-            solver("Iteration 0, Testing net (#0)")
-            + solver("    Test net output #1: loss = 7.02 (* 1 = 7.02 loss)")
-            + solver("Iteration 0 (5.2 iter/s, 3.8s/20 iters), loss = 7.5")
-            + solver("Iteration 0, lr = 0.01")
-            + solver("Iteration 20, loss = 6.5"),
-        )
-        assert found == {
-            "Iteration": [0, 20],
-            "loss": [7.5, 6.5],
-            "lr": [0.01, None],
-            "test loss": [7.02, None],
-        }
-
-    def test_the_letters_of_yolact_are_its_losses(self, values):
-        letters = "B: 5.495 | C: 3.668 | M: 6.919 | S: 1.564 | T: nan"
-        found = values("yolact", f"[  1]    1440 || {letters} || ETA: 1 day || timer: 0.298\n")
-        assert (found["iteration"], found["loss_mask"]) == ([1440], [6.919])
-        assert np.isnan(found["loss"][0])
-
-    def test_the_resume_of_a_log_supersedes_what_it_goes_over(self, put):
-        text = "".join(f"s:{n} trl:{5 - n / 100:.2f}\n" for n in range(100))
-        text += "".join(f"s:{n} trl:{5 - n / 100:.3f}1\n" for n in range(80, 120))
-        history = stabdiag.read(put(text))
-        assert len(history.series["loss"]) == 120
-        assert any("goes back from step 99 to 80" in event.message for event in history.events)
-
-    def test_torchtitan_sets_thousands_apart(self, values):
-        found = values(
-            "torchtitan",
-            "[titan] 2026 - root - INFO - step: 10  loss:  3.5  tps: 1,234,567  mfu: 31.20%\n"
-            "[titan] 2026 - root - INFO - validate step: 10  loss:  3.75  tps: 7,012\n",
-        )
-        assert found["tps"] == [1234567, None]
-        assert found["validation loss"] == [None, 3.75]
-
-    def test_mlperf_counts_a_measurement_only_with_its_place(self, values):
-        found = values(
-            "mllog",
-            ':::MLLOG {"key": "opt_base_learning_rate", "value": 0.1, "metadata": {"lineno": 3}}\n'
-            ':::MLLOG {"key": "tracked_stats", "value": {"loss": 2.5, "throughput": 10.0},'
-            ' "metadata": {"step": 50}}\n'
-            ':::MLLOG {"key": "eval_accuracy", "value": 0.5, "metadata": {"step": 50}}\n'
-            ":::MLLOG {broken\n:::MLLOG []\n",
-        )
-        assert found == {"step": [50], "loss": [2.5], "throughput": [10.0], "eval_accuracy": [0.5]}
-
-    def test_composer_evaluations(self, values):
-        found = values(
-            "composer",
-            "[batch=1/9]:\n\t Train loss/train/total: 3.5\n[Eval batch=1/2] Eval on eval data\n"
-            "[Eval batch=2/2] Eval on eval data:\n\t Eval metrics/eval/CrossEntropy: 3.75\n"
-            "[batch=2/9]:\n\t Train loss/train/total: 3.25\n",
-        )
-        assert found["step"] == [1, 2]
-        assert found["Eval metrics/eval/CrossEntropy"] == [3.75, None]
-
-    def test_composer_counts_its_batches_anew_in_each_epoch(self, put):
-        log = put(
-            "".join(
-                f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
-                for epoch in (1, 2, 3)
-                for batch in range(10, 51, 10)
-            ),
-            "log.txt",
-        )
-        loss = stabdiag.read(log).series["loss"]
-        assert loss.steps.tolist() == list(range(10, 151, 10))
-        assert loss.values.tolist() == [8.5] * 5 + [7.5] * 5 + [6.5] * 5
-
 
 @pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
 def test_a_format_that_is_forced_on_another_log_says_so(name):
@@ -505,35 +589,13 @@ def test_a_format_that_is_forced_on_another_log_says_so(name):
         reader(name).read(Stream("run.log", io.BytesIO(b"hello\nworld\n")))
 
 
-def test_what_deepspeed_chat_prints_beside_the_steps(values) -> None:
-    found = values(
-        "deepspeed",
-        "".join(
-            step_line(step, 0) + f"Epoch: 0, Step: {step}, Rank: 0, loss = {9 - step / 10}\n"
-            for step in (10, 20, 30)
-        ),
-    )
-    assert [loss for loss in found["loss"] if loss is not None] == [8.0, 7.0, 6.0]
-
-
 class TestYolo:
-    @staticmethod
-    def heading(*losses: str) -> str:
-        return "".join(f"{name:>10}" for name in ("Epoch", "gpu_mem", *losses)) + (
-            "    labels  img_size\n"
-        )
-
-    @staticmethod
-    def bar(epoch: int, *losses: float, end: str = "\n") -> str:
-        cells = "".join(f"{value:10.4g}" for value in losses)
-        return f"{epoch:>8}/149     5.05G{cells}        17       640: 50%|█████     | 5/10{end}"
-
     def test_the_last_state_of_each_epoch_counts(self, put):
         path = put(
             "".join(
-                self.heading("box", "obj", "cls")
-                + self.bar(epoch, 0.5, 0.5, 0.5, end="\r")
-                + self.bar(epoch, 0.25, 0.5 - epoch / 8, 0.0)
+                yolo_heading("box", "obj", "cls")
+                + yolo_bar(epoch, 0.5, 0.5, 0.5, end="\r")
+                + yolo_bar(epoch, 0.25, 0.5 - epoch / 8, 0.0)
                 + "     all   657   2287   1.52e-05\n"
                 for epoch in range(4)
             )
@@ -543,54 +605,19 @@ class TestYolo:
         assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
         assert history.series["loss"].values.tolist() == [0.75 - n / 8 for n in range(4)]
 
-    def test_a_total_and_names_with_capitals(self, values):
-        text = self.heading("GIoU", "obj", "total") + self.bar(2, 4.5, 0.5, float("nan"))
-        found = values("yolo", text)
-        assert found["GIoU_loss"] == [4.5]
-        assert found["total_loss"] == [pytest.approx(np.nan, nan_ok=True)]
-
-    def test_two_headings_of_different_length(self, values):
-        text = (
-            self.heading("loss") + self.bar(0, 2.5) + self.heading("box", "cls") + self.bar(1, 3, 4)
-        )
-        found = values("yolo", text)
-        assert (found["loss"], found["box_loss"]) == ([2.5, None], [None, 3])
-
 
 class TestBaselines:
-    @staticmethod
-    def table(*rows: tuple[str, str], end: str = "\n") -> str:
-        rule = "-" * 30 + end
-        return rule + "".join(f"| {a:<14} | {b:<9} |{end}" for a, b in rows) + rule
-
-    def test_sections_are_joined_with_their_names(self, values):
-        rollout = (("rollout/", ""), ("   ep_rew_mean", "21.3"))
-        train = (("train/", ""), ("   loss", "1.5e-05"), ("   value_loss", "nan"))
-        text = self.table(*rollout) + "Eval num_timesteps=10\n" + self.table(*rollout, *train)
-        found = values("baselines", text)
-        assert found["rollout/ep_rew_mean"] == [21.3, 21.3]
-        assert found["train/loss"] == [None, 1.5e-05]
-
-    def test_without_sections_and_with_the_line_ends_of_windows(self, values):
-        text = self.table(("loss", "2.5"), ("step", "1.53e+05"), end="\r\n") * 2
-        assert values("baselines", text) == {"step": [153000] * 2, "loss": [2.5] * 2}
-
-    def test_a_table_whose_head_was_cut_off(self, values):
-        whole = self.table(("train/", ""), ("   loss", "2.5"), ("   n_updates", "10"))
-        text = "|    loss | 9.5 |\n|    n_updates | 5 |\n" + "-" * 30 + "\n" + whole
-        assert values("baselines", text) == {"train/loss": [2.5], "train/n_updates": [10]}
-
     @pytest.mark.parametrize("noise", ["", "x" * 5000 + "\n", "ok\n" * 40_000])
     def test_blocks_are_cut_between_tables(self, values, noise):
         text = "".join(
-            self.table(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20)
+            boxed(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20)
             for n in range(2000)
         )
         found = values("baselines", text)
         assert found["loss"] == found["total_timesteps"] == list(range(2000))
 
     def test_a_table_of_settings_is_none(self):
-        text = self.table(("batch_size", "32"), ("learning_rate", "0.1"))
+        text = boxed(("batch_size", "32"), ("learning_rate", "0.1"))
         assert not reader("baselines").recognises(text.encode(), whole=True)
 
 
@@ -647,19 +674,6 @@ class TestAlarms:
             20,
             30,
         ]
-
-    def test_the_first_megatron_set_no_colons(self, values):
-        text = (
-            " iteration       {n}/    9 | learning rate 1.0E-04 | lm loss 2.{n}E+00 | skipped 0 |\n"
-        )
-        found = values("megatron", "".join(text.format(n=n) for n in (1, 2, 3)))
-        assert found["lm loss"] == [2.1, 2.2, 2.3]
-        assert found["learning rate"] == [1e-4] * 3
-
-    def test_a_rank_of_megatron_says_that_its_loss_is_nan(self, values):
-        text = " iteration       1/    9 | lm loss: 2.5 | grad norm: 0.5 |\n"
-        said = "AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3\n"
-        np.testing.assert_array_equal(values("megatron", text + said)["lm loss"], [2.5, np.nan])
 
     def test_overflows_are_read_beside_any_loss(self, tmp_path):
         apex = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
@@ -720,45 +734,9 @@ class TestAlarms:
         assert history.series["skipped"].values.tolist() == [1, 1, 1]
 
 
-def test_what_stands_in_parentheses_before_the_losses_of_pix2pix(values):
-    text = "(epoch: 1, iters: 100, time: 0.5) G_GAN: 1.5 D_real: 0.5 \n"
-    text += "(epoch: 1, iters: 200, time: 0.5, data: 0.25) , G_GAN: nan, D_real: 0.25\n"
-    found = values("pix2pix", text)
-    assert (found["iter"], found["data"]) == ([100, 200], [None, 0.25])
-    assert (found["loss_D_real"], found["loss_G_GAN"][0]) == ([0.5, 0.25], 1.5)
-
-
-@pytest.mark.parametrize("rest", ["", " * 1,234 @ 3,412 after 1,234", " (1.5)"])
-def test_marian_in_its_versions(values, rest):
-    line = f"Ep. 2.5 : Up. 1000 : Sen. 10,147 : Cost 9.71{rest} : Time 5.1s : L.r. 6.25e-06\n"
-    assert values("marian", line) == {
-        "update": [1000],
-        "epoch": [2],
-        "loss": [9.71],
-        "lr": [6.25e-06],
-    }
-
-
-def test_a_fork_of_caffe_and_a_quote(values):
-    text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
-    assert reader("caffe").recognises(text.encode(), whole=True)
-    assert values("darknet", "> 1: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n")["loss"] == [
-        2.5
-    ]
-
-
 class TestMarkdown:
-    RULE = "|---|:--:|\n"
-
-    def test_the_largest_table_with_a_loss_counts(self, values):
-        small = "\n| Epoch | Loss |\n" + self.RULE + "| 1 | 9.5 |\n" * 3
-        large = "\nsteps | train loss\n-- | --\n" + "".join(f"{n} | {n}.5\n" for n in range(9))
-        settings = "\n| name | value |\n" + self.RULE + "| a | 1 |\n" * 20
-        found = values("markdown", f"# Title\n{small}\n{large}\n{settings}")
-        assert found == {"steps": list(range(9)), "train loss": [n + 0.5 for n in range(9)]}
-
     def test_a_row_of_other_length_is_told(self, read):
-        table = "| Epoch | Loss |\n" + self.RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
+        table = "| Epoch | Loss |\n" + RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
         columns = read("markdown", f"title\n\n{table}")
         assert columns.rows == 3
         assert [(one.line, one.reason) for one in columns.bad_lines] == [
@@ -779,16 +757,6 @@ class TestMarkdown:
 
 
 class TestPrintedTable:
-    HEADING = "epoch     train_loss  valid_loss  time    \n"
-
-    def test_a_number_wider_than_its_column(self, values):
-        rows = (
-            "0         17775.174805 2.963346    00:00   \n1         2.5         1.5         00:00\n"
-        )
-        found = values("printed-table", self.HEADING + rows * 2)
-        assert found["train_loss"] == [17775.174805, 2.5] * 2
-        assert found["valid_loss"] == [2.963346, 1.5] * 2
-
     def test_colours_of_what_is_best_so_far(self, values):
         """As skorch prints them: without them, such a table is one of blanks between its cells."""
         text = "  epoch    train_loss     dur\n-------  ------------  ------\n" + "".join(
@@ -798,22 +766,6 @@ class TestPrintedTable:
         assert recognised(text.encode(), whole=True) == "printed-table"
         found = values("printed-table", text)
         assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
-
-    def test_a_heading_that_is_printed_again(self, values):
-        part = self.HEADING + "0         2.5         1.5         00:00\n" * 2
-        found = values("printed-table", part + "Better model found at epoch 0\n" + part)
-        assert found["epoch"] == [0] * 4
-
-    def test_cells_stand_below_their_names(self, values):
-        # An index has no name, and a cell that a row does not have leaves a gap.
-        indexed = "   epoch   loss\n" + "0      1  2.500\n1      2  2.125\n" * 2
-        assert values("printed-table", indexed) == {"epoch": [1, 2] * 2, "loss": [2.5, 2.125] * 2}
-        gaps = "epoch  val_loss   loss\n" + "    1     2.250  2.500\n    2            2.125\n" * 2
-        assert values("printed-table", gaps) == {
-            "epoch": [1, 2] * 2,
-            "val_loss": [2.25, None] * 2,
-            "loss": [2.5, 2.125] * 2,
-        }
 
     def test_spacy(self, put):
         text = (
@@ -829,12 +781,6 @@ class TestPrintedTable:
         assert loss.column == "LOSS NER"
         assert loss.steps.tolist() == [200, 400, 600]
         assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
-
-    def test_a_name_with_a_percent_sign(self, put):
-        rows = "".join(f"{n}     {9 - n}.000     0.5     99.000\n" for n in range(5))
-        assert stabdiag.read(put("Itn.  NER Loss  UAS     Tag %\n" + rows)).series[
-            "loss"
-        ].values.tolist() == [9, 8, 7, 6, 5]
 
     @pytest.mark.parametrize(
         "text",
@@ -865,18 +811,6 @@ def test_what_speaks_of_an_alarm_is_none(tmp_path, text):
     (tmp_path / "notes.txt").write_text(text * 3)
     with pytest.raises(NoUsableRecord):
         stabdiag.read(tmp_path / "notes.txt")
-
-
-def test_the_mean_that_lightning_draws_beside_nemos_loss_is_no_loss(values):
-    bar = "Epoch 0: 1%|▏ | {n}/1000 [00:01<09:00, loss={mean}, v_num=3, {own}global_step={n}.0]\n"
-
-    def bars(**parts: str) -> str:
-        return "".join(bar.format(n=n, **parts) for n in range(5))
-
-    found = values("nemo", bars(mean="nan", own="reduced_train_loss=3.91, "))
-    assert "loss" not in found
-    assert found["reduced_train_loss"] == [3.91] * 5
-    assert values("nemo", bars(mean="2.5", own="") + " ")["loss"] == [2.5] * 5
 
 
 def test_the_first_releases_of_fairseq_are_read_by_names_and_values(put):

@@ -1,7 +1,5 @@
 """Logs of names and values that no framework's grammar knows."""
 
-from __future__ import annotations
-
 import pytest
 
 import stabdiag
@@ -9,7 +7,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.text.general import recognises
 
 
-def log(line: str, count: int = 60) -> str:
+def log(line, count=60):
     return "".join(line.format(n=n, loss=4 - n / 100) + "\n" for n in range(1, count + 1))
 
 
@@ -158,7 +156,7 @@ def test_a_training_that_was_soon_stopped(tmp_path, text, steps):
 
 
 def test_how_sure_it_is(read):
-    def message(count: int) -> str:
+    def message(count):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
     assert message(60) == (
@@ -272,7 +270,7 @@ def test_losses_that_make_no_log(lines):
     assert not recognises("\n".join(lines).encode(), whole=True)
 
 
-def gan(line: str):
+def gan(line):
     return log(line.replace("{d}", "{loss}").replace("{g}", "9.5"))
 
 
@@ -516,7 +514,7 @@ def test_a_scale_of_the_gradient_tells_fp16(put):
     assert stabdiag.diagnose(put("".join(lines))).diagnosis.slug == "nan-fp16-overflow"
 
 
-def batches_of_epochs(epochs: int = 4, each: int = 8) -> str:
+def batches_of_epochs(epochs=4, each=8):
     return "".join(
         f"TRAIN Batch {epoch}/{at * 100} loss {4 - epoch / 10 - at / 100:.2f} lr 1e-4 rank 0\n"
         for epoch in range(epochs)

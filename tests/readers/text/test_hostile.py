@@ -1,7 +1,5 @@
 """Random bytes, lines made to be slow, and lines made to be misread."""
 
-from __future__ import annotations
-
 import io
 import re
 import tracemalloc
@@ -44,7 +42,7 @@ BITS = [
 ]
 
 
-def outcome(one, data: bytes) -> None:
+def outcome(one, data):
     """Read data; a LogError is an answer, anything else is a fault."""
     one.recognises(data, whole=True)
     try:
@@ -53,13 +51,6 @@ def outcome(one, data: bytes) -> None:
         return
     for name in columns.names:
         assert len(columns.load(name).values) == columns.rows
-
-
-@EVERY
-@settings(suppress_health_check=[HealthCheck.too_slow])
-@given(data=st.binary(max_size=2000))
-def test_random_bytes(one, data):
-    outcome(one, data)
 
 
 @EVERY
@@ -92,8 +83,8 @@ def test_a_cut_anywhere(one):
     assert before
 
 
-def patterns() -> dict[str, re.Pattern[bytes]]:
-    found: dict[str, re.Pattern[bytes]] = {}
+def patterns():
+    found = {}
     for one in TEXT_READERS:
         grammar = one.grammar or getattr(
             import_module(one.module), "GRAMMAR", Grammar(step="", kinds=())
@@ -112,7 +103,7 @@ def patterns() -> dict[str, re.Pattern[bytes]]:
     return found
 
 
-def choices(parsed) -> int:
+def choices(parsed):
     """Return in how many ways, at most, a pattern can go over a text that does not match."""
     ways = 1
     for op, arg in parsed:
@@ -199,10 +190,10 @@ def test_a_line_without_an_end_is_not_gathered(monkeypatch):
 class _Endless:
     """A log of warnings that is made while it is read, with a record here and there."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         self._left = size
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size, /):
         if self._left <= 0:
             return b""
         self._left -= size

@@ -1,7 +1,5 @@
 """What a log says in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from stabdiag.model.history import EventKind
@@ -11,7 +9,7 @@ from stabdiag.model.history import EventKind
 def told(read):
     """Return title, line and step of each message in a log whose steps are 1, 2, …"""
 
-    def events(*lines: str) -> list[tuple[str, int | None, int | None]]:
+    def events(*lines):
         steps = iter(range(1, 100))
         text = "".join(f"s:{next(steps)} trl:3.5\n{line}\n" for line in lines)
         found = read("llmc", text).events

@@ -4,8 +4,6 @@ The samples hold twelve records whose loss is 4 − k/8; their lines are made as
 format strings make them.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -57,12 +55,12 @@ IDS = [f"{path.parent.name}/{path.name}" for path in FILES]
 EVERY = pytest.mark.parametrize("path", FILES, ids=IDS)
 
 
-def steps_of(path: Path) -> list[int]:
+def steps_of(path):
     kind = path.parent.name
     return list(STEPS.get(f"{kind}/{path.stem.removesuffix('-nan')}", STEPS.get(kind, ())))
 
 
-def losses_of(path: Path) -> np.ndarray:
+def losses_of(path):
     losses = 4 - np.arange(12) / 8
     if path.stem.endswith("-nan"):
         losses[9:] = np.nan
