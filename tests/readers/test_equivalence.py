@@ -362,22 +362,19 @@ def test_deep_nesting_is_left_out_alike(depth):
     assert len(fast.names) == 1 + (depth < 50)
 
 
-def test_a_list_of_times():
-    records = ({"loss": 2.5, "at": [f"2026-01-02T03:04:{n:02}"]} for n in range(60))
-    data = "".join(f"{json.dumps(record)}\n" for record in records).encode()
-    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
+PLAIN = [json.dumps({"step": n, "loss": 2.5}) for n in range(60)]
+EXAMPLES = {
+    "a list of times": [f'{{"loss": 2.5, "at": ["2026-01-02T03:04:{n:02}"]}}' for n in range(60)],
+    "a null for a record": [*PLAIN[:30], "null", *PLAIN[30:]],
+    "a blank line does not make up for two records on one": (
+        ['{"lr": 1}', '{"lr": 2} {"step": 3}', '{"lr": null}', ""] * 3
+    ),
+}
 
 
-def test_a_null_for_a_record():
-    lines = [json.dumps({"step": n, "loss": 2.5}) for n in range(60)]
-    data = "\n".join([*lines[:30], "null", *lines[30:], ""]).encode()
-    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
-
-
-def test_a_blank_line_does_not_make_up_for_two_records_on_one():
-    lines = ['{"lr": 1}', '{"lr": 2} {"step": 3}', '{"lr": null}', ""] * 3
-    data = "\n".join([*lines, ""]).encode()
-    assert_same(*(outcome(jsonl, data, small=small) for small in (0, 1 << 20)))
+@pytest.mark.parametrize("lines", EXAMPLES.values(), ids=EXAMPLES)
+def test_examples(lines):
+    assert_ways_agree(jsonl, "\n".join([*lines, ""]).encode(), 1 << 22)
 
 
 def wide_line(record):

@@ -3,7 +3,6 @@
 import io
 import json
 import re
-import time
 import tracemalloc
 from contextlib import suppress
 
@@ -414,39 +413,6 @@ def test_a_large_document_does_not_grow_in_memory(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 4 * size
-
-
-# Each as a start and what is repeated after it.
-ODD = {
-    "quotes in a string without end": ('[{"a": "', '\\"'),
-    "backslashes": ('[{"a": "', "\\"),
-    "records of another kind": ("[", '{"a": nan nan},'),
-    "records within records": ("[", '{"a": {"b": [1]}},'),
-    "lists within lists": ("[", "[1, 2],"),
-    "words with brackets": ('{"a": [', '"],",'),
-    "braces and blanks": ("[{", "}      "),
-    "blanks": ("[{\n", " \n"),
-    "numbers with brackets": ("[{", '"nan(": nan('),
-    "blanks after a key": ('{"log_history"', " "),
-    "an index": ('{"a": {', '"1": 2,'),
-}
-
-
-@pytest.mark.parametrize(("start", "more"), ODD.values(), ids=ODD.keys())
-def test_the_time_grows_with_the_length_alone(tmp_path, start, more):
-    def taken(length):
-        path = tmp_path / "run.json"
-        path.write_text(start + more * (length // len(more)), encoding="utf-8")
-        begun = time.process_time()
-        for format in (None, "json", "jsonl"):
-            with suppress(LogError):
-                read_columns(path, format=format)
-        return time.process_time() - begun
-
-    taken(1000)  # imports
-    # A busy machine may take three times as long for either.
-    short, long = taken(10_000), taken(160_000)
-    assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
 
 
 def test_a_list_of_numbers_alone_holds_the_losses(log):
