@@ -363,11 +363,6 @@ def test_what_is_printed(values, format, text, columns):
             )
 
 
-def test_a_fork_of_caffe():
-    text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
-    assert reader("caffe").recognises(text.encode(), whole=True)
-
-
 def test_composer_counts_its_batches_anew_in_each_epoch(put):
     text = "".join(
         f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
@@ -534,53 +529,138 @@ class TestTrainer:
         assert history.source.attempts == 2
         assert history.series["loss"].steps.tolist() == list(range(10, 501, 10))
 
-    @pytest.mark.parametrize("first_step", [True, False])
-    @pytest.mark.parametrize("stride", [1, 10, 25])
-    def test_epochs_that_records_share(self, put, stride, first_step):
-        steps = [1] * (first_step and stride > 1) + list(range(stride, 10_001, stride))
-        text = "  Num Epochs = 2\n  Total optimization steps = 10,000\n"
-        for step in steps:
-            text += f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 5000:.2f}}}\n"
-            if step % 1000 == 0:
-                text += f"{{'eval_loss': 3.0, 'epoch': {step / 5000:.2f}}}\n"
-        history = stabdiag.read(put(text))
-        assert history.series["loss"].steps.tolist() == steps
-        assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
-        assert any("are reckoned from the epochs" in event.message for event in history.events)
-
-    def test_rounded_epochs_that_no_records_share(self, put):
-        steps = list(range(10, 371, 10))
-        text = "  Num Epochs = 1\n  Total optimization steps = 370\n"
-        for step in steps:
-            text += f"{{'loss': {9 - step / 370}, 'epoch': {step / 370:.2f}}}\n"
-            if step % 100 == 0:
-                text += f"{{'eval_loss': 3.0, 'epoch': {(step + 5) / 370:.2f}}}\n"
-        history = stabdiag.read(put(text))
-        assert history.series["loss"].steps.tolist() == steps
-        # Evaluations stand where their own epochs put them, to the digits that these have.
-        evaluated = history.series["eval_loss"].steps
-        assert np.abs(evaluated - [105, 205, 305]).max() <= 2
-
-    def test_epochs_in_full_tell_their_steps(self, put):
-        text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n"
-        text += "".join(
-            f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000}}}\n"
-            for step in range(33, 600, 10)
-        )
-        assert stabdiag.read(put(text)).series["loss"].steps.tolist() == list(range(33, 600, 10))
-
-    def test_epochs_that_records_share_at_no_stride(self, put):
-        steps = [*range(10, 3000, 10), *range(3000, 10_000, 37)]
-        text = "  Num Epochs = 1\n  Total optimization steps = 10,000\n" + "".join(
-            f"{{'loss': {9 - step / 10_000}, 'epoch': {step / 10_000:.2f}}}\n" for step in steps
-        )
-        found = stabdiag.read(put(text)).series["loss"].steps
-        assert len(found) == len(steps)
-        assert np.abs(found - steps).max() <= 60
-
     def test_an_epoch_that_is_no_number(self, put):
         lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
         assert stabdiag.read(put("".join(lines))).series["loss"].steps.tolist() == list(range(1, 9))
+
+
+TORCHVISION = "".join(f"Epoch: [0] [{n}/900] lr: 0.1 loss: 2.5 loss_ce: 1\n" for n in (10, 20))
+STEPS = "".join(f"INFO - Step: {n}\nINFO - Loss: 2.5\n" for n in (10, 20, 30))
+KERAS = "".join(f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
+DETECTRON2 = "".join(
+    f"[01/05 10:00:00 d2.utils.events]: eta: 0:45:00  iter: {n}  total_loss: 1.5  lr: 0.02\n"
+    for n in (1999, 2019)
+)
+UNWELL = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
+# What is logged, what is said below it, the steps of the losses, and the last of them.
+SAID = [
+    (
+        "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n",
+        "ERROR:tensorflow:Model diverged with loss = NaN.\n"
+        "E0105 10:00:00.1 14003 session_run_hooks.py:760] Model diverged with loss = NaN.\n",
+        [31601, 31602],
+        np.nan,
+    ),
+    (TORCHVISION, "Loss is nan, stopping training\n" * 2, [10, 20, 21], np.nan),
+    (TORCHVISION, "[10:00:00.1] Loss is inf, stopping training\n", [10, 20, 21], np.inf),
+    (TORCHVISION, "RuntimeError: Model diverged with loss = NaN.\n", [10, 20, 21], np.nan),
+    (
+        TORCHVISION,
+        "INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, "
+        "LossTensor is inf or nan. : Tensor had NaN values\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (
+        TORCHVISION,
+        "ValueError: The loss returned in `training_step` is nan.\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (
+        TORCHVISION,
+        "Monitored metric train_loss = nan is not finite. Previous best value was 2.3. "
+        "Signaling Trainer to stop.\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (TORCHVISION, "Monitored metric val_loss = nan is not finite.\n", [10, 20], 2.5),
+    # Below a record of two lines: it keeps its loss.
+    (
+        STEPS,
+        "WARNING - WARNING: Loss is NaN or inf tensor(nan, device='cuda:0')\n" * 3,
+        [10, 20, 30, 31],
+        np.nan,
+    ),
+    # Keras counts batches from zero.
+    (KERAS, "Batch 7: Invalid loss, terminating training\n", [*range(1, 9)], np.nan),
+    (DETECTRON2, UNWELL, [1999, 2019, 2037], np.nan),
+    ("loading\n", UNWELL.replace("Loss", "Losses"), [2037], np.nan),
+]
+
+
+@pytest.mark.parametrize(("records", "said", "steps", "last"), SAID)
+def test_what_stops_a_training_is_its_last_loss(put, records, said, steps, last):
+    loss = stabdiag.read(put(records + said)).series["loss"]
+    assert loss.steps.tolist() == steps
+    assert np.isfinite(loss.values[:-1]).all()
+    np.testing.assert_array_equal(loss.values[-1], last)
+
+
+@pytest.mark.parametrize(
+    ("format", "text"),
+    [
+        ("baselines", boxed(("batch_size", "32"), ("learning_rate", "0.1"))),
+        ("markdown", f"# T\n| Epoch | Loss |\n{RULE}| 1 | 2.5 |\n"),
+        ("markdown", f"# T\n| Epoch | Acc |\n{RULE}" + "| 1 | 2.5 |\n" * 9),
+        ("markdown", "# T\n| Epoch | Loss |\n" + "| 1 | 2.5 |\n" * 9),
+        ("markdown", "the loss\n--------\n"),
+        ("printed-table", FASTAI),
+        ("printed-table", "model  loss  acc\n" + "resnet  2.5  0.5\n" * 9),
+        ("printed-table", "epoch  acc\n" + "1  2.5\n" * 9),
+        ("printed-table", "epoch  loss\n" + "1  none\n" * 9),
+        ("printed-table", "epoch loss\n" + "1 2.5\n" * 9),
+    ],
+)
+def test_what_is_no_log_of_a_format(format, text):
+    assert not reader(format).recognises(text.encode(), whole=True)
+
+
+def test_what_is_one_in_spite_of_its_prefix():
+    text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
+    assert reader("caffe").recognises(text.encode(), whole=True)
+
+
+def by_epochs(steps, total, *, epochs=1, digits=2, every=0, late=0):
+    """A log of the Trainer that tells epochs alone, with an evaluation after so many steps."""
+    text = f"  Num Epochs = {epochs}\n  Total optimization steps = {total:,}\n"
+    for step in steps:
+        epoch = round(step / total * epochs, digits)
+        text += f"{{'loss': {9 - step / total}, 'epoch': {epoch}}}\n"
+        if every and step % every == 0:
+            epoch = round((step + late) / total * epochs, digits)
+            text += f"{{'eval_loss': 3.0, 'epoch': {epoch}}}\n"
+    return text
+
+
+@pytest.mark.parametrize("first", [[], [1]])
+@pytest.mark.parametrize("stride", [1, 10, 25])
+def test_epochs_that_records_share(put, stride, first):
+    steps = [*(first if stride > 1 else []), *range(stride, 10_001, stride)]
+    history = stabdiag.read(put(by_epochs(steps, 10_000, epochs=2, every=1000)))
+    assert history.series["loss"].steps.tolist() == steps
+    assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
+    assert any("are reckoned from the epochs" in event.message for event in history.events)
+
+
+def test_rounded_epochs_that_no_records_share(put):
+    steps = list(range(10, 371, 10))
+    history = stabdiag.read(put(by_epochs(steps, 370, every=100, late=5)))
+    assert history.series["loss"].steps.tolist() == steps
+    # Evaluations stand where their own epochs put them, to the digits that these have.
+    evaluated = history.series["eval_loss"].steps
+    assert np.abs(evaluated - [105, 205, 305]).max() <= 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "digits", "off"),
+    [([*range(33, 600, 10)], 9, 0), ([*range(10, 3000, 10), *range(3000, 10_000, 37)], 2, 60)],
+    ids=["in full", "shared, at no stride"],
+)
+def test_how_near_epochs_tell_the_steps(put, steps, digits, off):
+    found = stabdiag.read(put(by_epochs(steps, 10_000, digits=digits))).series["loss"].steps
+    assert len(found) == len(steps)
+    assert np.abs(found - steps).max() <= off
 
 
 @pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
@@ -616,65 +696,8 @@ class TestBaselines:
         found = values("baselines", text)
         assert found["loss"] == found["total_timesteps"] == list(range(2000))
 
-    def test_a_table_of_settings_is_none(self):
-        text = boxed(("batch_size", "32"), ("learning_rate", "0.1"))
-        assert not reader("baselines").recognises(text.encode(), whole=True)
-
 
 class TestAlarms:
-    def test_tensorflow_says_it_twice(self, put):
-        path = put(
-            "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n"
-            "ERROR:tensorflow:Model diverged with loss = NaN.\n"
-            "E0105 10:00:00.1 14003 session_run_hooks.py:760] Model diverged with loss = NaN.\n"
-        )
-        loss = stabdiag.read(path).series["loss"]
-        assert loss.steps.tolist() == [31601, 31602]
-        np.testing.assert_array_equal(loss.values, [1.8717, np.nan])
-
-    @pytest.mark.parametrize(
-        ("line", "value"),
-        [
-            ("Loss is nan, stopping training\n" * 2, np.nan),
-            ("[10:00:00.123456] Loss is inf, stopping training\n", np.inf),
-            ("RuntimeError: Model diverged with loss = NaN.\n", np.nan),
-            (
-                "INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, "
-                "LossTensor is inf or nan. : Tensor had NaN values\n",
-                np.nan,
-            ),
-            ("ValueError: The loss returned in `training_step` is nan.\n", np.nan),
-            (
-                "Monitored metric train_loss = nan is not finite. Previous best value was 2.3. "
-                "Signaling Trainer to stop.\n",
-                np.nan,
-            ),
-        ],
-    )
-    def test_what_stops_a_training_is_its_last_loss(self, put, line, value):
-        records = (
-            f"Epoch: [0] [{n}/900] lr: 0.1 loss: {3 - n / 90} loss_ce: 1\n" for n in (10, 20)
-        )
-        loss = stabdiag.read(put("".join(records) + line)).series["loss"]
-        assert loss.steps.tolist() == [10, 20, 21]
-        np.testing.assert_array_equal(loss.values[2:], [value])
-
-    def test_a_warning_below_a_record_takes_no_loss_from_it(self, put):
-        records = (f"INFO - Step: {n}\nINFO - Loss: {3 - n / 90}\n" for n in (10, 20, 30))
-        said = "WARNING - WARNING: Loss is NaN or inf tensor(nan, device='cuda:0')\n"
-        loss = stabdiag.read(put("".join(records) + 3 * said)).series["loss"]
-        assert loss.steps.tolist() == [10, 20, 30, 31]
-        assert np.isnan(loss.values).tolist() == [False, False, False, True]
-
-    def test_an_evaluation_that_stops_a_training_is_no_loss_of_it(self, put):
-        records = (f"step {n} loss: {3 - n / 90}\n" for n in (10, 20, 30))
-        said = "Monitored metric val_loss = nan is not finite. Previous best value was 2.3.\n"
-        assert stabdiag.read(put("".join(records) + said)).series["loss"].steps.tolist() == [
-            10,
-            20,
-            30,
-        ]
-
     def test_overflows_are_read_beside_any_loss(self, tmp_path):
         apex = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
         path = tmp_path / "run.log"
@@ -693,28 +716,6 @@ class TestAlarms:
         assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64, 32]
         path.write_text(deepspeed.replace("OVERFLOW! Rank 0", "[Rank 0] Overflow detected."))
         assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64]
-
-    def test_keras_counts_batches_from_zero(self, put):
-        bars = (f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
-        loss = stabdiag.read(
-            put("".join(bars) + "Batch 7: Invalid loss, terminating training\n")
-        ).series["loss"]
-        assert loss.steps.tolist() == list(range(1, 9))
-        assert np.flatnonzero(np.isnan(loss.values)).tolist() == [7]
-
-    def test_detectron2_names_the_iteration(self, put):
-        lines = (
-            f"[01/05 10:00:00 d2.utils.events]: eta: 0:45:00  iter: {n}  total_loss: 1.5  "
-            "loss_cls: 0.5  lr: 0.02\n"
-            for n in (1999, 2019)
-        )
-        error = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
-        path = put("".join(lines) + error)
-        loss = stabdiag.read(path).series["loss"]
-        assert loss.steps.tolist() == [1999, 2019, 2037]
-        assert np.isnan(loss.values[-1])
-        path.write_text("loading\n" + error.replace("Loss", "Losses"))
-        assert stabdiag.read(path).series["loss"].steps.tolist() == [2037]
 
     def test_a_step_that_a_hand_written_loop_skips_is_an_overflow(self, put):
         skipped = "  Non-finite grad norm, skipping step (consecutive: 1)\n"
@@ -743,18 +744,6 @@ class TestMarkdown:
             (8, "3 cells instead of 2")
         ]
 
-    @pytest.mark.parametrize(
-        "text",
-        [
-            "# T\n| Epoch | Loss |\n|---|---|\n| 1 | 2.5 |\n",
-            "# T\n| Epoch | Acc |\n|---|---|\n" + "| 1 | 2.5 |\n" * 9,
-            "# T\n| Epoch | Loss |\n" + "| 1 | 2.5 |\n" * 9,
-            "the loss\n--------\n",
-        ],
-    )
-    def test_what_is_none(self, text):
-        assert not reader("markdown").recognises(text.encode(), whole=True)
-
 
 class TestPrintedTable:
     def test_colours_of_what_is_best_so_far(self, values):
@@ -781,19 +770,6 @@ class TestPrintedTable:
         assert loss.column == "LOSS NER"
         assert loss.steps.tolist() == [200, 400, 600]
         assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            HEADING + "0         2.5         1.5         00:00\n" * 2,
-            "model  loss  acc\n" + "resnet  2.5  0.5\n" * 9,
-            "epoch  acc\n" + "1  2.5\n" * 9,
-            "epoch  loss\n" + "1  none\n" * 9,
-            "epoch loss\n" + "1 2.5\n" * 9,
-        ],
-    )
-    def test_what_is_none(self, text):
-        assert not reader("printed-table").recognises(text.encode(), whole=True)
 
 
 @pytest.mark.parametrize(
