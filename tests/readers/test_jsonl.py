@@ -207,3 +207,16 @@ def test_records_without_a_value(log, text):
 def test_no_record(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
+
+
+def test_a_log_that_is_large_enough_for_arrow(log):
+    pad = "x" * 90
+    row = f'{{"step": %d, "loss": 0.5, "lr": "1e-3", "mode": "train", "pad": "{pad}"}}\n'
+    lines = [row % step for step in range(40_000)]
+    columns = log("".join(lines))
+    assert columns.load("step").values.tolist() == list(range(40_000))
+    assert set(columns.load("lr").values) == {1e-3}
+    assert columns.load("mode").is_text
+    lines.insert(30_000, '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n")
+    columns = log("".join(lines))
+    assert (columns.rows, columns.bad_count) == (40_000, 1)
