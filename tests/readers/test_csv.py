@@ -278,6 +278,15 @@ def test_a_text_is_not_taken_for_csv(log, text):
         log(text, "train.log")
 
 
+def test_a_log_that_is_large_enough_for_arrow(log):
+    rows = "".join(f"{step},train,nan,,{step / 7}\n" for step in range(60_000))
+    columns = log(f"step,mode,gn,val,x\n{rows}")
+    assert columns.load("step").values.tolist() == list(range(60_000))
+    assert columns.load("val").null.all()
+    assert columns.load("gn").present.all()
+    assert columns.load("mode").is_text
+
+
 def test_another_header_holds_in_the_blocks_that_follow(put):
     half = "".join(f"{n},1\n" for n in range(5_000))
     with open_stream(put(f"step,loss\n{half}step,lr\n{half}")) as stream:
