@@ -48,10 +48,3 @@ def test_a_cadence_given_by_hand_is_in_epochs():
     assert "every 10 epochs" in text
     assert "| Epoch | Event |" in text
     assert "no time stamps" in text
-
-
-@pytest.mark.parametrize("column", ["step", "iteration"])
-def test_steps_are_held_against_steps(column):
-    log = {column: np.arange(60) * 100, "loss": epochs(stays_up=True)["loss"]}
-    report = stabdiag.diagnose(log, manifest={"dtype": "fp32", **COUNTS})
-    assert "checkpoint of step 3000" in report.diagnosis.first_action

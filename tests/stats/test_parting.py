@@ -28,14 +28,6 @@ def test_equal_series_do_not_part():
     assert parted(x, x.copy()) is None
 
 
-def test_the_first_difference_of_any_size_is_found():
-    x = noisy()
-    y = x.copy()
-    y[400:] = np.nextafter(y[400:], 9.0)
-    found = parted(x, y)
-    assert (found.first, found.unrounded, found.lasting) == (400, None, None)
-
-
 def test_rounding_noise_and_more_are_told_apart():
     x = noisy()
     gap = np.zeros(1000)

@@ -88,16 +88,6 @@ def test_other_epochs_are_none(x):
     assert towers(x) == []
 
 
-@pytest.mark.parametrize("height", [0.3, 1.0, 10.0])
-def test_a_shift_that_stays(height):
-    x = calm()
-    x[600:] += height
-    (spike,) = scan(x).spikes
-    assert abs(spike.onset - 600) <= 2
-    assert spike.recovered is False
-    assert spike.end == spike.onset + 50
-
-
 def test_after_a_logged_cause_less_is_enough():
     x = calm(4, noise=0.2)
     x[600:608] += 0.2
@@ -255,12 +245,6 @@ def test_three_in_a_short_log_are_a_habit(count, habit):
     places = [200, 350, 500][:count]
     x[places] += 1.5
     assert onsets(x) == ([] if habit else places)
-
-
-def test_shards_that_are_harder_by_turns_are_a_habit():
-    x = noise()
-    x += 0.8 * ((np.arange(len(x)) // 150) % 2)
-    assert onsets(x) == []
 
 
 def test_a_logged_cause_is_not_excused_by_habit():

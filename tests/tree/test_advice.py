@@ -12,7 +12,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.run import Run
-from tests.tree.made import add, changed, climb, drop, put, ramp, series
+from tests.tree.made import add, changed, climb, put, ramp, series
 
 K = ActionKind
 
@@ -285,11 +285,6 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     assert K.RERUN not in kinds(found)
 
 
-def test_a_learning_rate_that_kept_to_its_schedule_is_not_asked_about(calm):
-    assert K.FIX_SCHEDULE not in kinds(diagnosed(changed(calm(), shift(400))))
-    assert K.FIX_SCHEDULE in kinds(diagnosed(changed(calm(), shift(400), drop("lr"))))
-
-
 @pytest.mark.parametrize(
     "up",
     [np.r_[400:520, 700:800], np.r_[400:520, 790:800], np.r_[400:560, 580:740], np.r_[400:800]],
@@ -340,15 +335,6 @@ def test_a_learning_rate_of_0_is_not_halved(calm):
     strained = diagnosed(changed(log, climb(), STRAIN))
     assert strained.slug == "divergence-grad-norm-rising"
     assert kinds(strained) == [K.INSPECT_DATA]
-
-
-@pytest.mark.parametrize("strained", [True, False])
-def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
-    log = changed(calm(), RISE, *([climb(), STRAIN] if strained else []))
-    found = diagnosed(log, weight_decay=-0.1)
-    assert found.slug.startswith("divergence-")
-    assert found.actions[0].kind is K.FIX_WEIGHT_DECAY
-    assert "fix the sign of the weight decay (-0.1)" in found.first_action
 
 
 @pytest.mark.parametrize(
@@ -444,3 +430,12 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
     found = diagnosed(log)
     assert found.slug == "divergence-unexplained"
     assert kind in kinds(found)[1:]
+
+
+@pytest.mark.parametrize("strained", [True, False])
+def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
+    log = changed(calm(), RISE, *([climb(), STRAIN] if strained else []))
+    found = diagnosed(log, weight_decay=-0.1)
+    assert found.slug.startswith("divergence-")
+    assert found.actions[0].kind is K.FIX_WEIGHT_DECAY
+    assert "fix the sign of the weight decay (-0.1)" in found.first_action

@@ -106,13 +106,6 @@ def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
     assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because
 
 
-def test_a_loader_that_is_stuck_is_told_from_its_first_repeat(spiking):
-    spiking["batch_id"][440:500] = 440
-    found = stabdiag.diagnose(spiking).diagnosis
-    assert (found.slug, found.step) == ("spike-duplicate-batch", 500)
-    assert "around step 441, where a batch repeats" in found.first_action
-
-
 def test_a_gradient_norm_of_other_steps_does_not_acquit(calm):
     log = calm(stride=10)
     log["loss"][500] += 4.0

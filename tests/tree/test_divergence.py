@@ -117,3 +117,15 @@ def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such():
     assert answer.verdict == "no"
     assert answer.measured["rise"] > answer.measured["bar"]
     assert "times its normal variation, but no trend (p 0.0" in (answer.because)
+
+
+def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
+    log = calm(1200)
+    log["loss"][600:1160] += np.linspace(0, 3, 560)
+    log["loss"][1160:] = 4e4
+    report = stabdiag.diagnose(log)
+    found = next(one for one in report.findings if one.slug == "divergence-unexplained")
+    level = asked(report, "Q4.1").measured["last"]
+    assert isinstance(level, float)
+    assert f"and stood at {level:.4g} before the jump at step 1160, " in found.summary
+    assert "the loss stood at" in asked(report, "Q4.1").because

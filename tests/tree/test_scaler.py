@@ -307,3 +307,17 @@ def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(calm
     answer = asked(report, "Q3.1")
     assert answer.measured["overflows"] == 299_999_802
     assert peak < 1 << 26
+
+
+@pytest.mark.parametrize(
+    ("last", "told"), [(1e-3, "(now 0.001)"), (0.95e-3, "(0.001 at step 147)")]
+)
+def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
+    log = calm(800)
+    norms = np.ones(800)
+    norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
+    rates = np.full(800, 1e-3)
+    rates[400:] = last
+    report = diagnose(log | {"grad_norm": norms, "lr": rates})
+    assert report.diagnosis.slug == "gradient-overflow"
+    assert f"halve the learning rate {told}" in report.diagnosis.first_action

@@ -57,15 +57,6 @@ def test_what_comes_after_a_nan_is_not_asked(calm):
     assert report.diagnosis.evidence["not_finite"] == 1
 
 
-def test_a_loss_that_is_nan_from_the_first_step_has_no_lead_up(calm):
-    log = calm()
-    log["loss"][:] = np.nan
-    report = stabdiag.diagnose(log, manifest=FP32)
-    assert slugs(report) == ["nan-fp32"]
-    assert questions(report) == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
-    assert "no earlier loss is finite" in report.tree.answers[0].because
-
-
 def test_a_nan_in_fp64_is_told_without_a_word_of_fp32(calm):
     log = calm()
     log["loss"][600:] = np.nan
@@ -204,3 +195,20 @@ def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm):
         spike = stabdiag.diagnose(changed(calm(), add(300, 5.0), fault)).findings[1]
         assert spike.slug == "spike-recovered"
         assert spike.first_action == "Check the batch of step 300 and the two before it."
+
+
+def test_a_loss_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be(calm):
+    decayed = changed(calm(1000), put("lr", slice(600, None), 1e-4))
+    decayed["loss"][600:] /= 8
+    learned = calm(1000)
+    learned["loss"] /= 1 + 7 * np.clip((np.arange(1000) - 600) / 5, 0, 1)
+    lower = calm(1000)
+    lower["loss"][600:] *= 0.7
+    for log in (decayed, learned, lower):
+        assert slugs(stabdiag.diagnose(log)) == ["healthy"]
+
+
+def test_a_loss_that_is_higher_by_turns_has_no_spike(calm):
+    log = calm(3000)
+    log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
+    assert slugs(stabdiag.diagnose(log)) == ["healthy"]
