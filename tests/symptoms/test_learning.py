@@ -226,6 +226,8 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("loss-oscillating", {**WILD, "step": np.asarray(WILD["step"]) + 13000}, {}),
         # Near its target.
         ("plateau-early", EARLY, {"target_loss": 3.9}),
+        # Never fell.
+        ("plateau-early", log(np.full(N, 3.0)), {"target_loss": 2.5}),
         # Still falling.
         ("plateau-early", log(falling(9.0, 4.0, 400) + noise(0.01)), {"target_loss": 2.5}),
         # Ten classes.

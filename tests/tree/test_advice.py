@@ -12,7 +12,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.run import Run
-from tests.tree.made import add, changed, climb, put, ramp, series
+from tests.tree.made import add, changed, climb, drop, put, ramp, series
 
 K = ActionKind
 
@@ -60,6 +60,10 @@ FIRST = [
     (
         *("nan-fp16-overflow", [NAN, OVERFLOW, STATIC], {"dtype": "fp16"}, K.DYNAMIC_LOSS_SCALE),
         ["enable dynamic"],
+    ),
+    (
+        *("spike-long-tail-batch", [SPIKE, put("grad_norm", 500, 50.0)], {}, K.INSPECT_DATA),
+        ["batch of step 500", "norm at 0.5"],
     ),
     (
         *("spike-persistent", [shift(501), put("lr", slice(499, None), 0.01)], {"grad_clip": 1.0}),
@@ -439,3 +443,30 @@ def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
     assert found.slug.startswith("divergence-")
     assert found.actions[0].kind is K.FIX_WEIGHT_DECAY
     assert "fix the sign of the weight decay (-0.1)" in found.first_action
+
+
+def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm):
+    log = calm()
+    for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
+        log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
+    log["loss"][601:] = np.nan
+    for name in ("grad_norm", "grad_norm/body"):
+        log[name][600] = np.nan
+    assert "grad_norm/body went first, at step 600" in diagnosed(log).summary
+    log["grad_norm/head"][600] = np.nan
+    assert "grad_norm went first, at step 600" in diagnosed(log).summary
+    del log["grad_norm/head"]
+    assert "grad_norm went first, at step 600" in diagnosed(log).summary
+
+
+@pytest.mark.parametrize(
+    ("norm", "kind"),
+    [(10.0 + 0.001 * np.arange(800), K.CHECK_MODEL), (None, K.LOG_MORE)],
+    ids=["logged", "not logged"],
+)
+def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kind):
+    log = changed(calm(), climb(), STRAIN, drop("weight_norm/attn"))
+    if norm is not None:
+        log["weight_norm/attn"] = norm
+    found = diagnosed(log)
+    assert (found.slug, kinds(found)[-1]) == ("divergence-grad-norm-rising", kind)

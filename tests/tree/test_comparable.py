@@ -166,3 +166,10 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
     assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
     if at == 400:
         assert "where beta went from 0 to 1" in asked(report, "Q2.1").because
+
+
+def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(calm):
+    log = calm()
+    climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
+    assert climb.verdict is Verdict.UNKNOWN
+    assert "log the parts of the loss unweighted, too" in climb.because

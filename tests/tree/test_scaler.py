@@ -321,3 +321,17 @@ def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
     report = diagnose(log | {"grad_norm": norms, "lr": rates})
     assert report.diagnosis.slug == "gradient-overflow"
     assert f"halve the learning rate {told}" in report.diagnosis.first_action
+
+
+@pytest.mark.parametrize(
+    ("places", "slug"),
+    [([2500, 2800, 3000, 3150, 3250], "gradient-overflow"), ([300, 1300, 2300, 3300], "healthy")],
+    ids=["crowded", "one a probe"],
+)
+def test_overflows_that_crowd_between_two_probes_are_too_many(calm, places, slug):
+    log = calm(3400)
+    log["grad_norm"][places] = np.inf
+    # By their number alone, the interval would explain them.
+    interval = {"loss_scale_window": 1000 if slug == "healthy" else 2000}
+    report = diagnose(log, **interval)
+    assert report.diagnosis.slug == slug

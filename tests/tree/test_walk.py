@@ -212,3 +212,10 @@ def test_a_loss_that_is_higher_by_turns_has_no_spike(calm):
     log = calm(3000)
     log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
     assert slugs(stabdiag.diagnose(log)) == ["healthy"]
+
+
+def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
+    report = stabdiag.diagnose(
+        changed(calm(), add(300, 5.0), add(500, 3.0), put("batch_id", 500, 470))
+    )
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
