@@ -205,58 +205,48 @@ def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
         read_place([tmp_path], format="parquet")
 
 
-def test_a_folder_that_may_not_be_listed(tmp_path, monkeypatch):
-    def refuse(_path):
-        raise PermissionError(13, "Permission denied")
+@pytest.fixture
+def lock(monkeypatch):
+    """Return a function that keeps a path from being listed or read."""
 
-    monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
-        read_place([tmp_path])
+    def refusing(call, locked):
+        def refuse(path, *args, **how):
+            if Path(path) == locked:
+                raise PermissionError(13, "Permission denied")
+            return call(path, *args, **how)
+
+        return refuse
+
+    def lock(locked):
+        for owner, name in ((os, "scandir"), (Path, "open"), (Path, "read_bytes")):
+            monkeypatch.setattr(owner, name, refusing(getattr(owner, name), locked))
+
+    return lock
 
 
-def test_a_folder_in_it_that_may_not_be_listed(put, cells, tmp_path, monkeypatch):
+def test_a_folder_that_may_not_be_listed(put, cells, tmp_path, lock):
     put("run.csv", cells(0, 50))
     put("locked/run.csv", cells(0, 90))
-    list_folder = os.scandir
-
-    def refuse(path):
-        if Path(path).name == "locked":
-            raise PermissionError(13, "Permission denied")
-        return list_folder(path)
-
-    monkeypatch.setattr("os.scandir", refuse)
+    lock(tmp_path / "locked")
     assert taken(tmp_path) == "run.csv"
     assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
+    with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
+        read_place([tmp_path / "locked"])
 
 
-def test_a_file_that_may_not_be_read(put, cells, tmp_path, monkeypatch):
+def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
     put("run.csv", cells(0, 50))
     locked = put("logs/run.csv", cells(0, 90))
-    open_file = Path.open
-
-    def refuse(path, *args, **how):
-        if path == locked:
-            raise PermissionError(13, "Permission denied")
-        return open_file(path, *args, **how)
-
-    monkeypatch.setattr(Path, "open", refuse)
+    lock(locked)
     assert taken(tmp_path) == "run.csv"
-    refused = f"{locked}: may not be read by you; change its permissions"
-    assert told(tmp_path) == [refused]
+    assert told(tmp_path) == [f"{locked}: may not be read by you; change its permissions"]
     with pytest.raises(NoUsableRecord, match="change its permissions"):
         read_place([tmp_path / "logs"])
 
 
-def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, monkeypatch):
+def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, lock):
     log, locked = put("run.csv", cells(0, 50)), put("run.manifest.json", "{}")
-    read = Path.read_bytes
-
-    def refuse(path):
-        if path == locked:
-            raise PermissionError(13, "Permission denied")
-        return read(path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    lock(locked)
     assert told(log) == [f"not used as manifest: {locked}: cannot be read (Permission denied)"]
 
 

@@ -46,14 +46,7 @@ def serve():
     servers = {}
     threads = []
 
-    def serve(
-        path,
-        body=b"",
-        *,
-        status=200,
-        host="127.0.0.1",
-        **headers,
-    ):
+    def serve(path, body=b"", *, status=200, host="127.0.0.1", **headers):
         if host not in servers:
             servers[host] = http.server.ThreadingHTTPServer((host, 0), Handler)
             how = {"poll_interval": 0.05}

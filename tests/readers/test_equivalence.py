@@ -13,34 +13,13 @@ from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import Stream
 
 NAMES = [
-    "step",
-    "loss",
-    "lm loss",
-    "a/b",
-    "étape",
-    "損失",
-    'q"uote',
-    "back\\slash",
-    "",
-    "train",
-    "precision",
-    "config",
+    *("step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"),
+    *("precision", "config"),
 ]
 SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
 WORDS = [
-    "",
-    " ",
-    "train",
-    "val",
-    "abc",
-    "None",
-    "null",
-    "true",
-    "False",
-    "1_0",
-    "0x1F",
-    "2021-03-01",
-    "[x]",
+    *("", " ", "train", "val", "abc", "None", "null", "true", "False", "1_0", "0x1F"),
+    *("2021-03-01", "[x]"),
 ]
 PRINTED = ["[1.5]", "np.float64(-2)", "tensor(nan)", "tensor(1., grad_fn=<F>)", "[1, 2]"]
 NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
@@ -176,32 +155,11 @@ def test_json_lines_with_arbitrary_bytes(noise, place):
 
 
 TOKENS = [
-    "null",
-    "NaN",
-    "-Infinity",
-    "nan",
-    "inf",
-    "007",
-    "-01.5",
-    "1.",
-    ".5",
-    "1.e5",
-    "+1",
+    *("null", "NaN", "-Infinity", "nan", "inf", "007", "-01.5", "1.", ".5", "1.e5", "+1"),
     "1e400",
 ]
 ODD_TOKENS = [
-    "true",
-    '"x"',
-    '"1"',
-    "",
-    "1 2",
-    "1_0",
-    "0x1F",
-    "1.2.3",
-    "[1]",
-    '{"x": 1}',
-    "1: 2",
-    "1,",
+    *("true", '"x"', '"1"', "", "1 2", "1_0", "0x1F", "1.2.3", "[1]", '{"x": 1}', "1: 2", "1,"),
 ]
 
 

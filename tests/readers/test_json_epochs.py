@@ -58,9 +58,7 @@ def test_the_steps_of_all_epochs_are_read_in_order(tmp_path, epoch, name):
 
 
 @pytest.mark.parametrize("epoch", [with_records, with_lists])
-def test_both_readers_of_json_lines_read_the_same(
-    epoch,
-):
+def test_both_readers_of_json_lines_read_the_same(epoch):
     data = b"".join(json.dumps(epoch(n)).encode() + b"\n" for n in range(5))
     fast, slow = (
         jsonl.read(Stream("run.jsonl", io.BytesIO(data)), small=small) for small in (0, 1 << 20)

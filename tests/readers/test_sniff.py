@@ -21,14 +21,7 @@ from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
 
 MAGIC = [
-    b"PAR1",
-    b"\x1f\x8b",
-    b"{",
-    b"[",
-    b'{"a": 1}\n',
-    b"a,b\n1,2\n",
-    b"1,2\n3,4\n",
-    b"\xff\xfe",
+    *(b"PAR1", b"\x1f\x8b", b"{", b"[", b'{"a": 1}\n', b"a,b\n1,2\n", b"1,2\n3,4\n", b"\xff\xfe"),
     b"",
 ]
 JSONL = b'{"step": 1, "loss": 2.5, "t": {"a": null}}\n{"step": 2, "loss": NaN}\r\n{"step": 3}\n'
