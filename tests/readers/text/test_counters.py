@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from stabdiag import read
-from stabdiag.readers.text.evidence import evidence
 
 N, PER_EPOCH = 240, 60
 
@@ -271,25 +270,6 @@ def test_an_epoch_of_timm_may_have_few_lines(put):
     steps = [epoch * 96 + batch for epoch in range(12) for batch in (0, 32, 64)]
     assert history.series["loss"].steps.tolist() == steps
     assert history.series["epoch"].values[[0, 3]].tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026/01/{n:02d} 10:00:00 the loss: 2.5 is what it was\n",
-        "see https://host/{n}/10 for the loss: 2.5\n",
-        "at {n}%: loss: 2.5\n",
-        "loss: 2.5\n",
-    ],
-)
-def test_what_is_no_counter(line):
-    text = "".join(line.format(n=n % 28 + 1) for n in range(100))
-    assert evidence(b"\n" + text.encode()) is None
-
-
-def test_many_losses_below_a_heading_are_no_records_of_one_step():
-    lines = (f"Epoch {epoch}\n" + "loss: 2.5\n" * 9 for epoch in range(20))
-    assert evidence(b"\n" + "".join(lines).encode()) is None
 
 
 @pytest.mark.parametrize("name", ["current_steps", "global_step/max_steps", "training_iteration"])
