@@ -16,7 +16,6 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag import diagnose, read
-from stabdiag.errors import LogError
 from stabdiag.readers import read_columns
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.reader import Turn
@@ -75,15 +74,6 @@ def test_a_quick_format_does_without_the_modules_of_the_others(name):
 def test_names_are_used_once():
     names = [one.name for one in READERS]
     assert len(set(names)) == len(names)
-
-
-def test_a_format_that_is_forced_is_used(put):
-    log = put("step,loss\n1,2.5\n2,2.4\n", "run.txt")
-    assert read_columns(log, format="csv").format == "csv"
-    with pytest.raises(LogError, match="no record could be read"):
-        read_columns(log, format="jsonl")
-    with pytest.raises(LogError, match="unknown format 'cvs'; did you mean csv"):
-        read_columns(log, format="cvs")
 
 
 RUNS = Path(__file__).parents[2] / "fixtures" / "runs"

@@ -1,6 +1,5 @@
 """Stores that the installed MLflow wrote: a database, a folder, a file of it, and all damaged."""
 
-import contextlib
 import io
 import json
 import math
@@ -17,8 +16,8 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import mlflow, read_columns, sqlite
-from stabdiag.readers.source import Stream, open_stream
+from stabdiag.readers import mlflow, read_columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.sqlite import damaged
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
@@ -116,21 +115,6 @@ def test_a_run_folder_is_what_mlflow_reads(folder):
     check(columns, folder)
     assert (columns.format, columns.rows, columns.notes) == ("mlflow", 27, ())
     assert columns.config == {"learning_rate": "0.0003", "model.precision": "bf16", "note": "a, b"}
-
-
-def test_a_database_cut_anywhere_in_its_last_kilobyte(database, tmp_path):
-    cut = tmp_path / "cut.db"
-    shutil.copy(database.path, cut)
-    with contextlib.closing(sqlite3.connect(cut)) as writer:  # so that no metric is cut
-        writer.execute("CREATE TABLE last AS SELECT zeroblob(5000) AS page")
-        writer.commit()
-    whole = cut.stat().st_size
-    for size in range(whole - 1, whole - 1025, -41):
-        os.truncate(cut, size)
-        with open_stream(cut) as stream:
-            columns = sqlite.read(stream)
-        check(columns, database)
-        assert "breaks off" in columns.notes[0]
 
 
 def test_a_database_whose_metrics_are_cut(database, tmp_path):

@@ -105,20 +105,23 @@ def test_an_event_file_by_its_name(tmp_path):
         assert "named like a TensorBoard event file, but" in message
 
 
-def test_the_advice_about_python_dicts_works(tmp_path, shell):
-    text = b"loading\n{'cost': 2.05, 'turn': 0.28}\n{'cost': nan, 'turn': 0.3}\n"
-    message = refusal(tmp_path, text)
-    shell(message.partition("with: ")[2], tmp_path)
-    cost = read_columns(tmp_path / "run.jsonl").load("cost")
-    np.testing.assert_array_equal(cost.values, [2.05, np.nan])
-    assert cost.present.all()
-
-
-def test_the_advice_about_json_in_a_text_works(tmp_path, shell):
-    text = b'2021 INFO {"epoch": 1, "loss": "4.2"}\n2021 INFO done\n'
-    message = refusal(tmp_path, text)
-    shell(message.partition("with: ")[2], tmp_path)
-    assert read_columns(tmp_path / "run.jsonl").load("loss").values.tolist() == [4.2]
+@pytest.mark.parametrize(
+    ("text", "name", "losses"),
+    [
+        (
+            b"loading\n{'cost': 2.5, 'turn': 0.3}\n{'cost': nan, 'turn': 0.3}\n",
+            "cost",
+            [2.5, np.nan],
+        ),
+        (b'2021 INFO {"epoch": 1, "loss": "4.2"}\n2021 INFO done\n', "loss", [4.2]),
+    ],
+    ids=["dicts of Python", "JSON in a text"],
+)
+def test_the_advice_about_records_in_a_text_works(tmp_path, shell, text, name, losses):
+    shell(refusal(tmp_path, text).partition("with: ")[2], tmp_path)
+    loss = read_columns(tmp_path / "run.jsonl").load(name)
+    np.testing.assert_array_equal(loss.values, losses)
+    assert loss.present.all()
 
 
 def test_the_advice_about_arrays_and_pickles_works(tmp_path, shell):
