@@ -225,15 +225,6 @@ def test_the_step_is_found(put, template, ends, roles):
     assert set(history.series) == {"loss", *roles}
 
 
-def test_a_nan_is_one(put):
-    lines = (
-        f"Train Epoch: 1 [{n * 10}/6000 (1%)]\tLoss: {loss_at(n) if n < 50 else float('nan'):.6f}\n"
-        for n in range(100)
-    )
-    values = read(put("".join(lines))).series["loss"].values
-    assert np.flatnonzero(np.isnan(values)).tolist() == list(range(50, 100))
-
-
 def test_epochs_above_tell_that_a_bar_begins_again(put):
     lines = []
     for epoch in range(1, 41):

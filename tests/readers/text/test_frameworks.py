@@ -669,32 +669,29 @@ def test_a_format_that_is_forced_on_another_log_says_so(name):
         reader(name).read(Stream("run.log", io.BytesIO(b"hello\nworld\n")))
 
 
-class TestYolo:
-    def test_the_last_state_of_each_epoch_counts(self, put):
-        path = put(
-            "".join(
-                yolo_heading("box", "obj", "cls")
-                + yolo_bar(epoch, 0.5, 0.5, 0.5, end="\r")
-                + yolo_bar(epoch, 0.25, 0.5 - epoch / 8, 0.0)
-                + "     all   657   2287   1.52e-05\n"
-                for epoch in range(4)
-            )
+def test_the_last_state_of_each_epoch_counts(put):
+    path = put(
+        "".join(
+            yolo_heading("box", "obj", "cls")
+            + yolo_bar(epoch, 0.5, 0.5, 0.5, end="\r")
+            + yolo_bar(epoch, 0.25, 0.5 - epoch / 8, 0.0)
+            + "     all   657   2287   1.52e-05\n"
+            for epoch in range(4)
         )
-        history = stabdiag.read(path)
-        assert history.source.format == "yolo"
-        assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
-        assert history.series["loss"].values.tolist() == [0.75 - n / 8 for n in range(4)]
+    )
+    history = stabdiag.read(path)
+    assert history.source.format == "yolo"
+    assert history.series["loss"].steps.tolist() == [0, 1, 2, 3]
+    assert history.series["loss"].values.tolist() == [0.75 - n / 8 for n in range(4)]
 
 
-class TestBaselines:
-    @pytest.mark.parametrize("noise", ["", "x" * 5000 + "\n", "ok\n" * 40_000])
-    def test_blocks_are_cut_between_tables(self, values, noise):
-        text = "".join(
-            boxed(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20)
-            for n in range(2000)
-        )
-        found = values("baselines", text)
-        assert found["loss"] == found["total_timesteps"] == list(range(2000))
+@pytest.mark.parametrize("noise", ["", "x" * 5000 + "\n", "ok\n" * 40_000])
+def test_blocks_are_cut_between_tables(values, noise):
+    text = "".join(
+        boxed(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20) for n in range(2000)
+    )
+    found = values("baselines", text)
+    assert found["loss"] == found["total_timesteps"] == list(range(2000))
 
 
 class TestAlarms:
@@ -735,41 +732,38 @@ class TestAlarms:
         assert history.series["skipped"].values.tolist() == [1, 1, 1]
 
 
-class TestMarkdown:
-    def test_a_row_of_other_length_is_told(self, read):
-        table = "| Epoch | Loss |\n" + RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
-        columns = read("markdown", f"title\n\n{table}")
-        assert columns.rows == 3
-        assert [(one.line, one.reason) for one in columns.bad_lines] == [
-            (8, "3 cells instead of 2")
-        ]
+def test_a_row_of_other_length_is_told(read):
+    table = "| Epoch | Loss |\n" + RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
+    columns = read("markdown", f"title\n\n{table}")
+    assert columns.rows == 3
+    assert [(one.line, one.reason) for one in columns.bad_lines] == [(8, "3 cells instead of 2")]
 
 
-class TestPrintedTable:
-    def test_colours_of_what_is_best_so_far(self, values):
-        """As skorch prints them: without them, such a table is one of blanks between its cells."""
-        text = "  epoch    train_loss     dur\n-------  ------------  ------\n" + "".join(
-            f"     {n:2d}        \x1b[36m{2.5 - n / 100:.4f}\x1b[0m  0.0367\n" for n in range(10)
-        )
-        text += "     10        2.6000  0.0367\n"
-        assert recognised(text.encode(), whole=True) == "printed-table"
-        found = values("printed-table", text)
-        assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
+def test_colours_of_what_is_best_so_far(values):
+    """As skorch prints them: without them, such a table is one of blanks between its cells."""
+    text = "  epoch    train_loss     dur\n-------  ------------  ------\n" + "".join(
+        f"     {n:2d}        \x1b[36m{2.5 - n / 100:.4f}\x1b[0m  0.0367\n" for n in range(10)
+    )
+    text += "     10        2.6000  0.0367\n"
+    assert recognised(text.encode(), whole=True) == "printed-table"
+    found = values("printed-table", text)
+    assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
 
-    def test_spacy(self, put):
-        text = (
-            "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
-            "---  ------  ------------  --------  ------  ------\n"
-            "  0       0          0.00     45.00    0.00    0.00\n"
-            "  0     200         45.61   2320.93   10.00    0.10\n"
-            "  1     400        100.84   1215.25   20.00    0.20\n"
-            "  2     600        190.84    915.25   30.00    0.30\n"
-        )
-        loss = stabdiag.read(put(text)).series["loss"]
-        # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
-        assert loss.column == "LOSS NER"
-        assert loss.steps.tolist() == [200, 400, 600]
-        assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
+
+def test_spacy(put):
+    text = (
+        "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
+        "---  ------  ------------  --------  ------  ------\n"
+        "  0       0          0.00     45.00    0.00    0.00\n"
+        "  0     200         45.61   2320.93   10.00    0.10\n"
+        "  1     400        100.84   1215.25   20.00    0.20\n"
+        "  2     600        190.84    915.25   30.00    0.30\n"
+    )
+    loss = stabdiag.read(put(text)).series["loss"]
+    # The first row is of one batch, the others are sums, and a tok2vec has no loss of its own.
+    assert loss.column == "LOSS NER"
+    assert loss.steps.tolist() == [200, 400, 600]
+    assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
 
 
 @pytest.mark.parametrize(

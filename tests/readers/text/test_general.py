@@ -276,16 +276,6 @@ def test_how_sure_it_is(read):
     assert "(unsure)" in message(5)
 
 
-def test_a_counter_that_starts_again_each_epoch(put):
-    lines = [
-        f"Epoch [{epoch}/3], Step [{step * 10}/100], Loss: {4 - epoch / 2 - step / 50:.3f}\n"
-        for epoch in range(1, 4)
-        for step in range(1, 11)
-    ]
-    loss = stabdiag.read(put("".join(lines))).series["loss"]
-    assert loss.steps.tolist() == list(range(10, 310, 10))
-
-
 def test_a_counter_that_starts_again_below_the_heading_of_each_epoch(put):
     # Few lines an epoch, and a loss that jumps to where it began: no run begins anew there.
     losses = [9 - n / 4 for n in range(24)] + [9 - n / 16 for n in range(12)]
