@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from contextlib import chdir
@@ -77,6 +78,21 @@ LONGEST = (
 def pytest_collection_modifyitems(items):
     """Put the files that take longest first."""
     items.sort(key=lambda item: not any(map(item.path.match, LONGEST)))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Start the system's Chromium, for one module: its event loop is not to outlive that."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("there is no Chromium here; Debian's package is called chromium")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
 
 
 class Result(NamedTuple):

@@ -4,7 +4,6 @@ import itertools
 import json
 import sys
 import threading
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 import stabdiag
 from stabdiag.api.diagnosis import _both as both
@@ -48,10 +46,7 @@ def spiky():
 
 def write(folder, log, name="run.jsonl"):
     path = folder / name
-    rows = [
-        dict(zip(log, values, strict=True))
-        for values in zip(*(np.asarray(column).tolist() for column in log.values()), strict=True)
-    ]
+    rows = pd.DataFrame(log).to_dict("records")
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return path
 
@@ -63,7 +58,7 @@ def test_everything_that_holds_the_run_gives_the_same_report(tmp_path):
     log = spiky()
     log["loss"][-1] = np.nan
     lists = {name: values.tolist() for name, values in log.items()}
-    records = [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+    records = pd.DataFrame(log).to_dict("records")
     path = write(tmp_path, log)
     held = [log, lists, pd.DataFrame(log), pa.table(log), records, path, str(path)]
     reports = [stabdiag.diagnose(one) for one in (*held, stabdiag.read(log))]
@@ -181,11 +176,7 @@ def test_no_manifest(tmp_path):
 
 def test_a_report_can_be_shown():
     report = stabdiag.diagnose(spiky())
-    console = Console(record=True, width=100, file=StringIO())
-    console.print(report)
-    assert "spike" in console.export_text()
     assert "spike" in report._repr_html_()
-    assert json.loads(report.to_json())["diagnosis"]["slug"] == "spike-recovered"
     assert str(report) == render(report, "terminal")
     assert repr(report) == "<Report on dict: warning, spike-recovered, step 200>"
 

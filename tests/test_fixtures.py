@@ -157,10 +157,6 @@ def test_a_rate_that_rises_all_along_or_by_and_by_has_no_turn(run):
     assert "turned" not in diagnosed(run).diagnosis.evidence
 
 
-def refuse(name):
-    raise AssertionError(f"{name} is no JSON")
-
-
 SCHEMA = jsonschema.Draft202012Validator(json.loads(schema()))
 
 # What a persistent spike is called whose loss was back in the end.
@@ -170,7 +166,7 @@ LATE = "Loss spike that recovered late"
 @pytest.mark.parametrize("run", NAMES)
 def test_a_report_is_strict_json_and_says_what_to_do(run):
     report = diagnosed(run)
-    found = json.loads(report.to_json(), parse_constant=refuse)
+    found = json.loads(report.to_json(), parse_constant=pytest.fail)
     SCHEMA.validate(found)
     assert found["diagnosis"]["slug"] == report.diagnosis.slug
     for finding in report.findings:

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from stabdiag.files import written_whole
+from tests.conftest import RUNS, program
 
-LOG = Path(__file__).parents[1] / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
+LOG = RUNS / "spike-lr-jump" / "log.jsonl"
 MANIFEST = LOG.with_name("manifest.json")
 FULL = Path("/dev/full")
 
@@ -129,10 +130,7 @@ def test_a_reader_who_has_enough_leaves_the_exit_code(command, tmp_path):
     # Nobody reads from the start, so that every write fails.
     reader, writer = os.pipe()
     os.close(reader)
-    line = [sys.executable, "-m", "stabdiag", *command.replace("LOG", str(LOG)).split()]
-    done = subprocess.run(
-        line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, cwd=tmp_path
-    )
+    done = program(*command.replace("LOG", str(LOG)).split(), stdout=writer, cwd=tmp_path)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
 

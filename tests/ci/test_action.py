@@ -6,14 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "fixtures" / "runs"
+from tests.conftest import ROOT, RUNS
+
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 INSTALL, DIAGNOSE = ACTION["runs"]["steps"]
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,8 @@ import yaml
 
 import stabdiag
 from stabdiag.errors import LogError
+from tests.conftest import ROOT, RUNS
 
-ROOT = Path(__file__).parents[2]
-RUNS = ROOT / "fixtures" / "runs"
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 
 

@@ -2,17 +2,14 @@
 
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from stabdiag import diagnose
 from stabdiag.formats import names, render
+from tests.conftest import RUNS, program
 
-ROOT = Path(__file__).parents[2]
-LOG = ROOT / "fixtures" / "runs" / "spike-lr-jump" / "log.jsonl"
+LOG = RUNS / "spike-lr-jump" / "log.jsonl"
 
 
 def test_one_run_writes_every_format(stabdiag, tmp_path):
@@ -59,11 +56,10 @@ def test_a_summary_that_cannot_be_written_is_one_line(stabdiag, monkeypatch):
 
 
 def test_pages_are_utf_8_where_the_system_is_not(tmp_path):
-    command = [sys.executable, "-m", "stabdiag", "diagnose", str(LOG), "-f", "markdown"]
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    done = subprocess.run(command, capture_output=True, check=True, env=environment, cwd=tmp_path)
+    how = {"env": environment, "cwd": tmp_path, "encoding": "utf-8"}
     told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
-    assert done.stdout.decode("utf-8") == told
+    assert program("diagnose", LOG, "-f", "markdown", **how).stdout == told
 
 
 TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
@@ -71,7 +67,7 @@ TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "svg"}))
 def test_limits_that_a_file_sets_are_told_with_the_file(stabdiag, tmp_path, name):
-    healthy = ROOT / "fixtures" / "runs" / "healthy-fp32" / "log.jsonl"
+    healthy = RUNS / "healthy-fp32" / "log.jsonl"
     assert TOLD not in stabdiag("diagnose", healthy, "-f", name, "-o", "plain").out
     (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
     stabdiag("diagnose", healthy, "-f", name, "-o", "out")

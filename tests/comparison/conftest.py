@@ -2,26 +2,28 @@
 
 import json
 from functools import cache
-from pathlib import Path
-
-import pytest
 
 import stabdiag
+from tests.conftest import ROOT
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
+PAIRS = ROOT / "fixtures" / "pairs"
+NAMES = sorted(folder.name for folder in PAIRS.iterdir())
 
 
 @cache
-def made(pair):
+def about(pair):
+    """Return what is known of a pair."""
+    return json.loads((PAIRS / pair / "about.json").read_text(encoding="utf-8"))
+
+
+def logs(pair):
+    """Return the logs of a pair."""
+    files = sorted(path for path in (PAIRS / pair).rglob("*") if path.is_file())
+    return [path for path in files if not path.name.endswith(("manifest.json", "about.json"))]
+
+
+@cache
+def compared(pair):
     """Compare the logs of a pair, of ranks by their folder."""
-    folder = FOLDER / pair
-    if json.loads((folder / "about.json").read_text(encoding="utf-8"))["kind"] == "ranks":
-        return stabdiag.compare([folder])
-    logs = (path for path in sorted(folder.iterdir()) if path.suffix != ".json")
-    return stabdiag.compare(list(logs))
-
-
-@pytest.fixture(scope="session")
-def compared():
-    """Return the function that compares a pair of the fixtures."""
-    return made
+    is_job = about(pair)["kind"] == "ranks"
+    return stabdiag.compare([PAIRS / pair] if is_job else logs(pair))

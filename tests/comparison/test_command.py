@@ -2,13 +2,13 @@
 
 import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
-LR = [FOLDER / "config-differs-lr" / f"{name}.jsonl" for name in ("base", "low")]
-SAME = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
+from tests.comparison.conftest import PAIRS
+
+LR = [PAIRS / "config-differs-lr" / f"{name}.jsonl" for name in ("base", "low")]
+SAME = [PAIRS / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def compare(stabdiag):
 @pytest.mark.parametrize(
     ("runs", "fail_on", "code"),
     [
-        ([FOLDER / "rank-died"], "error", 1),
-        ([FOLDER / "rank-died"], "never", 0),
+        ([PAIRS / "rank-died"], "error", 1),
+        ([PAIRS / "rank-died"], "never", 0),
         (LR, "error", 0),
         (LR, "warning", 1),
         (SAME, "warning", 0),
@@ -75,7 +75,7 @@ def test_a_comparison_is_written_as_a_page(compare, tmp_path):
         ([*LR, "--as", "twins"], ["seeds", "reruns", "ranks", "resume"]),
         ([*LR, "--format", "xml"], ["there are: terminal, json, markdown, html"]),
         ([*LR, "-o", "no/such/file.json"], ["cannot be written"]),
-        ([FOLDER], ["several jobs", "name the folder of one"]),
+        ([PAIRS], ["several jobs", "name the folder of one"]),
         ([SAME[0], "bad.jsonl"], ["bad.jsonl"]),
     ],
 )

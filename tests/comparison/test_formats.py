@@ -16,11 +16,9 @@ import stabdiag
 from stabdiag import formats
 from stabdiag.formats.compared import overlay
 from stabdiag.formats.json import schema
-from tests.conftest import compare_golden
+from tests.comparison.conftest import NAMES, PAIRS, compared
+from tests.conftest import ROOT, compare_golden
 
-ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "fixtures" / "pairs"
-PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
 GOLDEN = Path(__file__).parent / "golden" / "config-differs-lr.txt"
 
 
@@ -35,8 +33,8 @@ def test_the_whole_page():
     compare_golden(text, GOLDEN)
 
 
-@pytest.mark.parametrize("pair", PAIRS)
-def test_every_page_fits_and_leads_with_the_finding(compared, pair):
+@pytest.mark.parametrize("pair", NAMES)
+def test_every_page_fits_and_leads_with_the_finding(pair):
     found = compared(pair)
     for width in (80, 40):
         lines = render(found, "terminal", width=width).splitlines()
@@ -53,21 +51,21 @@ def test_every_page_fits_and_leads_with_the_finding(compared, pair):
     assert "```sh\nstabdiag compare a b\nstabdiag explain " in text
 
 
-def test_where_the_runs_are_the_same_the_line_hides_the_other(compared):
+def test_where_the_runs_are_the_same_the_line_hides_the_other():
     text = render(compared("nondeterminism-stays"), "terminal")
     picture = [line for line in text.splitlines() if "│" in line or "┤" in line]
     assert picture
     assert not any("B" in line for line in picture)
 
 
-def test_settings_that_explain_nothing_are_shown_on_request(compared):
+def test_settings_that_explain_nothing_are_shown_on_request():
     found = compared("config-differs-lr")
     assert "run_name: base (A); low (B)" not in render(found, "terminal")
     assert "run_name: base (A); low (B)" in render(found, "terminal", verbose=True)
 
 
 def test_changed_limits_are_shown():
-    files = [FOLDER / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
+    files = [PAIRS / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
     found = stabdiag.compare(files, limits={"compare.min_points": 50})
     for name in ("terminal", "markdown", "html"):
         text = " ".join(render(found, name).replace("\\_", "_").split())
@@ -87,14 +85,14 @@ def test_json_that_is_not_finite_is_a_string():
     assert found["diagnosis"]["evidence"]["first_difference"] == "NaN"
 
 
-def test_rich_shows_it(compared):
+def test_rich_shows_it():
     console = Console(width=80, file=StringIO())
     with console.capture() as shown:
         console.print(compared("rank-died"))
     assert "[rank-died]" in shown.get()
 
 
-def test_many_runs_are_cut_and_one_loss_is_singular(compared):
+def test_many_runs_are_cut_and_one_loss_is_singular():
     found = compared("seed-variance")
     assert "and 24 more" in render(replace(found, runs=found.runs * 8), "terminal")
     for name in ("terminal", "markdown"):

@@ -92,11 +92,6 @@ def test_losses_that_have_not_moved_tell_nothing_of_the_seed():
     assert stabdiag.compare([one, other]).kind is Kind.SEEDS
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_it_can_be_told(kind):
-    assert stabdiag.compare([losses(), losses(seed=1)], kind=kind.value).kind is kind
-
-
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path):
     one = write(tmp_path / "rank0.jsonl", losses())
     for runs in ([one], [tmp_path]):

@@ -2,8 +2,6 @@
 
 import json
 import re
-from functools import cache
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -13,24 +11,13 @@ from stabdiag.comparison.outcomes import BY_SLUG
 from stabdiag.formats.json import schema
 from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Severity
+from tests.comparison.conftest import NAMES, PAIRS, about, compared, logs
 
-FOLDER = Path(__file__).parents[2] / "fixtures" / "pairs"
-PAIRS = sorted(folder.name for folder in FOLDER.iterdir())
-every_pair = pytest.mark.parametrize("pair", PAIRS)
-
-
-@cache
-def about(pair):
-    return json.loads((FOLDER / pair / "about.json").read_text(encoding="utf-8"))
-
-
-def logs(pair):
-    files = sorted(path for path in (FOLDER / pair).rglob("*") if path.is_file())
-    return [path for path in files if not path.name.endswith(("manifest.json", "about.json"))]
+every_pair = pytest.mark.parametrize("pair", NAMES)
 
 
 @every_pair
-def test_the_finding_is_right(compared, pair):
+def test_the_finding_is_right(pair):
     label, found = about(pair), compared(pair)
     assert found.kind == label["kind"]
     assert found.diagnosis.slug == label["expect"]
@@ -41,7 +28,7 @@ def test_the_finding_is_right(compared, pair):
 
 
 @every_pair
-def test_the_order_of_the_runs_decides_nothing(compared, pair):
+def test_the_order_of_the_runs_decides_nothing(pair):
     found, other = compared(pair), stabdiag.compare(logs(pair)[::-1])
     assert other.kind is found.kind  # of ranks, a folder is its logs
     if found.kind is Kind.RESUME:
@@ -53,7 +40,7 @@ def test_the_order_of_the_runs_decides_nothing(compared, pair):
 
 
 def test_every_finding_is_shown_by_real_runs():
-    assert {about(pair)["expect"] for pair in PAIRS} == set(BY_SLUG)
+    assert {about(pair)["expect"] for pair in NAMES} == set(BY_SLUG)
 
 
 # Runs that come near a finding: it was looked for, and it is not there.
@@ -69,7 +56,7 @@ NEAR_MISSES = {
 }
 
 
-def test_near_misses_do_not_fire(compared):
+def test_near_misses_do_not_fire():
     assert set(NEAR_MISSES) == set(BY_SLUG)
     for slug, pairs in NEAR_MISSES.items():
         for pair in pairs:
@@ -87,7 +74,7 @@ def test_near_misses_do_not_fire(compared):
         ("resume-parts-schedule", {"role": "lr"}),
     ],
 )
-def test_the_numbers_that_tell_the_cause(compared, pair, evidence):
+def test_the_numbers_that_tell_the_cause(pair, evidence):
     found = compared(pair).diagnosis.evidence
     assert {name: found[name] for name in evidence} == evidence
 
@@ -103,12 +90,12 @@ def test_the_numbers_that_tell_the_cause(compared, pair, evidence):
         ("ranks-disagree-scale", "dynamic-loss-scale"),
     ],
 )
-def test_the_pattern_of_the_differences_tells_what_to_do(compared, pair, kind):
+def test_the_pattern_of_the_differences_tells_what_to_do(pair, kind):
     assert compared(pair).diagnosis.actions[0].kind == kind
 
 
-def test_two_of_the_seeds_are_told_apart_and_n_is_honoured(compared):
-    folder = FOLDER / "seed-variance"
+def test_two_of_the_seeds_are_told_apart_and_n_is_honoured():
+    folder = PAIRS / "seed-variance"
     odd = stabdiag.compare([folder / "seed3.csv", folder / "seed4.csv"])
     assert odd.diagnosis.slug == "seed-variance"
     assert odd.diagnosis.actions[0].kind == "rerun"  # a third seed
@@ -116,17 +103,13 @@ def test_two_of_the_seeds_are_told_apart_and_n_is_honoured(compared):
     assert "seed4.csv" in compared("seed-variance").diagnosis.first_action  # the odd one of five
 
 
-def test_ranks_share_the_manifest_of_their_folder(compared):
+def test_ranks_share_the_manifest_of_their_folder():
     assert all(run.manifest.seed == 240 for run in compared("agree-ranks-local").runs)
 
 
-def refuse(name):
-    raise AssertionError(f"{name} is no JSON")
-
-
 @every_pair
-def test_its_json_is_strict_and_every_finding_says_what_to_do(compared, pair):
-    found = json.loads(compared(pair).to_json(), parse_constant=refuse)
+def test_its_json_is_strict_and_every_finding_says_what_to_do(pair):
+    found = json.loads(compared(pair).to_json(), parse_constant=pytest.fail)
     jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(found)
     assert found["diagnosis"]["slug"] == about(pair)["expect"]
     for finding in compared(pair).findings:
@@ -139,8 +122,8 @@ def test_its_json_is_strict_and_every_finding_says_what_to_do(compared, pair):
 
 
 def test_the_table_of_pairs_is_current():
-    table = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
-    for pair in PAIRS:
+    table = (PAIRS.parent / "README.md").read_text(encoding="utf-8")
+    for pair in NAMES:
         row = next(line for line in table.splitlines() if f"| `{pair}` |" in line)
         assert f"| {about(pair)['kind']} | `{about(pair)['expect']}` |" in row
         assert about(pair)["what"] in row

@@ -1,14 +1,12 @@
 """The site: built as `make site` does, and opened from disk in a browser."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import sync_playwright
 
 from stabdiag.model.leaves import BY_SLUG as OUTCOMES
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
@@ -16,9 +14,6 @@ from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 pytest.importorskip("furo")
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
 SHOWN = ("index", "logging", "ci", "accuracy", "limits", "gallery", "gallery/nan-fp32", "search")
 
 
@@ -40,14 +35,9 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def page(site):
-    """Open the site in the system's Chromium."""
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium here; Debian's package is called chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium.new_page(viewport={"width": 1280, "height": 900})
-        chromium.close()
+def page(browser):
+    """Open a tab of the system's Chromium."""
+    return browser.new_page(viewport={"width": 1280, "height": 900})
 
 
 def test_a_dead_link_is_an_error(tmp_path):

@@ -14,7 +14,6 @@ import xmlschema
 
 from stabdiag.formats import render
 from stabdiag.formats.issues import GITLAB, fingerprints, log_path
-from stabdiag.formats.json import schema
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.history import Event, EventKind, Part
 from tests.formats.conftest import renamed
@@ -78,7 +77,6 @@ def placed(report, name, format_name="jsonl"):
 
 def test_every_leaf_is_valid_in_every_schema(leaf):
     run, issues, suite = sarif(leaf), gitlab(leaf), junit(leaf)
-    jsonschema.Draft202012Validator(json.loads(schema())).validate(json.loads(render(leaf, "json")))
     bad = [f.slug for f in leaf.findings if f.severity is not Severity.OK]
     assert [result["ruleId"] for result in run["results"]] == bad
     assert [issue["check_name"] for issue in issues] == bad

@@ -1,26 +1,9 @@
 """The browser that opens pages."""
 
-import shutil
-
 import pytest
-from playwright.sync_api import sync_playwright
+from axe_playwright_python.sync_playwright import Axe
 
 from stabdiag.formats import render
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Start the system's Chromium, for one module: its event loop is not to outlive that."""
-    if CHROMIUM is None:
-        pytest.skip("there is no Chromium here; Debian's package is called chromium")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 class Opened:
@@ -53,12 +36,14 @@ def context(browser):
 
 @pytest.fixture
 def opened(context, tmp_path):
-    """Return a function that writes a report's page to disk and opens it from there."""
+    """Return a function that writes a page, or that of a report, to disk and opens it there."""
     pages = []
 
-    def open_page(report, **options):
-        path = tmp_path / "report.html"
-        path.write_text(render(report, "html", command="stabdiag diagnose run.jsonl"), "utf-8")
+    def open_page(page, **options):
+        if not isinstance(page, str):
+            page = render(page, "html", command="stabdiag diagnose run.jsonl")
+        path = tmp_path / "page.html"
+        path.write_text(page, "utf-8")
         shown = Opened(context(**options).new_page())
         pages.append(shown.page)
         shown.page.goto(path.as_uri())
@@ -67,3 +52,32 @@ def opened(context, tmp_path):
     yield open_page
     for page in pages:
         page.close()
+
+
+def serious(page):
+    """Return what axe finds that keeps somebody from using a page."""
+    found = Axe().run(page).response["violations"]
+    kept = (one for one in found if one["impact"] in ("serious", "critical"))
+    return [(one["id"], one["nodes"][0]["html"]) for one in kept]
+
+
+def reached(page):
+    """Return what has the focus, tab by tab; every control has it once, and none keeps it."""
+    names = []
+    for _ in range(300):
+        page.keyboard.press("Tab")
+        name = page.evaluate(
+            "(() => { const at = document.activeElement;"
+            " return at === document.body ? '' : at.id || at.getAttribute('href')"
+            " || at.getAttribute('aria-label') || at.textContent.trim().slice(0, 40)"
+            " || at.tagName; })()"
+        )
+        if not name and names:
+            break
+        names.append(name)
+    controls = page.evaluate(
+        "[...document.querySelectorAll('a, button, input, select, summary, [tabindex]')]"
+        ".filter((one) => one.checkVisibility()).length"
+    )
+    assert len(names) == controls
+    return names

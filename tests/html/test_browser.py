@@ -1,12 +1,13 @@
 """The page in a browser: opened from disk, with no network."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 import stabdiag
 from tests.conftest import diagnosed
 from tests.formats.conftest import renamed
+from tests.html.conftest import reached, serious
+from tests.html.test_page import ODD
 
 # Runs of every section, and what is odd about a log.
 RUNS = (
@@ -97,25 +98,7 @@ def test_the_buttons_move_all_charts(spike):
 
 
 def test_the_keyboard_reaches_everything(spike):
-    """Every control has the focus once, in order, and none keeps it."""
-    reached = []
-    for _ in range(150):
-        spike.keyboard.press("Tab")
-        name = spike.evaluate(
-            "(() => { const at = document.activeElement;"
-            " return at === document.body ? '' : at.id || at.getAttribute('href')"
-            " || at.getAttribute('aria-label') || at.textContent.trim().slice(0, 40); })()"
-        )
-        if not name and reached:
-            break
-        reached.append(name)
-    controls = spike.evaluate(
-        "[...document.querySelectorAll('a, button, summary, [tabindex]')]"
-        ".filter((one) => one.checkVisibility()).length"
-    )
-    assert len(reached) == controls
-    assert "plots" in reached
-    assert "#Q2.1" in reached
+    assert {"plots", "#Q2.1"} <= {*reached(spike)}
 
 
 def test_the_keys_of_the_charts(spike):
@@ -162,9 +145,7 @@ def test_axe_finds_nothing_serious(opened, theme):
     report = diagnosed("nan-activations-fp16")
     page = opened(report, color_scheme=theme, bypass_csp=True).page
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    found = Axe().run(page).response["violations"]
-    serious = [one for one in found if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+    assert serious(page) == []
 
 
 def test_paper_has_all_answers_and_no_buttons(spike):
@@ -201,20 +182,7 @@ def test_without_scripts_the_loss_is_still_drawn(opened):
     assert page.locator(".action").is_visible()
 
 
-NAN, INF = float("nan"), float("inf")
-
-
-@pytest.mark.parametrize(
-    "logged",
-    [
-        {"loss": [1.0]},
-        {"loss": [NAN] * 40, "grad_norm": [INF] * 40},
-        {"loss": [-1.0, -2.0, -1.5] * 20, "grad_norm": [0.0] * 59 + [1.0]},
-        {"loss": [3.0] * 60, "loss_scale": [65536.0] * 60},
-        {"loss_scale": [2.0**16, 2.0**15] * 30, "grad_norm": [1.0, INF] * 30},
-    ],
-    ids=["one point", "nothing finite", "negative", "constant", "no loss"],
-)
+@pytest.mark.parametrize("logged", ODD.values(), ids=ODD)
 def test_odd_logs(opened, logged):
     steps = list(range(len(next(iter(logged.values())))))
     shown = opened(stabdiag.diagnose({"step": steps, **logged}))

@@ -5,37 +5,26 @@ import re
 from dataclasses import replace
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from stabdiag.formats import render
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
 from tests.formats.test_scans import named
-from tests.html.conftest import Opened
+from tests.html.conftest import reached, serious
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep
 
 
 @pytest.fixture
-def scanned(context, tmp_path):
-    """Return a function that writes the page of some rows to disk and opens it from there."""
-    pages = []
+def scanned(opened):
+    """Return a function that opens the page of some rows."""
 
     def open_page(rows, **options):
-        path = tmp_path / "scan.html"
-        page = render(
-            overview_of(rows, places=("runs",)), "html", "overview", command="stabdiag scan runs"
-        )
-        path.write_text(page, "utf-8")
-        shown = Opened(context(**options).new_page())
-        pages.append(shown.page)
-        shown.page.goto(path.as_uri())
-        return shown
+        found, command = overview_of(rows, places=("runs",)), "stabdiag scan runs"
+        return opened(render(found, "html", "overview", command=command), **options)
 
-    yield open_page
-    for page in pages:
-        page.close()
+    return open_page
 
 
 @pytest.fixture
@@ -165,18 +154,7 @@ def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
 
 
 def test_the_keyboard_reaches_everything(page):
-    """Every control has the focus once, in order, and none keeps it."""
-    reached = 0
-    for _ in range(300):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement === document.body"):
-            break
-        reached += 1
-    controls = page.evaluate(
-        "[...document.querySelectorAll('a, button, input, select, summary, [tabindex]')]"
-        ".filter((one) => one.checkVisibility()).length"
-    )
-    assert reached == controls
+    assert reached(page)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -184,9 +162,7 @@ def test_axe_finds_nothing_serious(scanned, theme):
     page = scanned(sweep(), color_scheme=theme, bypass_csp=True).page
     page.get_by_role("button", name="lr-0.03/seed0").click()
     page.locator(".matrix td button").first.click()
-    found = Axe().run(page).response["violations"]
-    serious = [one for one in found if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+    assert serious(page) == []
 
 
 def test_on_a_narrow_screen_nothing_but_the_tables_scrolls(page):

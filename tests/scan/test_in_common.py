@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stabdiag.model.scan import Row, Split
+from stabdiag.model.scan import Row
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import Rows, table_of
 from tests.scan.made import sweep
@@ -33,17 +33,6 @@ def runs(failed, **settings):
         )
         for i, fails in enumerate(failed)
     ]
-
-
-def test_a_threshold_is_told_with_counts_and_what_moved_with_it():
-    (one,) = told(sweep())
-    assert one.outcome == "error"
-    assert one.split == Split(
-        setting="peak_lr", relation="≥", value=0.003, inside=(11, 12), outside=(1, 12)
-    )
-    assert one.chance < 0.01
-    (twin,) = one.along
-    assert (twin.setting, twin.relation, twin.value) == ("min_lr", "≥", 0.0003)
 
 
 @pytest.mark.parametrize("low", [True, False])

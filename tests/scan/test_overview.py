@@ -1,27 +1,14 @@
-"""What the rows of a scan say together."""
+"""What the rows of a scan say together, beside what the golden files of its overview hold."""
 
 from dataclasses import replace
 
 import pyarrow as pa
 from pyarrow import parquet
 
-from stabdiag.model.scan import Change, Unread
+from stabdiag.model.scan import Change
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import rows_of, table_of
 from tests.scan.made import sweep
-
-
-def test_counts_by_outcome_the_worst_first():
-    found = overview_of(sweep())
-    told = [(one.severity, one.outcome, one.runs, one.lost_steps) for one in found.counts]
-    assert told == [
-        ("error", "spike-persistent", 9, 3630),
-        ("error", "nan-bf16", 3, 1190),
-        ("warning", "spike-recovered", 1, 0),
-        ("ok", "healthy", 11, 0),
-        (None, "unread", 2, 0),
-    ]
-    assert (found.runs, found.of("error"), found.of(None), found.lost_steps) == (26, 12, 2, 4820)
 
 
 def test_the_worst_runs_are_those_that_lost_most():
@@ -37,21 +24,6 @@ def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for():
     assert first == list(found.rows)
     assert sorted(row.path for row in first) == sorted(row.path for row in sweep())
     assert [row.severity for row in first[-2:]] == [None, None]
-
-
-def test_groups_of_like_failures_tell_where_most_of_them_are():
-    spikes, nans, recovered = overview_of(sweep()).groups
-    assert (spikes.outcome, spikes.runs, spikes.lost_steps) == ("spike-persistent", 9, 3630)
-    assert spikes.steps == (500, 640, 640)
-    assert spikes.near == (640, 640, 6)
-    assert spikes.worst.lost_steps == 500
-    assert (nans.outcome, nans.near) == ("nan-bf16", None)
-    assert (recovered.severity, recovered.steps) == ("warning", (77, 77, 77))
-
-
-def test_the_reasons_of_logs_that_were_not_read_stand_together():
-    (one,) = overview_of(sweep()).unread
-    assert one == Unread(reason="line …: no usable record", logs=2, example="runs/broken/0.csv")
 
 
 def test_a_reason_that_names_its_log_is_the_same_for_others():
