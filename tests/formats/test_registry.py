@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from inspect import signature
 from typing import get_args
 
@@ -43,3 +44,12 @@ def test_unknown_names_are_answered_with_the_nearest(healthy):
     with pytest.raises(StabdiagError, match=r"'colour'; did you mean color\?"):
         render(healthy, "json", colour=True)
     assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
+
+
+@pytest.mark.parametrize("format_name", ["terminal", "json", "markdown", "html"])
+def test_a_report_that_tells_next_to_nothing_has_a_page(healthy, format_name):
+    found = replace(healthy.diagnosis, actions=())
+    answers = tuple(replace(one, limits={}) for one in healthy.tree.answers)
+    tree = replace(healthy.tree, outcome=found, answers=answers)
+    report = replace(healthy, findings=(found,), tree=tree, not_checked=(), baseline=None)
+    assert found.title in render(report, format_name, verbose=True)
