@@ -7,8 +7,9 @@ which are logged together with the loss, go on without it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -26,13 +27,9 @@ from stabdiag.assemble.records import (
     stretches,
     up_to_last,
 )
+from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.roles.names import is_evaluation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stabdiag.model.arrays import Ints, Mask
-    from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import Column, Columns
 
 _COUNTERS: Final = ("step", "epoch")
 

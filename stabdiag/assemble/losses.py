@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.hidden import (
+    Hidden,
     evaluation_records,
     find_hidden,
     find_stopped,
@@ -16,19 +17,14 @@ from stabdiag.assemble.hidden import (
     records_of_another_kind,
 )
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
+from stabdiag.assemble.steps import Steps
 from stabdiag.errors import ColumnError
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.roles.names import counts_since_the_last, is_evaluation, words_of
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from stabdiag.assemble.hidden import Hidden
-    from stabdiag.assemble.steps import Steps
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import Column, Columns
 
 _TRAINING = frozenset(role.name for role in ROLES if role.training)
 

@@ -8,15 +8,16 @@ has records of training and of evaluation in the same columns.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, SHOWN
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.model.roles.choice import assign, judge_without_a_loss, stand_ins
+from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.roles.choice import Assignment, assign, judge_without_a_loss, stand_ins
 from stabdiag.model.roles.names import (
     Split,
     flagged_split,
@@ -29,14 +30,7 @@ from stabdiag.model.roles.names import (
     tells_split,
 )
 from stabdiag.model.text import and_more, listed
-from stabdiag.readers.columns import Column
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.model.roles.choice import Assignment
-    from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Column, Columns
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

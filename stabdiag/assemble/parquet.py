@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import written_whole
+from stabdiag.model.arrays import Ints
 from stabdiag.model.history import History, Series, Source, unit_of
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import (
     NUMBERS,
     SAVE_STRATEGY,
@@ -20,14 +23,8 @@ from stabdiag.model.manifest.keys import (
 )
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.converted import KEY, Told, as_metadata
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from stabdiag.model.arrays import Ints
-    from stabdiag.model.manifest import Manifest
-    from stabdiag.readers.columns import Columns
 
 _ROLES = frozenset(role.name for role in ROLES)
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stabdiag.model.arrays import Mask
-    from stabdiag.readers.columns import Column
+from stabdiag.model.arrays import Mask
+from stabdiag.readers.columns import Column
 
 # How much is needed to tell a habit of the logger from an accident. These judge the form of a log,
 # not the run: logs either keep a habit nearly always or have none, so that the exact values, set by

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.records import MANY, MOST
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import normal
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import EXACT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.model.manifest import Manifest
-    from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stabdiag.model.findings import Ignored
+from stabdiag.model.findings import Ignored, Severity
 
 
 class State(StrEnum):

@@ -6,16 +6,13 @@ say it. A target is a question, a section (its first question), or a slug, which
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from stabdiag.model.findings import Verdict
+from stabdiag.model.limits import Limits
 from stabdiag.model.text import filled
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Verdict
-    from stabdiag.model.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,18 +5,14 @@ A history is what the questions of the tree are asked of. It knows nothing of fi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-
+from stabdiag.model.arrays import Floats, Ints, Mask
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9

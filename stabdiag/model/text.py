@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.limits import Limits
-
+from stabdiag.model.limits import Limits
 
 # Deviations have a floor, for logs that stand still: a score beyond this shows that it was reached.
 _FAR_BEYOND = 1e4

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.levels import BESIDE, IN_A_ROW
 from stabdiag.stats.peaks import HALF
 from stabdiag.stats.quantiles import FEWEST, NOUGHT
@@ -14,9 +14,6 @@ from stabdiag.stats.rise import RANGES
 from stabdiag.stats.rolling import Baseline, rounding
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.trend import without_line
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Mask
 
 # In a log shorter than two windows the search of the whole log is blind to much that is plain to
 # see. There a rise is abrupt that begins so many times as far above so many points before it as any

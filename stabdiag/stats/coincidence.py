@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.levels import IN_A_ROW
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # What happens with this share of the records happens all along: ids that come back are how the
 # loader numbers its batches, and a setting that changes is no step.

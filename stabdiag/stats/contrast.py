@@ -7,14 +7,11 @@ By chance, the number of them inside is hypergeometric (Fisher 1935, doi:10.2307
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.quantiles import NOUGHT
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # Beyond so many outcomes a test is hardly discrete, and what is left of a small tail is nothing.
 _OUTCOMES = 1000

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
 
 # The level beside an event is taken over this many points: their median withstands two outliers.
 BESIDE = 5

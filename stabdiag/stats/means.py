@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import NOUGHT
 from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
 
 # An error is never taken for smaller than this share of the largest.
 _EXACT = 1e-6

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NEARLY, median, medians
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Mask
 
 # Noise is measured over so many points, since it falls with the loss.
 _BLOCK = 100

@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
+from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.stats.shape import Reach, Spike
 
 # Points this many deviations out, with no more than so many between them, are one excursion.
 APART = 2

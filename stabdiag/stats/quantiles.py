@@ -6,15 +6,12 @@ longer than for all of its statistics.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.arrays import Floats, Ints
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)

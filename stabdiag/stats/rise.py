@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.levels import (
     BESIDE,
     block_levels,
@@ -19,9 +19,6 @@ from stabdiag.stats.levels import (
 from stabdiag.stats.quantiles import FEWEST, TELLING, diff_sigma, median
 from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5)

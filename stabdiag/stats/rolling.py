@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import ENOUGH, FEWEST, MAD_TO_SIGMA, NOUGHT, medians, typical
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14

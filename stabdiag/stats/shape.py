@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import median, medians
+from stabdiag.stats.rolling import Baseline
 from stabdiag.stats.tails import CLEAR
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.stats.rolling import Baseline
 
 # A loss that grows by this factor has exploded.
 EXPLODES = 20.0

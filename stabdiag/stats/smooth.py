@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import TELLING
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
 
 # Slopes are taken over some points in a row, of a dense series over this share of the span.
 _SHARE = 1 / 8

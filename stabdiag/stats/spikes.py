@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals
@@ -16,11 +18,6 @@ from stabdiag.stats.quantiles import ENOUGH, TELLING, median
 from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stabdiag.model.arrays import Floats, Mask
 
 # After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
 # many times larger.

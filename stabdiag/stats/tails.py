@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
-
 
 _NORMAL = NormalDist()
 

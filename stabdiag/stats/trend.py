@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
+from stabdiag.model.arrays import Floats
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
 MOST_POINTS = 400

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import RATE, ActionKind, Severity
+from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     curve,
@@ -23,10 +22,7 @@ from stabdiag.symptoms import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.shared import with_changes_at
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Finding
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # Of equally severe findings, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num
@@ -29,10 +29,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.advice.shared import clip_at
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Ints
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
 _LEVELS = 100

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
@@ -14,10 +14,7 @@ from stabdiag.stats.coincidence import ALL_ALONG
 from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import ENOUGH, distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # A loss that ends at a hundredth of the evaluation's has memorised its only batch. A run that
 # has no more data ends low on both.

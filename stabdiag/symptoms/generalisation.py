@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
-
-if TYPE_CHECKING:
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
 # beyond what evaluations differed by before.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import TELLING, median, quantiles, robust_sigma
@@ -16,12 +16,8 @@ from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.shared import clip_at
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Mask
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
 
 # A gradient that is usually this many times the clip threshold has another unit, or comes from
 # weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.

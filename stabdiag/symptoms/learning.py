@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stabdiag.model.findings import Action
@@ -33,9 +31,7 @@ from stabdiag.symptoms.stuck import (
     without_learning,
 )
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
-
-if TYPE_CHECKING:
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (3, 5, 10)

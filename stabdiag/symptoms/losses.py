@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Ints
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import COMPLETE, too_few
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Ints
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
 ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")

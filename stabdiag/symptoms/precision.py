@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
@@ -11,10 +9,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
+from stabdiag.tree.case import Case
 from stabdiag.tree.scaler import PAUSE, skips
-
-if TYPE_CHECKING:
-    from stabdiag.tree.case import Case
 
 
 @Symptom(

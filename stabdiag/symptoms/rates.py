@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma
@@ -27,11 +28,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, usual_decay
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # The course of a run is told in twentieths; a climb lasts for three of them.
 _LONG = 3

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Retaken
 from stabdiag.model.text import every, num, whole
 from stabdiag.stats.levels import jump_up
 from stabdiag.stats.quantiles import distinct
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from stabdiag.model.history import Retaken
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 
 @dataclass(frozen=True, kw_only=True)

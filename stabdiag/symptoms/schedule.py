@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
@@ -17,12 +17,7 @@ from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
 from stabdiag.symptoms.rates import is_high, rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import clip_at
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
-
+from stabdiag.tree.case import Case
 
 # A warm-up that is off by fewer steps is a matter of counting.
 _SLACK = 20

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
@@ -27,13 +28,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.rates import learning_slow, setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.findings import Scalar
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
 _DIGITS = 4

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.findings import Action, Finding, Scalar, Severity
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stabdiag.model.findings import Action, Scalar
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 _MANIFEST = "manifest."
 MESSAGE = "message"

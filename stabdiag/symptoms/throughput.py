@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import EventCode
+from stabdiag.model.history import Event, EventCode
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.losses import TENTHS, rhythm
 from stabdiag.symptoms.symptom import COMPLETE, FEW, LEAST, Evidence, Symptom, at_least, too_few
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.history import Event
-    from stabdiag.tree.case import Case
 
 _SPEED = ("tokens_per_second or step_time",)
 _SPEEDS = at_least(LEAST, "tokens_per_second", "step_time")

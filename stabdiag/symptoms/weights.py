@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
 from stabdiag.stats.rise import BEGUN
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # A third of the change in the last three of nine tenths is a straight line; a random walk slows
 # down below it. The last of the three has a third of its share, or the norm jumped and settled.

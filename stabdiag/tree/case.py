@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from stabdiag.stats.rise import Rise
+from stabdiag.stats.shape import Spike
+from stabdiag.stats.spikes import SpikeScan
+from stabdiag.tree.comparable import Ramp, Reward, Shift
 from stabdiag.tree.measure import Measures, measure
+from stabdiag.tree.question import Reply
 from stabdiag.tree.run import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stabdiag.stats.rise import Rise
-    from stabdiag.stats.shape import Spike
-    from stabdiag.stats.spikes import SpikeScan
-    from stabdiag.tree.comparable import Ramp, Reward, Shift
-    from stabdiag.tree.question import Reply
 
 
 @dataclass(frozen=True, kw_only=True)

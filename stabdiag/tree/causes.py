@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.history import History, Series
+from stabdiag.model.limits.tree import SpikeLimits
 from stabdiag.stats.coincidence import ALL_ALONG, changes_all_along, steps_since_seen
 from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import FEWEST, NEARLY, usual_gap
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.limits.tree import SpikeLimits
 
 # Once or twice is no habit: more jumps of the learning rate are its schedule, and so many overflows
 # a scaler may let pass before it lowers the scale, as Megatron's and DeepSpeed's do.

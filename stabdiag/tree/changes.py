@@ -8,24 +8,20 @@ near to everything.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import Onset, nearest
 from stabdiag.stats.peaks import BY_CHANCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.history import Series
-    from stabdiag.stats.shape import Spike
-    from stabdiag.tree.causes import Moves
-    from stabdiag.tree.run import Run
+from stabdiag.stats.shape import Spike
+from stabdiag.tree.causes import Moves
+from stabdiag.tree.run import Run
 
 _LONGEST = 40
 

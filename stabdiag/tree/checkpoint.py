@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import every, listed
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import ActionKind
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 
 class Facts(TypedDict, total=False):

@@ -9,29 +9,24 @@ weights go up too, the log shows another cause.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
+from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import BESIDE, beginning
 from stabdiag.stats.quantiles import FEWEST, NEARLY, median, usual_gap
 from stabdiag.stats.rise import Rise, net_rise
-from stabdiag.stats.shape import EXPLODES
+from stabdiag.stats.shape import EXPLODES, Spike
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.history import Series
-    from stabdiag.stats.shape import Spike
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 # What is logged as a mean, or with a delay, shows a change so many points late at most.
 _FOUND_WITHIN = 2

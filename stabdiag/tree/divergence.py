@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import Verdict
+from stabdiag.model.findings import Scalar, Verdict
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import is_trimmed
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.rise import Rise
 from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.case import Case
 from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
 from stabdiag.tree.measure import jumps_that_stay
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import is_clear, material_bar
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import Series
-    from stabdiag.stats.rise import Rise
-    from stabdiag.tree.case import Case
 
 
 def found_rise(case: Case) -> Rise:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.history import Series
 from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import NEARLY
 from stabdiag.stats.smooth import turn
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.history import Series
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
 from stabdiag.tree.measure import Measures
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import rise_of
+from stabdiag.tree.run import Run
 from stabdiag.tree.spike import exceedances, highest, risen, untested, width
-
-if TYPE_CHECKING:
-    from stabdiag.tree.run import Run
 
 
 def _is_there_an_outlier(case: Case) -> Reply:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.stats.abrupt import TIMES_AS_HIGH
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
-from stabdiag.stats.shape import rise_points
-from stabdiag.stats.spikes import find_spikes
-from stabdiag.tree.comparable import held_reward, ramp_of, shifts_of
+from stabdiag.stats.rise import Rise
+from stabdiag.stats.shape import Spike, rise_points
+from stabdiag.stats.spikes import SpikeScan, find_spikes
+from stabdiag.tree.comparable import Ramp, Reward, Shift, held_reward, ramp_of, shifts_of
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.stats.rise import Rise
-    from stabdiag.stats.shape import Spike
-    from stabdiag.stats.spikes import SpikeScan
-    from stabdiag.tree.comparable import Ramp, Reward, Shift
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.findings import Panel
+from stabdiag.model.history import Event, Series
 from stabdiag.model.text import num, plural
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.drivers import Surge, surge_before, why_not_known
 from stabdiag.tree.panels import before, lr_panel
 from stabdiag.tree.question import Reply, no, unknown, yes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Panel
-    from stabdiag.model.history import Event, Series
-    from stabdiag.tree.case import Case
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.quantiles import FEWEST
+from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.precision import shows_overflows
-
-if TYPE_CHECKING:
-    from stabdiag.tree.case import Case
 
 # What the questions are about that a run in which nothing is found may leave open.
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Panel
+from stabdiag.model.findings import Panel, Scalar
 from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.coincidence import ALL_ALONG
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.shape import Spike
 from stabdiag.tree.causes import steepest_rise
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Scalar
-    from stabdiag.stats.shape import Spike
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 
 def panels(run: Run, spike: Spike) -> tuple[Panel, Panel, Panel]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Mask
+from stabdiag.model.findings import Scalar
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
+from stabdiag.tree.case import Case
 from stabdiag.tree.causes import FEW
 from stabdiag.tree.nan import found_bad
 from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Mask
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
 
 # What each series says where nothing overflowed.
 _FINE = {

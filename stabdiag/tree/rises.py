@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.stats.rise import WANDERS, Rise, net_rise
+from stabdiag.stats.shape import Spike
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.drivers import lr_over
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stabdiag.stats.shape import Spike
-    from stabdiag.tree.run import Run
+from stabdiag.tree.run import Run
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Baseline
+from stabdiag.model.history import History, Series
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.stats.quantiles import FEWEST, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach
 from stabdiag.tree.causes import Causes
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Mask
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)

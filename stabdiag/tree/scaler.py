@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
 from stabdiag.stats.quantiles import ENOUGH, distinct, median
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.model.history import Series
-    from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case
 
 # Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
 # first scale once it goes twice as long without one, or a tenth of a short run.

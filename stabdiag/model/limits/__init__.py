@@ -7,15 +7,15 @@ and the docs are all derived from the declarations in ``tree``, ``symptoms`` and
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from numbers import Real
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from stabdiag.errors import LimitError, did_you_mean
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
-from stabdiag.model.limits.declare import reasons
+from stabdiag.model.limits.declare import About, reasons
 from stabdiag.model.limits.symptoms import (
     DataLimits,
     GeneralisationLimits,
@@ -28,11 +28,6 @@ from stabdiag.model.limits.symptoms import (
     WeightLimits,
 )
 from stabdiag.model.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from stabdiag.model.limits.declare import About
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
+from types import ModuleType
+from typing import Any
 
 TREE = "decision tree"
 OURS = "own calibration"

@@ -7,10 +7,11 @@ nested; keys that are not understood are kept and never fatal.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stabdiag.errors import ManifestError, did_you_mean
 from stabdiag.model.manifest.keys import (
@@ -35,10 +36,6 @@ from stabdiag.model.manifest.keys import (
     strategy_of,
 )
 from stabdiag.model.manifest.text import mapping_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 # What switches the section on in which it lies.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
+from typing import Any, Final
 
 # What lies in a section of these is not about the training.
 _ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}

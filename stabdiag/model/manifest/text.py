@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from stabdiag.errors import ManifestError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _WANTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
 

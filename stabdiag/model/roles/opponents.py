@@ -6,14 +6,11 @@ Those are a policy's, and those of two networks that train against each other.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 # Words that distinguish two readings of one loss, and not two parts of it.
 _READINGS: Final = frozenset(

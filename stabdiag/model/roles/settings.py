@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation, normal, without_run, words_of
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-
 
 # With these the loss is that of other data, with other noise on them, or another quantity: what it
 # was before tells nothing of what it ought to be after. A batch size or a weight decay changes none

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
 
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 

@@ -6,16 +6,13 @@ what to try next, in the order of the tree, fast to invasive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from stabdiag.model.findings import Answer
 from stabdiag.tree.advice import divergence, nan, plateau, precision, spike
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.tree.advice.shared import Advice
-    from stabdiag.tree.case import Case
+from stabdiag.tree.advice.shared import Advice
+from stabdiag.tree.case import Case
 
 ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "nan-fp32": nan.full_precision,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import EXPLODES
@@ -23,16 +23,11 @@ from stabdiag.tree.advice.shared import (
     to_log,
     usual_decay,
 )
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.comparable import Reward, lost_reward
 from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
 from stabdiag.tree.drivers import at_or_near
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.tree.case import Case
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."

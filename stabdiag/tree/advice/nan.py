@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import RATE, Action, ActionKind, Verdict
+from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Finding, Panel, Verdict
+from stabdiag.model.history import Event
 from stabdiag.model.text import capitalised, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.shared import (
@@ -24,16 +25,10 @@ from stabdiag.tree.advice.shared import (
     half_lr,
     logged_at,
 )
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.drivers import half_peak_at, why_not_known
 from stabdiag.tree.nan import FirstBad, Origin, origin
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer, Finding, Panel
-    from stabdiag.model.history import Event
-    from stabdiag.tree.case import Case
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
 # to half its peak.

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.shared import Advice
+from stabdiag.tree.case import Case
 from stabdiag.tree.divergence import climb
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.tree.case import Case
 
 # Schedules end at a tenth of the peak, or at nothing.
 _DECAYED = 0.2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import sentence
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
@@ -15,13 +15,8 @@ from stabdiag.tree.advice.shared import (
     shown,
     to_log,
 )
+from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.tree.case import Case
 
 _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
 _CHECK_DTYPE = Action(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import RATE, Action, ActionKind, Change, Severity
+from stabdiag.model.findings import RATE, Action, ActionKind, Change, Finding, Scalar, Severity
 from stabdiag.model.text import listed, num, plural
+from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
 from stabdiag.tree.changes import MOST, changes_near, near_spike, went
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.findings import Finding, Scalar
-    from stabdiag.tree.case import Case
-    from stabdiag.tree.changes import Change as Changed
+from stabdiag.tree.changes import Change as Changed
 
 _SERIES = {
     "grad_norm": "gradient norm",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, plural, sentence, sigmas
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
@@ -21,17 +21,12 @@ from stabdiag.tree.advice.shared import (
     shown,
     to_log,
 )
+from stabdiag.tree.case import Case
 from stabdiag.tree.changes import near_spike
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.drivers import LrOver, lr_over
 from stabdiag.tree.panels import before, lr_panel
 from stabdiag.tree.spike import focus, start, time_to_recover
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer
-    from stabdiag.tree.case import Case
 
 _LOWER_PEAK = Action(
     ActionKind.CHECK_SETTINGS,
