@@ -32,6 +32,18 @@ def test_a_reason_that_names_its_log_is_the_same_for_others():
     assert (one.reason, one.logs) == ("empty", 2)
 
 
+def test_one_long_run_does_not_bring_the_failures_of_others_together():
+    (failed, *_) = overview_of(sweep()).worst
+    steps = [100, 105, 109, 300, 500]
+    lasts = [1_000, 1_000, 1_000, 1_000, 100_000]
+    rows = [
+        replace(failed, path=f"{step}.jsonl", step=step, last_step=last)
+        for step, last in zip(steps, lasts, strict=True)
+    ]
+    (group,) = overview_of(rows).groups
+    assert (group.steps, group.near) == ((100, 109, 500), (100, 109, 3))
+
+
 def test_what_changed_since_the_last_scan():
     before = sweep()
     rows = before[1:]
