@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.checks.facts import Facts, Remedy, remedies
 from stabdiag.model.checks import Line, Sheet, State, Tick, TickList
-from stabdiag.model.findings import ActionKind
+from stabdiag.model.findings import ActionKind, Finding
+from stabdiag.model.report import Report
 from stabdiag.model.text import capitalised, num, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.report import Report
 
 _DONE: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "cannot tell"}
 _TRIED: Final = {State.TICKED: "tried", State.CROSSED: "not tried", State.UNKNOWN: "cannot tell"}

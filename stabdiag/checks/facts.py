@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import RATE, ActionKind, Severity
+from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
+from stabdiag.model.history import Series
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.report import Report
 from stabdiag.model.text import num, plural
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.history import Series
-    from stabdiag.model.manifest import Manifest
-    from stabdiag.model.report import Report
 
 # A log that begins within this many steps shows the beginning of its run.
 _BEGINNING: Final = 10

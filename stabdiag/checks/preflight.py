@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from stabdiag.model.checks import Line, Sheet, State, TickList
-from stabdiag.model.findings import Severity
+from stabdiag.model.checks import Line, Sheet, State, Tick, TickList
+from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
 from stabdiag.model.text import every, num, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from stabdiag.model.checks import Tick
-    from stabdiag.model.findings import Ignored
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.manifest import Manifest
 
 _SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
 _BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -15,9 +16,6 @@ from stabdiag._version import __version__
 from stabdiag.cli import complete
 from stabdiag.cli.terminal import Exit, complain
 from stabdiag.errors import StabdiagError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The commands in the order of the help, and the modules that hold each with its examples.
 _COMMANDS = {

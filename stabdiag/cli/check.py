@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +20,6 @@ from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from stabdiag.model.report import Report
     from stabdiag.scan.work import Ask
 

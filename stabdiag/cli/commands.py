@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from stabdiag.cli.terminal import Exit, public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    import typer
-
     from stabdiag.model.checks import Tick
     from stabdiag.model.findings import Finding
 

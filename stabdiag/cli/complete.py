@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from io import StringIO
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # A shell waits: of longer logs no columns are offered.
 _SHORT: Final = 50_000_000

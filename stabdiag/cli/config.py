@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from stabdiag.model.findings import Ignored
 
 _NAMES = ("stabdiag.toml", "pyproject.toml")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import typer
 
@@ -18,9 +18,6 @@ from stabdiag.cli.terminal import (
 )
 from stabdiag.errors import LogError, ManifestError
 from stabdiag.files import keep_inputs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EPILOG = """
 stabdiag run.jsonl  # diagnose is what it does if no command is named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -18,8 +19,6 @@ from stabdiag.files import keep_inputs
 from stabdiag.formats import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from stabdiag.model.history import History
 
 POSTMORTEM = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,16 +14,13 @@ import typer
 from stabdiag.cli import complete
 from stabdiag.cli.commands import FailOn
 from stabdiag.cli.config import Project, config_files, project_of
-from stabdiag.cli.terminal import tell, terminal, write
+from stabdiag.cli.terminal import Terminal, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
+from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from stabdiag.cli.terminal import Terminal
-    from stabdiag.model.limits import Limits
     from stabdiag.scan.work import Ask
 
 _WANTS = {

@@ -6,6 +6,7 @@ import gc
 import signal
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +19,13 @@ from stabdiag.cli.commands import FailOn, again, bundled
 from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
-from stabdiag.model.scan import UNREAD
+from stabdiag.model.scan import UNREAD, Overview, Row
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from rich.console import Group
     from rich.live import Live
 
-    from stabdiag.model.scan import Overview, Row
     from stabdiag.scan.scan import Progress
 
 # The one format that is not text.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, bundled
-from stabdiag.formats.json import dumps, escape
+from stabdiag.formats.json import Json, dumps, escape
 from stabdiag.formats.measured import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from stabdiag.formats.json import Json
 
 EPILOG = """
 stabdiag config

@@ -6,19 +6,18 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from types import FrameType
-
     from rich.live import Live
     from typing_extensions import Buffer
 

@@ -6,6 +6,7 @@ import gc
 import math
 import os
 import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
@@ -20,8 +21,6 @@ from stabdiag.files import keep_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from rich.live import Live
 
     from stabdiag.model.report import Report

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.kind import kind_of, rank_of, span
@@ -14,16 +15,11 @@ from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.settings import config_differs, differences, settings
 from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, Kind, Run
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
+from stabdiag.model.history import History
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.findings import Finding, Scalar
-    from stabdiag.model.history import History
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.manifest import Manifest
 
 # Of more runs than this, the first is the reference.
 _MOST_PAIRS: Final = 12

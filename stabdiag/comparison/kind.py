@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.comparison.points import losses
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import Kind, Run
+from stabdiag.model.limits.checks import CompareLimits
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.model.text import and_more
 from stabdiag.places.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.limits.checks import CompareLimits
-    from stabdiag.model.manifest import Manifest
 
 # A run that begins this many logged steps after another continues it.
 _LATER: Final = 10

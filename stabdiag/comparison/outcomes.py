@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.comparison import Kind
-from stabdiag.model.findings import Action, ActionKind, Finding, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Scalar
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from stabdiag.model.comparison import Parting
+from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.comparison import Parting, Run
+from stabdiag.model.findings import Scalar
+from stabdiag.model.history import History, Series
+from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
 from stabdiag.stats.parting import part
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.comparison import Run
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.limits.checks import CompareLimits
 
 # Time, and what depends on it, differs between identical runs.
 _CLOCKS: Final = frozenset(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 
@@ -11,19 +12,13 @@ from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
 from stabdiag.comparison.points import Common, base, close, losses, measured
 from stabdiag.comparison.settings import joined
-from stabdiag.model.findings import Action, ActionKind
-from stabdiag.model.history import EventCode
+from stabdiag.model.arrays import Floats
+from stabdiag.model.comparison import Comparison, Parting, Run
+from stabdiag.model.findings import Action, ActionKind, Finding
+from stabdiag.model.history import Event, EventCode
+from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import capitalised, clipped, num, plural
 from stabdiag.stats.parting import lasting, local_noise, wander
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.comparison import Comparison, Parting, Run
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.history import Event
-    from stabdiag.model.limits.checks import CompareLimits
 
 # A quoted message is cut to this many characters.
 _LONGEST: Final = 140

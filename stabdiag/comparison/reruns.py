@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import NONDETERMINISM
 from stabdiag.comparison.points import close, largest, measured, where
 from stabdiag.comparison.settings import explaining, joined
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.comparison import Comparison, Parting
+from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.text import num
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.comparison import Comparison, Parting
-    from stabdiag.model.findings import Finding
 
 
 def nondeterminism(comparison: Comparison) -> Iterator[Finding]:

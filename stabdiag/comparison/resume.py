@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RESUME_PARTS
 from stabdiag.comparison.points import close, largest, losses, measured
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.comparison import Comparison, Parting, Run
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import jump_up
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.comparison import Comparison, Parting, Run
-    from stabdiag.model.findings import Finding, Scalar
 
 
 def resume_parts(comparison: Comparison) -> Iterator[Finding]:

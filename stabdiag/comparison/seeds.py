@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
 from stabdiag.comparison.settings import joined
-from stabdiag.model.comparison import Level
-from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.comparison import Comparison, Level, Run
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
+from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
 from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stabdiag.model.comparison import Comparison, Run
-    from stabdiag.model.findings import Finding, Scalar
-    from stabdiag.model.limits.checks import CompareLimits
 
 # A mean at the end takes so many losses at least; one at the beginning is of so many.
 _FEWEST: Final = 5

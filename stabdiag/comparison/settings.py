@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
-from stabdiag.model.comparison import Bearing, Difference, Kind, Run, same
-from stabdiag.model.findings import Action, ActionKind, Severity
+from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run, same
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import listed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stabdiag.model.comparison import Comparison, Parting
-    from stabdiag.model.findings import Finding, Scalar
 
 # Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
 # the last words of the key: "hostname" is one, and "learning_rate" is not.

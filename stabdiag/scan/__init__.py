@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from stabdiag.model.scan import Overview
+from stabdiag.model.scan import Overview
 
 
 class _Package(ModuleType):

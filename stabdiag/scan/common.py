@@ -8,24 +8,20 @@ a split still stands beside clearer ones decides if it is stated alone, or with 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
-from stabdiag.scan.rows import columns_of
+from stabdiag.scan.rows import Rows, columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.scan.rows import Rows
-
-    Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
 """Settings that have columns of their own."""

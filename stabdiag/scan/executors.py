@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,15 +22,11 @@ from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 from stabdiag.errors import StabdiagError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeVar
-
-    Result = TypeVar("Result")
+Result = TypeVar("Result")
 
 # What a worker process is told: NumPy and Arrow are to compute on one thread, and glibc's malloc is
 # to keep what was freed for the next log.

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from glob import has_magic, iglob
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from stabdiag.errors import LogError
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
-from stabdiag.places.remote import fail, shown
+from stabdiag.places.remote import Remote, fail, shown
 from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-
-    from stabdiag.places.remote import Remote
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64

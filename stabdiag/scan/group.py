@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from stabdiag.places.beside import is_manifest
 from stabdiag.places.best import ARCHIVES
 from stabdiag.places.logs import may_be_log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 # Folders in which a run keeps a part of its logs.
 INNER: Final = re.compile(

@@ -12,28 +12,22 @@ import operator
 import os
 import re
 from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Unread
+from stabdiag.model.arrays import Ints
+from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Row, Unread
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, WorstFirst, columns_of, rows_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import pyarrow as pa
-
-    from stabdiag.model.arrays import Ints
-    from stabdiag.model.scan import Row
-
-    # Severity, steps lost, path: the worst is the least; then where the row stands.
-    Place: TypeAlias = tuple[int, int, str, int]
+Place: TypeAlias = tuple[int, int, str, int]
 
 _NOTE: Final = SEVERITIES.index("note")
 _UNREAD: Final = SEVERITIES.index(None)

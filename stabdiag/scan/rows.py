@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +15,8 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
+from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.scan import Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from stabdiag.model.arrays import Ints, Mask
 
 VERSION: Final = 1
 """Of the layout of a store; each part names it in its metadata."""

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import heapq
 import time
-from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass, field
 from itertools import count
 from queue import Empty, Queue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
-from stabdiag.scan.group import Passed
-from stabdiag.scan.work import Batch, read_batch, unread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from stabdiag.scan.executors import Hands
-    from stabdiag.scan.group import Job
-    from stabdiag.scan.work import Ask
+from stabdiag.scan.executors import Hands
+from stabdiag.scan.group import Job, Passed
+from stabdiag.scan.work import Ask, Batch, read_batch, unread
 
 # Seconds of work in a batch; of what is left in the end, each worker gets its share.
 _WORK: Final = 2.0

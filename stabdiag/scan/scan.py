@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from stabdiag._version import __version__
 from stabdiag.assemble.inputs import limits_from
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.limits import Limits
+from stabdiag.model.scan import Overview
 from stabdiag.model.text import and_more
-from stabdiag.scan.executors import opened
+from stabdiag.scan.executors import Hands, opened
 from stabdiag.scan.find import find
 from stabdiag.scan.group import Passed
 from stabdiag.scan.overview import overview_of
@@ -23,17 +28,6 @@ from stabdiag.scan.overview import where as select
 from stabdiag.scan.run import Found, Reading
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import Ask
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
-    from contextlib import AbstractContextManager
-
-    import pyarrow as pa
-
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.scan import Overview
-    from stabdiag.scan.executors import Hands
 
 
 @dataclass(kw_only=True)

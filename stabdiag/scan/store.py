@@ -11,16 +11,19 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from pathlib import Path
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
+from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
-from stabdiag.scan.group import PART
+from stabdiag.scan.group import PART, Job
 from stabdiag.scan.rows import (
     METADATA,
     SCHEMA,
@@ -31,14 +34,7 @@ from stabdiag.scan.rows import (
     storable_text,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from stabdiag.model.arrays import Mask
-    from stabdiag.scan.group import Job
-
-    Known: TypeAlias = np.ndarray[Any, Any]
+Known: TypeAlias = np.ndarray[Any, Any]
 
 # Rows that wait are written at this number, and after as many seconds.
 _MOST: Final = 5000

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from stabdiag._version import __version__
 from stabdiag.api.diagnosis import report_on
@@ -20,13 +22,15 @@ from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.history import Series
 from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
-from stabdiag.places import Asked, read_place
+from stabdiag.places import Asked, Found, read_place
 from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES, best_of, only_log
-from stabdiag.places.folder import Entry, Folder
+from stabdiag.places.folder import Entry, Folder, Place
 from stabdiag.places.read import is_archive
 from stabdiag.places.remote import Remote, shown
 from stabdiag.readers.source import Stream, open_stream
@@ -36,19 +40,7 @@ from stabdiag.scan.find import jobs_below
 from stabdiag.scan.group import File, Job, Lister, Passed
 from stabdiag.scan.rows import table_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
-
-    import pyarrow as pa
-
-    from stabdiag.model.findings import Ignored
-    from stabdiag.model.history import Series
-    from stabdiag.model.report import Report
-    from stabdiag.places import Found
-    from stabdiag.places.folder import Place
-
-    Show: TypeAlias = Callable[[Report], None]
+Show: TypeAlias = Callable[[Report], None]
 
 _HEAD: Final = 1 << 16
 

@@ -20,20 +20,15 @@ The rule looks at the log alone, not at when the log was looked at.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from stabdiag.api.diagnosis import report_until
-from stabdiag.model.history import EventCode, EventKind
+from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.history import EventCode, EventKind, Series
 from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.report import Report
 from stabdiag.model.roles.settings import hardens
 from stabdiag.stats.quantiles import usual_gap
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Finding, Severity
-    from stabdiag.model.history import Series
-    from stabdiag.model.report import Report
 
 # How many windows ago; the longest first, since a young finding fails there.
 _AGO = (1.0, 0.5)

@@ -5,20 +5,18 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
+from stabdiag.places import Asked
 from stabdiag.readers import bare
 from stabdiag.readers.blocks import NOT_ENDED, Block, last_line_end
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.reader import Growing
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import settles, sniff
 from stabdiag.readers.source import Stream
-
-if TYPE_CHECKING:
-    from stabdiag.places import Asked
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.reader import Growing
 
 # The format is decided on this many bytes. Until then the log is read again each time it grows,
 # which takes a tenth of a second at most.

@@ -8,22 +8,18 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import LogError, StabdiagError
+from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.report import Report
+from stabdiag.places import Found
 from stabdiag.watch.certain import certain
-from stabdiag.watch.sources import Pace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stabdiag.model.findings import Finding, Severity
-    from stabdiag.model.report import Report
-    from stabdiag.places import Found
-    from stabdiag.watch.sources import Source
+from stabdiag.watch.sources import Pace, Source
 
 # Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
 # for three diagnoses in the worst case, the one under way, the pause after it, and its own.

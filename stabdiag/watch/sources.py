@@ -6,26 +6,22 @@ import os
 import stat
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.places import Beside, Found, beside_file, read_place
+from stabdiag.places import Asked, Beside, Found, beside_file, read_place
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import not_text, recognised
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.watch.grown import Grown
 from stabdiag.watch.tail import Begin, Tail
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from stabdiag.places import Asked
 
 _HEAD: Final = 1 << 16
 _BITE: Final = 1 << 16

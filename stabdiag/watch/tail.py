@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, BinaryIO, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import BinaryIO, Final
 
 _BITE: Final = 1 << 22
 
