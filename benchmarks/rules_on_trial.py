@@ -141,11 +141,6 @@ RULES: tuple[Rule, ...] = (
         off={f"{TREE}.measure:_climbs_on": always(False)},
         needed="labels that rot: a public run of `dimitarpg13/semsimula-paper`",
     ),
-    Rule(
-        name="ends higher",
-        purpose="a slow rise is left to §4 only if that finds a climb",
-        off={f"{TREE}.measure:_ends_higher": always(True)},
-    ),
     # Does the loss climb?
     Rule(
         name="made good before",

@@ -95,11 +95,7 @@ def _spikes(
         took = rise_points(run.loss.values, spike.onset, run.reach)
         return bool(spike.recovered or caused[spike.onset] or took <= longest)
 
-    ours = [spike for spike in found if is_ours(spike)]
-    sudden = [spike for spike in ours if is_sudden(spike)]
-    # No climb may be lost between the two sections.
-    if len(sudden) < len(ours) and _ends_higher(run, sudden):
-        ours = sudden
+    ours = [spike for spike in found if is_ours(spike) and is_sudden(spike)]
     stayed = next((spike for spike in ours if not spike.recovered), None)
     if stayed is not None and (
         _climbs_before(run, stayed, ours, shifts)
@@ -142,12 +138,6 @@ def _comparable_from(position: int, shifts: Sequence[Shift]) -> int:
     """Return from which position on losses can be compared with the one at a position."""
     ends = (shift.spike.end for shift in shifts if shift.spike.onset < position)
     return min(max(ends, default=0), position)
-
-
-def _ends_higher(run: Run, spikes: Sequence[Spike]) -> bool:
-    """Tell whether the loss has climbed by its end, beyond what it does anyway."""
-    rise = rise_of(run, slice(0, len(run.loss)), spikes)
-    return rise is not None and is_clear(run, rise)
 
 
 def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
