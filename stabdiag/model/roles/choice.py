@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -323,14 +324,14 @@ def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
 
 # Measures that fall as a network learns, the best first. An ELBO rises, and an objective may.
 _MEASURES: Final = (
-    *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce"),
+    *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce", "nt_xent", "info_nce"),
     *("nll", "negative_log_likelihood", "mse", "mean_squared_error"),
     *("rmse", "root_mean_squared_error", "mae", "mean_absolute_error"),
     *("bpc", "bpb", "bpd", "bits_per_char", "bits_per_byte", "bits_per_dim", "perplexity", "ppl"),
 )
 # These may mean something else in a log without steps or epochs.
 _COUNTED: Final = ("cost", "error")
-_TRAINING: Final = ("train_", "training_", "avg_", "average_", "mean_")
+_TRAINING: Final = re.compile(r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,5 +374,5 @@ def _measure(name: str) -> str | None:
     key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
-    bare = next((key.removeprefix(one) for one in _TRAINING if key.startswith(one)), key)
+    bare = _TRAINING.sub("", key, count=1)
     return next((one for one in (key, bare) if one in _MEASURES + _COUNTED), None)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 _EVALUATION = re.compile(
-    r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|heldout|holdout)"
+    r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
     r"(_|$)"
 )
 
@@ -48,10 +48,10 @@ _RESULTS = frozenset(
 class Split(Enum):
     """The split of the data on which a record was measured, in the order of preference."""
 
-    TRAINING = ("train", "training", "train_inner", "tr", "fit")
+    TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
     VALIDATION = (
         *("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev"),
-        *("vali", "holdout", "heldout", "held_out"),
+        *("vali", "holdout", "hold_out", "heldout", "held_out"),
     )
     TEST = ("test", "testing", "te")
 
@@ -139,7 +139,7 @@ _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|n|weigh
 # How long a loss took to compute: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
 _TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")
 
-_AN_LR = re.compile(r"(^|_)(lr|learning_rate)(_|$)|_lr\d*$")
+_AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 
 # Settings of a schedule are not the learning rate.
 _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})

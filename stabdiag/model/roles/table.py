@@ -88,7 +88,7 @@ ROLES: tuple[Role, ...] = (
             *("train_global_grad_norm", "global_norm", "norm", "g_norm", "l2_grads"),
             *("grad_gnorm", "gradients_default_optimizer_global_norm"),
             # As people print it who print little.
-            *("grad", "gn", "grads_norm"),
+            *("grad", "gn", "grads_norm", "grdn"),
         ),
         prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
     ),
@@ -99,7 +99,7 @@ ROLES: tuple[Role, ...] = (
             *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
             *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
             *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
-            *("batch_learning_rate", "current_learning_rate", "cur_lr"),
+            *("batch_learning_rate", "current_learning_rate", "cur_lr", "lrate"),
         ),
     ),
     Role(
@@ -277,7 +277,7 @@ ROLES: tuple[Role, ...] = (
             *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
             *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
             *("elapsed_time_per_iteration_ms", "train_iter_time", "step_time_seconds", "time"),
-            *("time_ms", "dt_ms", "per_step_time_ms", "iteration_time_ms"),
+            *("time_ms", "dt_ms", "per_step_time_ms", "iteration_time_ms", "iter_time_ms"),
             "total_time",
         ),
         training=False,

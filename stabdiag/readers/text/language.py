@@ -56,6 +56,9 @@ def _with_nan(part: Part) -> Part:
     return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
 
 
+_OF_NANOGPT: Final = {"time": "time (ms)", "mfu": "mfu_percent"}
+
+
 def _of_epoch(name: str) -> str:
     """Name a value of an epoch of fairseq: its mean loss is not that of a step."""
     bare = name.removeprefix("train_")
@@ -260,10 +263,13 @@ LANGUAGE: Final = (
         grammar=Grammar(
             step="iter",
             kinds=(
+                # Others add a norm or a rate before the time or behind it.
                 Line(
-                    pattern=rb"iter (\d{1,12}): loss (%b), time (%b)ms(?:, mfu (%b)%%)?"
-                    % (NUMBER, NUMBER, NUMBER),
-                    names=("iter", "loss", "time (ms)", "mfu_percent"),
+                    pattern=rb"iter (\d{1,12}): (loss %b,(?=[^\n]{0,200} time [\d.]{1,20}ms)"
+                    rb"[^\n]{1,400})" % NUMBER,
+                    names=("iter",),
+                    pairs=rb"([A-Za-z][\w ]{0,40}?):? (%b)(?:ms|%%)?(?=,|\s|$)" % NUMBER,
+                    named=lambda name: _OF_NANOGPT.get(name, name),
                 ),
                 Line(
                     pattern=rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, VALUE),

@@ -53,7 +53,7 @@ _CONDITION: Final = re.compile(
 _BELOW: Final = 3
 
 # Every word for an evaluation contains one of these.
-_WORDS: Final = (b"val", b"test", b"dev", b"cv")
+_WORDS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 # The rank of a line that names none.
 NO_RANK: Final = -1
 
-# torchrun, srun -l, mpirun --tag-output, pdsh-like launchers and loggers with a rank field.
+# torchrun, srun -l, mpirun --tag-output, as SageMaker has it, too, pdsh-like launchers and loggers
+# with a rank field; a time may stand before them.
 _LABEL: Final = re.compile(
-    rb"\s{0,4}(?:\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
-    rb"|(\d{1,6}): |\[1,(\d{1,6})\]<std(?:out|err)>:)"
+    rb"\s{0,4}(?:[\w:. +-]{0,33}\[1,(?:mpirank:)?(\d{1,6})(?:,[\w-]{1,20})?\]<std(?:out|err)>:"
+    rb"|(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
+    rb"\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
+    rb"|(\d{1,6}): )"
 )
 
 # How far into a line the label that names its rank may go.
-LONGEST_LABEL: Final = 40
+LONGEST_LABEL: Final = 80
 
 # How far a value may be from the start of its line: after labels, times and loggers' names.
 _LONGEST_PREFIX: Final = 400

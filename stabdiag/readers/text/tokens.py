@@ -31,7 +31,7 @@ LOSS: Final = b"oss"
 OTHER_LOSSES: Final = (
     b"LOSS",
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
-    *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent"),
+    *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent", b"nce"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
@@ -45,8 +45,9 @@ SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
-    r"(?:cross[ _-]?entropy|xent|nll|cost|elbo|objective|bce|r?mse|ce|mae|l[12]|total|score at"
-    r"|perplexity|ppl)",
+    r"(cross[ _-]?entropy|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
+    r"|objective|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl)"
+    r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
 
@@ -72,8 +73,11 @@ _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
 _UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B)?"
 _AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT
 
-# No name begins with what replaces a number: grad_norm: N/A loss: 2.31, loss_ctc inf lr 1e-4
-_NO_VALUE: Final = rb"(?:N/A|None|null|[nN]a[nN]|[iI]nf)[ \t]"
+# No name begins with what replaces a number, or with its unit: grad_norm: N/A loss: 2.31,
+# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5
+_NO_VALUE: Final = (
+    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec))[ \t]"
+)
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
 # loss 2.31, for names that are known to be those of measurements.
@@ -82,8 +86,8 @@ PAIR: Final = re.compile(
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
-    rb"(?:[Ll]oss|LOSS|lr|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
-    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"(?:[Ll]oss|LOSS|lr(?:ate)?|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
     rb"\]?[ \t]{1,24}%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )
@@ -115,9 +119,10 @@ _OF_MANY: Final = re.compile(
 _LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
 _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
 
-# CV is the set for cross-validation.
+# CV is the set for cross-validation; mi-test is the name of a run.
 _EVALUATION: Final = re.compile(
-    rb"(?<![A-Za-z])(?:val|vali|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![A-Za-z_])",
+    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validation|eval|evaluation|test|dev|h[eo]ld[ _-]?out"
+    rb"|(?-i:CV))(?![A-Za-z_])",
     re.IGNORECASE,
 )
 
@@ -206,8 +211,10 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
     made: Spans = {}
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)
-        is_one = match is not None and name.lower().endswith(word.decode().lower())
-        made.setdefault(f"{match[1]}loss" if match is not None and is_one else name, span)
+        if match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
+            made.setdefault(f"{match[1]}loss{match[3]}", span)
+        else:
+            made.setdefault(name, span)
     return made
 
 
@@ -220,7 +227,7 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates"
     rb"|n?update|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
-    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}|\]:? {1,12})(%b)"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
     rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
     re.IGNORECASE,
 )
@@ -241,7 +248,7 @@ _OF_TRAINING: Final = re.compile(
 # logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; and at the start of a line
 # [30]: train's l2:0.95, or a tab, as LightGBM and XGBoost do. A blank follows the label of a rank.
 _IN_BRACKETS: Final = re.compile(
-    rb"(?:\] \[(\d{1,12})\] |^\[(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])"
+    rb"(?:\] \[(\d{1,12})\] |^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])"
 )
 # Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
 _BATCH: Final = re.compile(rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])")
@@ -249,7 +256,7 @@ BATCH_OF_EPOCH: Final = b"Batch epoch/N"
 # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31], at the start of a line; the
 # same place may hold a rank, the number of a process, or a time.
 _FIRST: Final = re.compile(
-    rb"[ \t]{0,8}[\[(]?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?(?=[A-Za-z\"'])"
+    rb"[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?(?=[A-Za-z\"'])"
 )
 FIRST: Final = b"N at the start"
 # 1 100 loss: 2.31, an epoch and a batch

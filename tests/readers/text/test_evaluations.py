@@ -10,6 +10,7 @@ EVALUATIONS = {
     "alone": "Validation loss: {loss}",
     "of PyTorch's MNIST": "\nTest set: Average loss: {loss}, Accuracy: 9000/10000 (90%)\n",
     "a sentence": "Epoch {epoch}, val loss is {loss}, val mse is 0.5.",
+    "held out": "Epoch {epoch}, held_out_loss: {loss}",
     "of time series": "Epoch: {epoch} | Train Loss: {train} Vali Loss: {loss} Test Loss: 9.5",
 }
 

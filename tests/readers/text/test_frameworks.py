@@ -200,6 +200,19 @@ PRINTED = {
         "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
         {"train_loss": [3.976, None], "valid_loss": [None, 9.329]},
     ),
+    "what others add to nanoGPT": (
+        "nanogpt",
+        "iter 10: loss 3.2100, gnorm inf, time 120.50ms, mfu 30.10%\n"
+        "iter 20: loss 3.1100, time 120.50ms, mfu 30.10%, lr 6.0e-04\n",
+        {
+            "iter": [10, 20],
+            "loss": [3.21, 3.11],
+            "gnorm": [float("inf"), None],
+            "time (ms)": [120.5, 120.5],
+            "mfu_percent": [30.1, 30.1],
+            "lr": [None, 6e-4],
+        },
+    ),
     "a plain loss of modded-nanogpt": (
         "modded-nanogpt",
         "step:1/9 [warmup] loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n",

@@ -95,6 +95,12 @@ LINES = [
     ("Эпоха {n}/60, Потери на обучении: {loss}, Потери на валидации: 4.5", "train loss"),
     ("Epoca {n} - loss: {loss}", "loss"),
     ("Epoche {n} - loss: {loss}", "loss"),
+    ("[{n:5d}] train loss: {loss:.3f}", "train loss"),
+    ('INFO {{"step": "{n}", "epoch": "1/10", "loss": "{loss:.4f}"}}', "loss"),
+    ("[mi-test] step {n} loss {loss}", "loss"),
+    ("step {n} train/nt_xent {loss}", "train/loss"),
+    ("step={n} info_nce={loss}", "loss"),
+    ("epoch {n} mse_trn={loss} mse_val=4.5", "loss_trn"),
 ]
 
 
@@ -123,6 +129,9 @@ BESIDE = [
         {"Weight Norm": 300, "Grad Norm": 1.5, "Loss Scale": 4096},
     ),
     ("mse: 0.5", {"mse": 0.5}),
+    ("memory: 40.1 GB grad_norm: 1.5", {"memory": 40.1, "grad_norm": 1.5}),
+    ("time: 1.2 s lr: 1e-4", {"time": 1.2, "lr": 1e-4}),
+    ("lrate 1e-4", {"lrate": 1e-4}),
     ("\nBest loss at step {n}: 1.5", {}),
     ("on rank 3 of 8 today", {}),
     ("验证损失: 4.5, 学习率: 0.1", {"val loss": 4.5, "lr": 0.1}),
@@ -141,7 +150,7 @@ def test_what_stands_beside_a_loss(values, words, columns):
 
 
 def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
-    found = values("text", log("INFO:my-test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
+    found = values("text", log("INFO:test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
     assert set(found) == {"step", "train/loss", "val acc"}
 
 
