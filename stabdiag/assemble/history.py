@@ -30,7 +30,7 @@ from stabdiag.model.history import (
 )
 from stabdiag.model.roles.names import split_of
 from stabdiag.model.roles.opponents import contested
-from stabdiag.model.roles.settings import hardens, is_part, settings_of
+from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
+
+# In a log, an epsilon is that of an exploration or of an attack more often than an optimizer's.
+_OF_WHAT_ELSE = frozenset({"epsilon", "eps"})
 
 
 def build_history(
@@ -122,7 +125,7 @@ def build_history(
         events=all_events,
         unit=unit_of(all_events),
         retaken=tuple(_retaken(losses, order, number)),
-        config=columns.config,
+        config={**_fixed(columns, taken, run), **columns.config},
         contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
         source=Source(
             name=columns.source,
@@ -256,6 +259,25 @@ def _settings(
         series = _changing(role, name, column, steps, run)
         if series is not None and _is_setting(series, int(run.sum())):
             yield series
+
+
+def _fixed(columns: Columns, taken: Collection[str], run: Mask) -> Mapping[str, object]:
+    """Return the settings that a run logs in its records and never changes, by plain name.
+
+    Of several groups of parameters that differ, none is that of the run.
+    """
+    found: dict[str, set[object]] = {}
+    for name in settings_of(columns.names, taken).values():
+        column, plain = columns.load(name), str(setting_of(name))
+        values = column.values[run & column.present]
+        if plain in _OF_WHAT_ELSE or column.is_time or not len(values):
+            continue
+        words = dict(enumerate(column.words))
+        first = float(values[0])
+        told = None if (values != first).any() else words.get(int(first)) if words else first
+        found.setdefault(plain, set()).add(told)
+    told_alike = {plain: one for plain, told in found.items() for one in told if len(told) == 1}
+    return {plain: value for plain, value in told_alike.items() if value is not None}
 
 
 def _is_setting(series: Series, records: int) -> bool:

@@ -48,3 +48,13 @@ def test_a_cadence_given_by_hand_is_in_epochs():
     assert "every 10 epochs" in text
     assert "| Epoch | Event |" in text
     assert "no time stamps" in text
+
+
+def test_a_setting_that_never_changes_is_of_the_manifest():
+    fixed = {"weight_decay": [0.1] * 60, "optimizer": ["adamw"] * 60, "epsilon": [0.05] * 60}
+    groups = {"grad_clip/group0": [1.0] * 60, "grad_clip/group1": [2.0] * 60}
+    log = epochs() | fixed | groups | {"batch_size": [32] * 30 + [64] * 30}
+    known = stabdiag.diagnose(log).manifest
+    assert known.known == {"weight_decay": 0.1, "optimizer": "adamw"}
+    assert known.logged == ("optimizer", "weight_decay")
+    assert stabdiag.diagnose(log, manifest={"weight_decay": 0.2}).manifest.weight_decay == 0.2
