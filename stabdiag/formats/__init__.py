@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Kind: TypeAlias = Literal[
     "report", "postmortem", "comparison", "overview", "sheet", "limits", "logs"

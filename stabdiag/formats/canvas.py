@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.formats.measured import number, visible
+from stabdiag.formats.subject import Mark, Plot
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.history import Series
 from stabdiag.model.text import clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stabdiag.formats.subject import Mark, Plot
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.model.history import Series
-
 
 DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from stabdiag.formats.json import Json, dumps
 from stabdiag.formats.measured import changed_limits, visible
-from stabdiag.model.findings import Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.history import Event, Source
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.report import Report
+from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.history import Event, Source
+from stabdiag.model.limits import Limits
+from stabdiag.model.report import Report
 
 GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 

@@ -7,17 +7,12 @@ an answer is skipped. Milder findings are in the output of their test.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import changed_limits, pairs, visible
-from stabdiag.model.findings import AskedOf, Severity, Verdict, fails
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.findings import Answer, Finding
-    from stabdiag.model.report import NotChecked, Report
+from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict, fails
+from stabdiag.model.report import NotChecked, Report
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 

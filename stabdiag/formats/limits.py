@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import dumps
+from stabdiag.formats.json import Json, dumps
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
+from stabdiag.model.limits import LimitInfo, Limits
 from stabdiag.model.limits.declare import TREE
 from stabdiag.model.text import filled, limits_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.text import Text
 
-    from stabdiag.formats.json import Json
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.limits import LimitInfo, Limits
 
 
 @dataclass(frozen=True)

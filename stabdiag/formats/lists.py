@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import dumps, escape, ignored, mapping
+from stabdiag.formats.json import Json, dumps, escape, ignored, mapping
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
-from stabdiag.model.checks import State
+from stabdiag.model.checks import Sheet, State, Tick, TickList
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.text import Text
 
-    from stabdiag.formats.json import Json
     from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.checks import Sheet, Tick, TickList
+
 
 _MARKS = {State.TICKED: "✓", State.CROSSED: "✗", State.UNKNOWN: "?"}
 _ASCII_MARKS = {State.TICKED: "+", State.CROSSED: "x", State.UNKNOWN: "?"}

@@ -7,24 +7,19 @@ GitHub and GitLab show neither scripts nor inline pictures, so the chart is made
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import View, bad_columns, strip
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label, pairs, span
 from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
+from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES
-from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
+from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.history import Series
+from stabdiag.model.report import Report
 from stabdiag.model.text import clipped, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stabdiag.model.comparison import Comparison
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.history import Series
-    from stabdiag.model.report import Report
 
 MARK = "<!-- stabdiag -->"
 """The first line, by which a workflow finds its comment again."""

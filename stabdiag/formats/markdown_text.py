@@ -8,12 +8,9 @@ such a sign from what follows. Both leave code spans alone.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from stabdiag.formats.measured import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 GAP = "\u200b"
 """What separates a sign from what follows: a zero-width space."""

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stabdiag._version import __version__
 from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
-from stabdiag.model.findings import AskedOf, Severity, Verdict
+from stabdiag.model.findings import Answer, AskedOf, Finding, Ignored, Severity, Verdict
+from stabdiag.model.limits import Limits
+from stabdiag.model.report import Report
 from stabdiag.model.text import filled, kept_text
-
-if TYPE_CHECKING:
-    from stabdiag.model.findings import Answer, Finding, Ignored
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.report import Report
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.findings import Severity, Verdict
-from stabdiag.model.report import skipped
+from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
+from stabdiag.model.history import History, Series
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.report import Report, skipped
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.findings import Answer, Finding, Scalar
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.manifest import Manifest
-    from stabdiag.model.report import Report
 
 _POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 

@@ -6,7 +6,7 @@ start-up time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,5 +16,8 @@ if TYPE_CHECKING:
     Floats: TypeAlias = NDArray[np.float64]
     Ints: TypeAlias = NDArray[np.int64]
     Mask: TypeAlias = NDArray[np.bool_]
+    Positions: TypeAlias = NDArray[np.intp]
+    Bytes: TypeAlias = NDArray[np.uint8]
+    AnyArray: TypeAlias = NDArray[Any]
 else:
-    Floats = Ints = Mask = np.ndarray
+    Floats = Ints = Mask = Positions = Bytes = AnyArray = np.ndarray

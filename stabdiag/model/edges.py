@@ -81,11 +81,7 @@ QUESTIONS: Final[tuple[Question, ...]] = (
         id="Q3.2",
         name="loss scale",
         asks="What does the loss-scale history show?",
-        limits=(
-            "precision.scale_floor",
-            "precision.growth_interval",
-            "precision.overflow_factor",
-        ),
+        limits=("precision.scale_floor", "precision.growth_interval", "precision.overflow_factor"),
     ),
     Question(id="Q3.3", name="fp16 overflow", asks="Does the NaN look like an fp16 overflow?"),
     Question(
@@ -158,11 +154,7 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
         "no": "§4",
         "unknown": "§4",
     },
-    "Q3.3": {
-        "yes": "nan-fp16-overflow",
-        "no": "nan-fp16-overflow",
-        "unknown": "nan-fp16-overflow",
-    },
+    "Q3.3": {"yes": "nan-fp16-overflow", "no": "nan-fp16-overflow", "unknown": "nan-fp16-overflow"},
     "Q4.1": {"yes:material": "Q4.2", "yes:slight": "Q4.4", "no": END, "unknown": END},
     "Q4.2": {"yes": "divergence-lr-rising", "no": "Q4.3", "unknown": "Q4.3"},
     "Q4.3": {

@@ -20,6 +20,11 @@ _FAR_BEYOND = 1e4
 _PLAIN_BELOW = 1e7
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names of a table that is written as one text, with blanks between them."""
+    return tuple(text.split())
+
+
 def plural(count: int | str, one: str, many: str | None = None) -> str:
     """Return ``1 step`` or ``2 steps``; the count may be written already."""
     return f"{count} {one if str(count) == '1' else many or one + 's'}"

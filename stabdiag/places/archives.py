@@ -9,21 +9,18 @@ import struct
 import tarfile
 import zipfile
 from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.text import plural
 from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped
 from stabdiag.readers.compressed import inflated, unpacked
 from stabdiag.readers.source import Stream
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
-    from pathlib import Path
 
 # No tar header is longer, which may hold names and attributes, and none has a longer number; some
 # versions of the library take time with the square of a number's length to read it.

@@ -7,22 +7,19 @@ and configurations that training programs write.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os.path import isfile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from stabdiag.errors import ManifestError
+from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
-from stabdiag.places.folder import Found, note
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from stabdiag.model.history import Event
-    from stabdiag.places.folder import Entry, Place
-    from stabdiag.readers.columns import Columns
+from stabdiag.model.text import names_in
+from stabdiag.places.folder import Entry, Found, Place, note
+from stabdiag.readers.columns import Columns
 
 # No configuration is larger.
 _LARGEST: Final = 1 << 20
@@ -31,15 +28,12 @@ _LARGEST: Final = 1 << 20
 _OURS: Final = "manifest.json"
 
 # … then the arguments that the run was started with, then the configuration of its model.
-_NAMES: Final = (
-    *("training_args.json", "training_args.bin"),
-    *("training_args.yaml", "train_args.json", "trainer_config.json"),
-    *("args.json", "args.yaml", "opt.yaml", "arguments.json"),
-    *("hparams.yaml", "hparams.yml", "hparams.json"),
-    *("train_config.json", "train_config.yaml", "run_config.json", "run_config.yaml"),
-    *("config.yaml", "config.yml", "config.toml", "config.json"),
-    *(".hydra/config.yaml", "files/config.yaml", "params.json", "params.yaml"),
-    *("ds_config.json", "deepspeed_config.json"),
+_NAMES: Final = names_in(
+    "training_args.json training_args.bin training_args.yaml train_args.json "
+    "trainer_config.json args.json args.yaml opt.yaml arguments.json hparams.yaml hparams.yml "
+    "hparams.json train_config.json train_config.yaml run_config.json run_config.yaml "
+    "config.yaml config.yml config.toml config.json .hydra/config.yaml files/config.yaml "
+    "params.json params.yaml ds_config.json deepspeed_config.json"
 )
 
 # What the HF Trainer saves is a pickle, which may hold a program: it is not loaded.

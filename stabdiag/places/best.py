@@ -6,26 +6,21 @@ Some runs are kept in several files: TensorBoard's folders, MLflow's file store,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.text import and_more, plural
 from stabdiag.places.beside import beside_file, beside_member, with_beside
-from stabdiag.places.folder import Folder, note
-from stabdiag.places.logs import choose, logs_in
+from stabdiag.places.folder import Asked, Entry, Folder, Found, Place, note
+from stabdiag.places.logs import Log, choose, logs_in
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from stabdiag.places.folder import Asked, Entry, Found, Place
-    from stabdiag.places.logs import Log
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 

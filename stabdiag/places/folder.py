@@ -6,23 +6,19 @@ A place lists its files by path, and opens them as streams.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.readers import read_stream
-from stabdiag.readers.source import open_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Sequence
-
-    from stabdiag.readers.columns import Columns, Wanted
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.columns import Columns, Wanted
+from stabdiag.readers.source import Stream, open_stream
 
 # How many files are listed, and how many levels deep.
 MOST_FILES: Final = 10_000

@@ -13,28 +13,23 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.beside import is_manifest
-from stabdiag.places.folder import Folder
+from stabdiag.places.folder import Entry, Folder, Place
 from stabdiag.readers import bare
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import PurePosixPath
-
-    from stabdiag.places.folder import Entry, Place
-    from stabdiag.readers.columns import Columns
 
 # How many files are looked into, how many bytes of each, and the size up to which a file is read
 # whole if its format shows nothing before its end.

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
 from stabdiag.places.beside import Beside, beside_file, beside_url, with_beside
-from stabdiag.places.folder import Asked, Folder, Found, note
-from stabdiag.readers.columns import every_column
+from stabdiag.places.folder import Asked, Folder, Found, Place, note
+from stabdiag.readers.columns import Wanted, every_column
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.places.folder import Place
-    from stabdiag.readers.columns import Wanted
 
 # How many bytes are looked at to recognize an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16

@@ -9,6 +9,7 @@ keep credentials.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from html import unescape
 from importlib.util import find_spec
@@ -24,11 +25,10 @@ from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
     from aiohttp import ClientResponse
     from aiohttp.connector import Connection
     from yarl import URL
+
 
 # Each listing is a request or more.
 _MOST_LISTINGS: Final = 100

@@ -9,26 +9,18 @@ them, step by step.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Positions
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.folder import note
 from stabdiag.places.logs import natural
 from stabdiag.readers.columns import SHOWN, Column, Columns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Floats
-
-    Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +154,7 @@ def _told(training: list[_Piece], beside: list[_Piece], rule: str) -> str:
     return told
 
 
-def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Rows]:
+def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Positions]:
     """Return the row in the whole of each row of each part.
 
     Rows beside the attempts go to the row of their step, or become new rows. Where steps go back,
@@ -186,7 +178,7 @@ def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Rows]:
     return rows
 
 
-def _loaded(parts: Sequence[_Piece], rows: Sequence[Rows], total: int, name: str) -> Column:
+def _loaded(parts: Sequence[_Piece], rows: Sequence[Positions], total: int, name: str) -> Column:
     """Return a column of the whole; words count only where no file has numbers."""
     values = np.full(total, np.nan)
     present, null = np.zeros(total, bool), np.zeros(total, bool)

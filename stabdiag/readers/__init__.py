@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
-from stabdiag.readers.columns import BadLine, Column, Columns, every_column
+from stabdiag.readers.columns import BadLine, Column, Columns, Wanted, every_column
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
-from stabdiag.readers.source import open_stream
+from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.wrapped import unwrapped
-
-if TYPE_CHECKING:
-    import os
-
-    from stabdiag.readers.columns import Wanted
-    from stabdiag.readers.source import Stream
 
 __all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_columns", "read_stream"]
 

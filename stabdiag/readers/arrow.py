@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
+from stabdiag.model.arrays import AnyArray, Floats, Mask
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Column, Gathered, Piece, piece_of_meanings, piece_of_numbers
+from stabdiag.readers.columns import (
+    BadLine,
+    Chunk,
+    Column,
+    Gathered,
+    Piece,
+    piece_of_meanings,
+    piece_of_numbers,
+)
 from stabdiag.readers.nested import DEEPEST
+from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.readers.columns import BadLine, Chunk, Piece
-    from stabdiag.readers.source import Stream
 
 # The type stubs of pyarrow do not know that a struct flattens or that NumPy takes a buffer.
 Array: TypeAlias = Any
@@ -154,7 +156,7 @@ def valid(array: Array) -> Mask:
     return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
 
 
-def numbers_of(array: Array) -> NDArray[Any]:
+def numbers_of(array: Array) -> AnyArray:
     """Return the numbers of an array without a copy; where it is null they are arbitrary.
 
     ``Array.to_numpy`` would import pandas, and so would older versions to tell the type.

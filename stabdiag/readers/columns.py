@@ -7,11 +7,15 @@ column holds numbers or words in the end is decided here alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
+from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
+from stabdiag.model.history import Event
+from stabdiag.readers.converted import Told
 from stabdiag.readers.words import (
     ABSENT,
     NULL,
@@ -23,17 +27,7 @@ from stabdiag.readers.words import (
     seconds_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Floats, Mask
-    from stabdiag.model.history import Event
-    from stabdiag.readers.converted import Told
-
-    Wanted: TypeAlias = Callable[[str], bool]
-    from collections.abc import Iterable, Sequence
+Wanted: TypeAlias = Callable[[str], bool]
 
 # How many unreadable records of a log are kept, to be shown with --verbose.
 SHOWN: Final = 20
@@ -124,7 +118,7 @@ class Columns:
     unnamed: bool = False
     by_words: bool = False
     files: tuple[str, ...] = ()
-    parts: tuple[tuple[str, NDArray[np.intp]], ...] = ()
+    parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     runs_beside: int = 0
@@ -142,7 +136,7 @@ class Piece:
     """
 
     values: Floats
-    states: NDArray[np.uint8]
+    states: Bytes
     words: Sequence[str] = ()
 
 
@@ -222,7 +216,7 @@ class Rows:
     """
 
     rows: int
-    parts: dict[str, list[tuple[NDArray[np.intp] | None, Piece]]] = field(default_factory=dict)
+    parts: dict[str, list[tuple[Positions | None, Piece]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pieces: Mapping[str, Piece]) -> Rows:
@@ -349,7 +343,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
     return _column(values, states, words)
 
 
-def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> Column:
+def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     """Return a column of numbers; if words outnumber them, of times, positions or codes."""
     numbers = states == NUMBER
     null = states == NULL
@@ -376,7 +370,7 @@ def _column(values: Floats, states: NDArray[np.uint8], words: Sequence[str]) -> 
     )
 
 
-def _spelt(numbers: Floats, states: NDArray[np.uint8], *, is_time: bool) -> Column:
+def _spelt(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
     values = np.full(len(states), np.nan)
     values[states == WORD] = numbers
     present = np.isfinite(values)

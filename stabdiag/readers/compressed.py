@@ -6,15 +6,12 @@ What unpacks to far more than any log does is refused, so that it does not fill 
 from __future__ import annotations
 
 import codecs
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from stabdiag.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream
 
 # The text of a log shrinks to a tenth. One in which nothing changes but the counters (a million
 # lines of Megatron-LM, packed as hard as each can) shrinks 49, 94, 271 and 142 times; what is far

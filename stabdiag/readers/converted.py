@@ -6,15 +6,13 @@ It lies in the metadata of the Parquet file, as one JSON object under the key ``
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stabdiag.model.history import Event, EventCode, EventKind, Retaken
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 KEY: Final = b"stabdiag"
 SCHEMA: Final = 1

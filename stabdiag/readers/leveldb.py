@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream
 
 _BLOCK: Final = 1 << 15
 _HEAD: Final = struct.Struct("<IHB")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.arrays import AnyArray
 from stabdiag.readers.columns import (
     Columns,
+    Piece,
     Rows,
     gathered,
     piece_of,
@@ -21,13 +23,6 @@ from stabdiag.readers.columns import (
 )
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from stabdiag.readers.columns import Piece
 
 _EXPECTED = (
     'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '
@@ -145,7 +140,7 @@ def _of_series(series: Any) -> Piece:
     return piece_of([None if gone else v for v, gone in zip(plain, missing, strict=True)])
 
 
-def _of_times(array: NDArray[Any]) -> Piece:
+def _of_times(array: AnyArray) -> Piece:
     """Read times and durations in seconds."""
     missing = np.isnat(array)
     micros = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)

@@ -10,9 +10,10 @@ import os
 import re
 import sys
 import warnings
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from pathlib import Path, PurePosixPath
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -20,21 +21,15 @@ from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import (
     BadLine,
+    Chunk,
     Columns,
     Rows,
     gathered,
     piece_of_cells,
 )
 from stabdiag.readers.points import Points
-from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.readers.source import STANDARD_INPUT, Stream
 from stabdiag.readers.words import number_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import PurePosixPath
-
-    from stabdiag.readers.columns import Chunk
-    from stabdiag.readers.source import Stream
 
 # Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
 _OF_A_RUN: Final = re.compile(rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII)

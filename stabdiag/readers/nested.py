@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 # No logger nests deeper: what lies further down is left out.
 DEEPEST: Final = 50
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Record = dict[str, object]
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Columns, every_column
+from stabdiag.readers.columns import Column, Columns, Wanted, every_column
 from stabdiag.readers.compressed import refuse_bomb
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stabdiag.readers.columns import Column, Wanted
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream
 
 # How many bytes a number takes once it is read.
 _WIDTH: Final = 8

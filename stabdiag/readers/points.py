@@ -7,21 +7,16 @@ they were written, become one record; where a tag goes back in its steps, a new 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.columns import Rows, gathered, piece_of_numbers
+from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.history import Event
+from stabdiag.readers.columns import Columns, Rows, gathered, piece_of_numbers
 from stabdiag.readers.words import ABSENT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.arrays import Ints, Mask
-    from stabdiag.model.history import Event
-    from stabdiag.readers.columns import Columns
 
 _STEP = "step"
 _CLOCK = "wall_time"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from stabdiag.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.readers.blocks import Block
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.grammar import Grammar
+from stabdiag.readers.blocks import Block
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.grammar import Grammar
 
 
 class Growing(Protocol):

@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS, Reader, reader
-from stabdiag.readers.source import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import STANDARD_INPUT, Stream
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"

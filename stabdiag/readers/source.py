@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
 from stabdiag.model.text import and_more
-from stabdiag.readers.columns import every_column
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from stabdiag.readers.columns import Wanted
+from stabdiag.readers.columns import Wanted, every_column
 
 STANDARD_INPUT = "standard input"
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, gathered, rows_of
+from stabdiag.readers.columns import Columns, Rows, gathered, rows_of
 from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import Record, flattened, record_in
 from stabdiag.readers.points import Points
+from stabdiag.readers.source import Stream
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-    from stabdiag.readers.columns import Rows
-    from stabdiag.readers.source import Stream
 
 # What reading a damaged database raises; MemoryError, if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)

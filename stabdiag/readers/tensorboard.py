@@ -10,29 +10,19 @@ from __future__ import annotations
 import math
 import re
 import struct
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from stabdiag.model.arrays import AnyArray, Bytes, Ints
 from stabdiag.model.text import plural
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import record_in
 from stabdiag.readers.points import Points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Ints
-    from stabdiag.readers.source import Stream
-
-    Bytes = NDArray[np.uint8]
-    Words = NDArray[np.uint32]
-    from collections.abc import Iterable, Mapping
-
-    from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
 
 _BLOCK: Final = 1 << 22
 _HEAD: Final = struct.Struct("<QI")
@@ -51,7 +41,7 @@ _STRETCH: Final = 1 << 9
 _POLYNOMIAL: Final = np.uint32(0x82F63B78)
 
 
-def _table() -> Words:
+def _table() -> AnyArray:
     """Return the checksums of single bytes; those of TensorBoard take long to import."""
     sums = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -164,7 +154,7 @@ def _next_head(data: bytes, start: int) -> int:
     return start
 
 
-def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
+def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> AnyArray:
     """Return the masked CRC-32C of many stretches of a block, in parallel byte by byte."""
     order = np.argsort(-lengths, kind="stable")
     begins, sizes = starts[order], lengths[order]
@@ -179,9 +169,9 @@ def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> Words:
     return masked
 
 
-def _words(block: Bytes, starts: Ints) -> Words:
+def _words(block: Bytes, starts: Ints) -> AnyArray:
     """Return the little-endian 32-bit number at each start."""
-    words: Words = block[starts[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
+    words: AnyArray = block[starts[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
     return words
 
 

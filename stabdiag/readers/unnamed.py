@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.readers.compressed import SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # The fewest numbers that make a series.
 FEWEST: Final = 3

@@ -6,19 +6,16 @@ import json
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Rows, gathered, piece_of
+from stabdiag.readers.columns import Columns, Piece, Rows, gathered, piece_of
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Piece
-    from stabdiag.readers.source import Stream
 
 _BLOCK: Final = 1 << 20
 

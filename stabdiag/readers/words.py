@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.arrays import Floats
+from stabdiag.model.arrays import Floats
 
 ABSENT: Final = 0
 NUMBER: Final = 1

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.json.rows import decode_line
-from stabdiag.readers.nested import flattened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from stabdiag.readers.nested import Record
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.source import Stream
 
 
 def printed(stream: Stream) -> bytes | None:

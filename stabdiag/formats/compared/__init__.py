@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.comparison import Bearing, Comparison, Kind
+from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run
 from stabdiag.model.findings import Severity
+from stabdiag.model.history import Series
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from stabdiag.model.comparison import Difference, Parting, Run
-    from stabdiag.model.history import Series
 
 PARTINGS: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS: Final = ("run", "final loss", "error", "noise of one")

@@ -6,7 +6,8 @@ needs no colour: where only the line is seen, the runs are the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 from rich.text import Text
@@ -17,14 +18,9 @@ from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
 from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal import sections
-from stabdiag.formats.terminal.page import fitted
+from stabdiag.formats.terminal.page import Page, fitted
 from stabdiag.formats.terminal.plot import room, row, step_axis, styled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.comparison import Comparison
+from stabdiag.model.comparison import Comparison
 
 MARK: Final = "<!-- stabdiag compare -->"
 """The first line of the Markdown, by which a workflow finds its comment again."""

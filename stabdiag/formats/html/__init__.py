@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from markupsafe import Markup
 
 from stabdiag.formats import compared as view
@@ -12,11 +10,9 @@ from stabdiag.formats.html.charts import marks, overlays, panels, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.subject import Mark, choose, decisive, whole_loss
+from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES, QUESTIONS
-
-if TYPE_CHECKING:
-    from stabdiag.model.comparison import Comparison
-    from stabdiag.model.report import Report
+from stabdiag.model.report import Report
 
 _SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
 _STYLES = ("uplot/uPlot.min.css", "page.css")

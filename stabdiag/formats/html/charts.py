@@ -6,8 +6,8 @@ The page's script draws them.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,19 +15,11 @@ from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, movement
-from stabdiag.model.findings import AskedOf
-from stabdiag.model.history import EventKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from numpy.typing import ArrayLike
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.model.comparison import Comparison
-    from stabdiag.model.findings import Baseline
-    from stabdiag.model.history import Series
-    from stabdiag.model.report import Report
+from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.model.comparison import Comparison
+from stabdiag.model.findings import AskedOf, Baseline
+from stabdiag.model.history import EventKind, Series
+from stabdiag.model.report import Report
 
 MOST = 8000
 """A series of more points than this is thinned to about so many: three to a pixel."""
@@ -300,6 +292,6 @@ def _shown(computed: Floats) -> Floats:
     return np.where(np.isinf(short), computed, short)
 
 
-def _packed(values: ArrayLike) -> str:
+def _packed(values: AnyArray) -> str:
     """Return numbers as the base64 of little-endian doubles."""
     return b64encode(np.asarray(values, dtype="<f8").tobytes()).decode("ascii")

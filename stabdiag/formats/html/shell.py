@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import in_words, label, number, visible
+from stabdiag.model.findings import Scalar
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from stabdiag.model.findings import Scalar
 
 
 def page(

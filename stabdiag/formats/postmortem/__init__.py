@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.formats.postmortem.cost import Clock, Cost, clock_of, cost_of
-from stabdiag.model.findings import Answer, AskedOf, Severity, Verdict
-from stabdiag.model.history import EventKind
+from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.history import EventKind, History
+from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import num, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.findings import Finding
-    from stabdiag.model.history import History
-    from stabdiag.model.report import Detected, Report
 
 # What may go non-finite before the loss does.
 _NORMS: Final = ("grad_norm", "activation_norm", "weight_norm")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-from stabdiag.formats.postmortem import asked
-from stabdiag.model.findings import Answer, AskedOf, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.formats.postmortem import Incident
-    from stabdiag.model.findings import Panel
+from stabdiag.formats.postmortem import Incident, asked
+from stabdiag.model.findings import Answer, AskedOf, Panel, Verdict
 
 
 class Sureness(StrEnum):

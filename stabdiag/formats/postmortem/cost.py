@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.history import History, Series
 from stabdiag.model.manifest.keys import other_number, plain
+from stabdiag.model.report import Report
 from stabdiag.model.text import num, plural
-
-if TYPE_CHECKING:
-    from stabdiag.model.arrays import Floats, Ints
-    from stabdiag.model.history import History, Series
-    from stabdiag.model.report import Report
 
 # A time stamp above the first is in nanoseconds, then in microseconds, then in milliseconds: in
 # any larger unit it would lie beyond the year 5000.

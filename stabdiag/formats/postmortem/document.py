@@ -9,7 +9,7 @@ escaped for Markdown, unless it is Markdown already.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -25,17 +25,13 @@ from stabdiag.formats.postmortem import Incident, has_incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_of
-from stabdiag.formats.subject import Mark, choose, decisive, notes
+from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import Scalar, Severity
+from stabdiag.model.history import Series
+from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import plural, uncapitalised, whole_sentence
-
-if TYPE_CHECKING:
-    from stabdiag.formats.subject import Plot
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import Series
-    from stabdiag.model.report import Detected, Report
 
 MARK: Final = "To be filled in"
 """What every blank begins with, and is searched by."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from stabdiag.formats.measured import number
-from stabdiag.model.scan import ANY_ERROR, Changes
+from stabdiag.model.scan import (
+    ANY_ERROR,
+    Change,
+    Changes,
+    Common,
+    Group,
+    Overview,
+    Row,
+    Split,
+    Unread,
+)
 from stabdiag.model.text import listed, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.model.scan import Change, Common, Group, Overview, Row, Split, Unread
 
 _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 

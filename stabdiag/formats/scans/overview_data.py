@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import csv
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from io import StringIO
-from typing import TYPE_CHECKING
 
 from stabdiag._version import __version__
 from stabdiag.formats import scans as words
-from stabdiag.formats.json import dumps, mapping, scalar
+from stabdiag.formats.json import Json, dumps, mapping, scalar
 from stabdiag.formats.json import escape as text
 from stabdiag.formats.junit import element
 from stabdiag.formats.measured import visible
 from stabdiag.model.findings import Severity, fails
-from stabdiag.model.scan import Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from stabdiag.formats.json import Json
-    from stabdiag.model.scan import Change, Group, Overview, Split
+from stabdiag.model.scan import Change, Group, Overview, Row, Split
 
 SCHEMA = 1
 

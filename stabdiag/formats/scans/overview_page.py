@@ -7,9 +7,10 @@ data, which the script writes as text alone.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +18,7 @@ from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.measured import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.scan import Overview
+from stabdiag.model.scan import Overview
 
 _SCRIPTS = ("values.js", "scan.js", "copy.js")
 

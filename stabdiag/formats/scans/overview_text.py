@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 from rich.text import Text
@@ -13,17 +13,12 @@ from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.issues import GITHUB, annotation
 from stabdiag.formats.markdown import SIGNS, signed
 from stabdiag.formats.markdown_text import block, code, escape, table
-from stabdiag.formats.terminal.page import fitted
+from stabdiag.formats.terminal.page import Page, fitted
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
+from stabdiag.model.scan import Overview, Row
 from stabdiag.model.text import sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.scan import Overview, Row
 
 _CURVE = 12
 _MOST = 5

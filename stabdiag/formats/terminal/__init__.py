@@ -5,19 +5,17 @@ The page is laid out for 80 columns and reads the same without colour, in a CI l
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.terminal import sections
-from stabdiag.formats.terminal.page import Printable, console_for
+from stabdiag.formats.terminal.page import Page, Printable, console_for
+from stabdiag.model.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from rich.text import Text
 
-    from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.report import Report
 
 LAYOUT = (
     sections.head,

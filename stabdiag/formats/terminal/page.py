@@ -7,6 +7,7 @@ or ends in blanks, and log text never meets rich's markup.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
@@ -19,9 +20,8 @@ from rich.text import Text
 from stabdiag.formats.measured import code, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from rich.console import ConsoleOptions, RenderResult
+
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""

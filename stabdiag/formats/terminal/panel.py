@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from rich.text import Text
 
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
+from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import AskedOf, Verdict
+from stabdiag.model.history import History
+from stabdiag.model.report import Report
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.history import History
-    from stabdiag.model.report import Report
 
 # The series to show first.
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.text import Text
@@ -21,12 +21,7 @@ from stabdiag.formats.canvas import (
 from stabdiag.formats.measured import number, span
 from stabdiag.formats.subject import Plot, group
 from stabdiag.formats.terminal.page import Page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from stabdiag.model.arrays import Mask
-
+from stabdiag.model.arrays import Mask
 
 _GUTTER = 13
 _LABEL = _GUTTER - 3

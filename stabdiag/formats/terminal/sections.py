@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
 from stabdiag.formats.measured import in_words, label, pairs
 from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
+from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
+from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES
-from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict, open_questions
+from stabdiag.model.findings import (
+    Answer,
+    AskedOf,
+    Finding,
+    Scalar,
+    Severity,
+    Verdict,
+    open_questions,
+)
+from stabdiag.model.report import Report
 from stabdiag.model.text import plural
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from stabdiag.formats.terminal.page import Page
-    from stabdiag.model.comparison import Comparison
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.report import Report
 
 BADGE = {
     Severity.ERROR: "bold white on red",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stabdiag.model.text import names_in
+
 # What lies in a section of these is not about the training.
 _ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
 
@@ -54,14 +56,11 @@ def _means_another(sections: list[str], name: str) -> bool:
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
     # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
-    "fp16": (
-        *("fp16", "float16", "half", "16", "f16", "16_mixed", "16_true", "fp16_mixed"),
-        *("mixed_fp16", "mixed_float16", "amp_fp16", "o1", "o2", "o3"),
+    "fp16": names_in(
+        "fp16 float16 half 16 f16 16_mixed 16_true fp16_mixed mixed_fp16 mixed_float16 amp_fp16 "
+        "o1 o2 o3"
     ),
-    "bf16": (
-        *("bf16", "bfloat16", "bf16_mixed", "bf16_true", "mixed_bf16", "mixed_bfloat16"),
-        "amp_bf16",
-    ),
+    "bf16": names_in("bf16 bfloat16 bf16_mixed bf16_true mixed_bf16 mixed_bfloat16 amp_bf16"),
     "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no", "o0"),
     "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
 }
@@ -131,188 +130,142 @@ class Key:
     names: tuple[str, ...]
 
 
+def _key(name: str, wants: str, parse: Callable[[object], Any], names: str) -> Key:
+    return Key(name=name, wants=wants, parse=parse, names=names_in(names))
+
+
 KEYS: tuple[Key, ...] = (
-    Key(
-        name="dtype",
-        wants="fp16, bf16 or fp32",
-        parse=dtype_of,
-        names=(
-            *("dtype", "precision", "mixed_precision", "torch_dtype", "param_dtype"),
-            *("compute_dtype", "amp_dtype", "training_dtype", "autocast_dtype"),
-            *("params_dtype", "mixed_precision_param", "opt_level", "amp_opt_level"),
-        ),
+    _key(
+        "dtype",
+        "fp16, bf16 or fp32",
+        dtype_of,
+        "dtype precision mixed_precision torch_dtype param_dtype compute_dtype amp_dtype "
+        "training_dtype autocast_dtype params_dtype mixed_precision_param opt_level "
+        "amp_opt_level",
     ),
-    Key(
-        name="optimizer",
-        wants="a name",
-        parse=word,
-        names=(
-            *("optimizer", "optim", "optimizer_type", "optimizer_name", "optim_name"),
-            *("optimizer_class_path", "optimizer_class_name", "optimizer_component"),
-            "optimizer_target",
-        ),
+    _key(
+        "optimizer",
+        "a name",
+        word,
+        "optimizer optim optimizer_type optimizer_name optim_name optimizer_class_path "
+        "optimizer_class_name optimizer_component optimizer_target",
     ),
-    Key(
-        name="peak_lr",
-        wants="a number",
-        parse=number,
-        names=(
-            *("peak_lr", "lr", "learning_rate", "max_lr", "base_lr", "optimizer_params_lr"),
-            *("optimizer_lr", "lr0"),
-        ),
+    _key(
+        "peak_lr",
+        "a number",
+        number,
+        "peak_lr lr learning_rate max_lr base_lr optimizer_params_lr optimizer_lr lr0",
     ),
-    Key(
-        name="warmup_steps",
-        wants="a number of steps",
-        parse=count,
-        names=(
-            *("warmup_steps", "warmup", "lr_warmup_iters", "warmup_iters", "num_warmup_steps"),
-            *("scheduler_params_warmup_num_steps", "warmup_updates", "lr_warmup_steps"),
-            "t_warmup",
-        ),
+    _key(
+        "warmup_steps",
+        "a number of steps",
+        count,
+        "warmup_steps warmup lr_warmup_iters warmup_iters num_warmup_steps "
+        "scheduler_params_warmup_num_steps warmup_updates lr_warmup_steps t_warmup",
     ),
-    Key(
-        name="total_steps",
-        wants="a number of steps",
-        parse=positive_count,
-        names=(
-            *("total_steps", "max_steps", "train_iters", "max_iters", "num_steps", "steps"),
-            *("num_training_steps", "max_update", "max_updates", "train_steps", "training_steps"),
-            *("scheduler_params_total_num_steps", "max_duration"),
-        ),
+    _key(
+        "total_steps",
+        "a number of steps",
+        positive_count,
+        "total_steps max_steps train_iters max_iters num_steps steps num_training_steps "
+        "max_update max_updates train_steps training_steps scheduler_params_total_num_steps "
+        "max_duration",
     ),
-    Key(
-        name="schedule",
-        wants="a name",
-        parse=word,
-        names=(
-            *("schedule", "lr_schedule", "lr_scheduler_type", "lr_decay_style", "lr_scheduler"),
-            *("scheduler", "scheduler_type", "scheduler_name", "sched_name", "lr_scheduler_name"),
-            *("lr_scheduler_target", "scheduler_target"),
-        ),
+    _key(
+        "schedule",
+        "a name",
+        word,
+        "schedule lr_schedule lr_scheduler_type lr_decay_style lr_scheduler scheduler "
+        "scheduler_type scheduler_name sched_name lr_scheduler_name lr_scheduler_target "
+        "scheduler_target",
     ),
-    Key(
-        name="grad_clip",
-        wants="a number",
-        parse=clip,
-        names=(
-            *("grad_clip", "clip_grad", "max_grad_norm", "gradient_clipping", "clip_norm"),
-            *("gradient_clip_val", "clip", "grad_clip_norm", "gradient_clip", "max_norm"),
-            *("clipping_threshold", "clip_grad_norm", "grad_norm_clip", "gradient_clip_norm"),
-        ),
+    _key(
+        "grad_clip",
+        "a number",
+        clip,
+        "grad_clip clip_grad max_grad_norm gradient_clipping clip_norm gradient_clip_val clip "
+        "grad_clip_norm gradient_clip max_norm clipping_threshold clip_grad_norm grad_norm_clip "
+        "gradient_clip_norm",
     ),
-    Key(
-        name="weight_decay",
-        wants="a number",
-        parse=number,
-        names=("weight_decay", "wd", "optimizer_params_weight_decay", "optimizer_weight_decay"),
+    _key(
+        "weight_decay",
+        "a number",
+        number,
+        "weight_decay wd optimizer_params_weight_decay optimizer_weight_decay",
     ),
-    Key(
-        name="epsilon",
-        wants="a number",
-        parse=number,
-        # Beside Adam's own, what TRL calls epsilon is how far a policy may move.
-        names=("adam_epsilon", "adam_eps", "optimizer_params_eps", "epsilon", "eps"),
+    # Beside Adam's own, what TRL calls epsilon is how far a policy may move.
+    _key("epsilon", "a number", number, "adam_epsilon adam_eps optimizer_params_eps epsilon eps"),
+    _key(
+        "checkpoint_every",
+        "a number of steps",
+        positive_count,
+        "checkpoint_every save_interval save_steps checkpoint_interval ckpt_every "
+        "checkpoint_every_n_steps every_n_train_steps save_every checkpoint_steps "
+        "save_interval_updates",
     ),
-    Key(
-        name="checkpoint_every",
-        wants="a number of steps",
-        parse=positive_count,
-        names=(
-            *("checkpoint_every", "save_interval", "save_steps", "checkpoint_interval"),
-            *("ckpt_every", "checkpoint_every_n_steps", "every_n_train_steps", "save_every"),
-            *("checkpoint_steps", "save_interval_updates"),
-        ),
+    _key(
+        "checkpoints_kept",
+        "a count",
+        positive_count,
+        "checkpoints_kept save_total_limit checkpoints_total_limit max_to_keep "
+        "keep_last_n_checkpoints num_checkpoints_to_keep keep_latest_k",
     ),
-    Key(
-        name="checkpoints_kept",
-        wants="a count",
-        parse=positive_count,
-        names=(
-            *("checkpoints_kept", "save_total_limit", "checkpoints_total_limit", "max_to_keep"),
-            *("keep_last_n_checkpoints", "num_checkpoints_to_keep", "keep_latest_k"),
-        ),
+    # Megatron has a number of classes in every configuration, also of a language model.
+    _key(
+        "vocab_size",
+        "a count",
+        positive_count,
+        "vocab_size model_vocab_size n_vocab padded_vocab_size num_classes",
     ),
-    Key(
-        name="vocab_size",
-        wants="a count",
-        parse=positive_count,
-        # Megatron has a number of classes in every configuration, also of a language model.
-        names=("vocab_size", "model_vocab_size", "n_vocab", "padded_vocab_size", "num_classes"),
+    _key("target_loss", "a number", number, "target_loss expected_loss loss_target"),
+    _key(
+        "batch_size",
+        "a count",
+        positive_count,
+        "batch_size global_batch_size train_batch_size per_device_train_batch_size",
     ),
-    Key(
-        name="target_loss",
-        wants="a number",
-        parse=number,
-        names=("target_loss", "expected_loss", "loss_target"),
+    _key("seed", "a whole number", count, "seed random_seed seed_everything"),
+    _key(
+        "loss_scale_window",
+        "a number of steps",
+        positive_count,
+        "loss_scale_window growth_interval fp16_loss_scale_window fp16_scale_window scale_window "
+        "scaler_growth_interval grad_scaler_growth_interval",
     ),
-    Key(
-        name="batch_size",
-        wants="a count",
-        parse=positive_count,
-        names=(
-            *("batch_size", "global_batch_size", "train_batch_size"),
-            "per_device_train_batch_size",
-        ),
-    ),
-    Key(
-        name="seed",
-        wants="a whole number",
-        parse=count,
-        names=("seed", "random_seed", "seed_everything"),
-    ),
-    Key(
-        name="loss_scale_window",
-        wants="a number of steps",
-        parse=positive_count,
-        names=(
-            *("loss_scale_window", "growth_interval", "fp16_loss_scale_window"),
-            *("fp16_scale_window", "scale_window", "scaler_growth_interval"),
-            "grad_scaler_growth_interval",
-        ),
-    ),
-    Key(
-        name="loss_scale_min",
-        wants="a number",
-        parse=number,
-        names=("loss_scale_min", "min_loss_scale", "fp16_min_loss_scale"),
-    ),
-    Key(
-        name="static_loss_scale",
-        wants="true or false",
-        parse=flag,
-        names=("static_loss_scale", "static_scale"),
-    ),
+    _key("loss_scale_min", "a number", number, "loss_scale_min min_loss_scale fp16_min_loss_scale"),
+    _key("static_loss_scale", "true or false", flag, "static_loss_scale static_scale"),
 )
 
 
 # What a configuration says besides the fields: a check before the launch, the cost of an incident
 # and a comparison each read a little of it.
-NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "eval_every": (
-        *("eval_every", "eval_interval", "eval_steps", "val_check_interval", "eval_freq"),
-        *("validation_interval", "validate_interval_updates", "evaluation_interval"),
-    ),
-    # The HF Trainer's: the steps between two records of training.
-    "log_every": ("logging_steps",),
-    "schedule_steps": (
-        *("schedule_steps", "lr_decay_iters", "lr_decay_steps", "decay_steps", "t_max"),
-        *("scheduler_total_steps", "scheduler_num_training_steps"),
-    ),
-    "warmup_share": ("warmup_ratio", "lr_warmup_fraction", "warmup_fraction", "pct_start"),
-    "epochs": ("num_train_epochs", "max_epochs", "num_epochs", "epochs"),
-    "steps_per_epoch": (
-        *("steps_per_epoch", "num_steps_per_epoch", "iters_per_epoch", "iterations_per_epoch"),
-        *("batches_per_epoch", "num_batches_per_epoch", "num_update_steps_per_epoch"),
-    ),
-    # The number of tokens in one sequence.
-    "sequence_length": (
-        *("seq_len", "seq_length", "sequence_length", "max_seq_len", "max_seq_length"),
-        "sequence_len",
-        *("block_size", "context_length", "context_len", "max_length"),
-    ),
-    # The number of a process; one on each node that counts from 0 is no rank.
-    "rank": ("rank", "global_rank", "process_index", "process_rank", "dist_rank"),
+NUMBERS: Final = {
+    name: names_in(names)
+    for name, names in {
+        "eval_every": (
+            "eval_every eval_interval eval_steps val_check_interval eval_freq validation_interval "
+            "validate_interval_updates evaluation_interval"
+        ),
+        # The HF Trainer's: the steps between two records of training.
+        "log_every": "logging_steps",
+        "schedule_steps": (
+            "schedule_steps lr_decay_iters lr_decay_steps decay_steps t_max scheduler_total_steps "
+            "scheduler_num_training_steps"
+        ),
+        "warmup_share": "warmup_ratio lr_warmup_fraction warmup_fraction pct_start",
+        "epochs": "num_train_epochs max_epochs num_epochs epochs",
+        "steps_per_epoch": (
+            "steps_per_epoch num_steps_per_epoch iters_per_epoch iterations_per_epoch "
+            "batches_per_epoch num_batches_per_epoch num_update_steps_per_epoch"
+        ),
+        # The number of tokens in one sequence.
+        "sequence_length": (
+            "seq_len seq_length sequence_length max_seq_len max_seq_length sequence_len "
+            "block_size context_length context_len max_length"
+        ),
+        # The number of a process; one on each node that counts from 0 is no rank.
+        "rank": "rank global_rank process_index process_rank dist_rank",
+    }.items()
 }
 EVAL_STRATEGY: Final = ("eval_strategy", "evaluation_strategy")
 SAVE_STRATEGY: Final = "save_strategy"
@@ -321,9 +274,8 @@ DIVISIBLE: Final = "make_vocab_size_divisible_by"
 # Lightning's: no checkpoints are written then, however often one would be.
 SAVING: Final = "enable_checkpointing"
 # What autocasting computes in, beside weights of another type.
-AUTOCAST: Final = (
-    *("mixed_precision", "mixed_precision_param", "amp_dtype", "autocast_dtype"),
-    *("opt_level", "amp_opt_level"),
+AUTOCAST: Final = names_in(
+    "mixed_precision mixed_precision_param amp_dtype autocast_dtype opt_level amp_opt_level"
 )
 
 # The HF library's: what a model is, what a classifier learns, and its labels, one key for each.

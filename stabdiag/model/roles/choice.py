@@ -26,15 +26,10 @@ from stabdiag.model.roles.names import (
     without_run,
     words_of,
 )
-from stabdiag.model.roles.opponents import (
-    about_opponents,
-    is_of_opponents,
-    opponent_of,
-    parts_of,
-)
+from stabdiag.model.roles.opponents import about_opponents, is_of_opponents, opponent_of, parts_of
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, groups_of
-from stabdiag.model.text import and_more, listed
+from stabdiag.model.text import and_more, listed, names_in
 
 _NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
 _PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
@@ -252,11 +247,10 @@ _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 
 # Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.
 _VAGUE: Final = frozenset(
-    {
-        *("norm", "step", "steps", "s", "value", "time", "throughput", "update", "date"),
-        *("ep", "epochs", "round", "rounds", "generation", "generations", "total_time"),
-        *("kl", "entropy", "accuracy", "acc", "aux_loss", "underflow"),
-    }
+    names_in(
+        "norm step steps s value time throughput update date ep epochs round rounds generation "
+        "generations total_time kl entropy accuracy acc aux_loss underflow"
+    )
 )
 
 # What is divided by the weights, as in char-rnn: grad/param norm.
@@ -323,11 +317,10 @@ def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 # Measures that fall as a network learns, the best first. An ELBO rises, and an objective may.
-_MEASURES: Final = (
-    *("cross_entropy", "xent", "ce", "binary_cross_entropy", "bce", "nt_xent", "info_nce"),
-    *("nll", "negative_log_likelihood", "mse", "mean_squared_error"),
-    *("rmse", "root_mean_squared_error", "mae", "mean_absolute_error"),
-    *("bpc", "bpb", "bpd", "bits_per_char", "bits_per_byte", "bits_per_dim", "perplexity", "ppl"),
+_MEASURES: Final = names_in(
+    "cross_entropy xent ce binary_cross_entropy bce nt_xent info_nce nll negative_log_likelihood "
+    "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
+    "bpc bpb bpd bits_per_char bits_per_byte bits_per_dim perplexity ppl"
 )
 # These may mean something else in a log without steps or epochs.
 _COUNTED: Final = ("cost", "error")

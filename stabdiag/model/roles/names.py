@@ -7,6 +7,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
+from stabdiag.model.text import names_in
+
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
     r"(_|$)"
@@ -22,12 +24,7 @@ _SETTINGS = re.compile(
 
 
 # Names of columns that say on which split of the data each record was measured.
-_SPLITS = frozenset(
-    {
-        *("type", "phase", "split", "mode", "set", "stage", "dataset", "subset", "data_split"),
-        "partition",
-    }
-)
+_SPLITS = frozenset(names_in("type phase split mode set stage dataset subset data_split partition"))
 
 
 # Names of columns that say what each record measured.
@@ -38,10 +35,10 @@ _MEASUREMENTS = frozenset(
 
 # Names of columns that say which model or trial each record of a table of results is about.
 _RESULTS = frozenset(
-    {
-        *("model", "models", "method", "methods", "team", "author", "trial", "trial_id", "run_id"),
-        *("run_name", "experiment", "config_name", "architecture", "optimizer", "task"),
-    }
+    names_in(
+        "model models method methods team author trial trial_id run_id run_name experiment "
+        "config_name architecture optimizer task"
+    )
 )
 
 
@@ -49,9 +46,9 @@ class Split(Enum):
     """The split of the data on which a record was measured, in the order of preference."""
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
-    VALIDATION = (
-        *("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "dev"),
-        *("vali", "holdout", "hold_out", "heldout", "held_out"),
+    VALIDATION = names_in(
+        "val valid validation validate eval evaluation evaluate dev vali holdout "
+        "hold_out heldout held_out"
     )
     TEST = ("test", "testing", "te")
 
@@ -146,21 +143,20 @@ _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
 
 # Words for losses that are added to that of the task, and say little about it.
 _AUXILIARY: Final = frozenset(
-    {
-        *("aux", "auxiliary", "reg", "regularization", "regularisation", "l1", "l2", "z", "kl"),
-        *("commit", "commitment", "balance", "balancing", "router", "penalty", "decay", "tv"),
-    }
+    names_in(
+        "aux auxiliary reg regularization regularisation l1 l2 z kl commit commitment balance "
+        "balancing router penalty decay tv"
+    )
 )
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # What may stand beside a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
 _REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
 _OF_REWARDS: Final = frozenset(
-    {
-        *("mean", "avg", "average", "total", "sum", "cumulative", "running", "rolling", "moving"),
-        *("episode", "ep", "epoch", "batch", "game", "train", "training", "rollout", "env", "per"),
-        *("last", "raw", "episodic", "smoothed"),
-    }
+    names_in(
+        "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
+        "train training rollout env per last raw episodic smoothed"
+    )
 )
 
 

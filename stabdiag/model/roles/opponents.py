@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation, words_of
+from stabdiag.model.text import names_in
 
 # Words that distinguish two readings of one loss, and not two parts of it.
 _READINGS: Final = frozenset(
-    {
-        *("avg", "average", "mean", "median", "ema", "smooth", "smoothed", "running", "moving"),
-        *("best", "last", "final", "current", "raw", "scaled", "unscaled", "global", "local"),
-        *("batch", "epoch", "step", "iter", "total", "sum", "train", "training", "log"),
-    }
+    names_in(
+        "avg average mean median ema smooth smoothed running moving best last final current raw "
+        "scaled unscaled global local batch epoch step iter total sum train training log"
+    )
 )
 
 GENERATOR: Final = frozenset({"g", "gen", "generator"})

@@ -8,46 +8,40 @@ from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation, normal, without_run, words_of
+from stabdiag.model.text import names_in
 
 # With these the loss is that of other data, with other noise on them, or another quantity: what it
 # was before tells nothing of what it ought to be after. A batch size or a weight decay changes none
 # of this.
-MEASURED_ON: Final = (
-    *("seq_len", "seq_length", "seqlen", "sequence_length", "sequence_len", "context_len"),
-    *("context_length", "context_size", "context_window", "ctx_len", "block_size", "max_len"),
-    *("max_seq_len", "max_seq_length", "max_sequence_length", "max_seqlen", "max_length"),
-    *("curriculum", "stage", "phase", "difficulty", "curriculum_level"),
-    *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
-    *("data_mix", "data_mixture", "mixture", "resolution", "image_resolution", "image_size"),
-    *("img_size", "image_res", "crop_size", "input_size", "n_frames", "num_frames"),
-    *("temperature", "label_smoothing", "mask_ratio", "masking_ratio", "teacher_forcing"),
-    *("dropout", "drop_path", "attention_dropout", "attn_dropout", "layer_dropout", "mixup"),
-    *("mixup_alpha", "cutmix_alpha", "noise_std", "noise_level", "scheduled_sampling"),
-    *("distill_alpha", "kd_alpha", "drop_path_prob", "mask_prob", "mask_rate", "masking_prob"),
-    *("masking_rate", "mlm_probability", "mlm_prob", "noise_sigma", "noise"),
-    *("competence", "eps", "adv_eps", "margin", "arc_margin", "sparsity", "model_sparsity"),
-    *("target_sparsity", "num_scales", "num_negatives", "n_negatives", "capacity"),
-    *("kl_capacity", "teacher_temp", "teacher_temperature", "tf_ratio", "ss_prob"),
-    *("sampling_prob", "spec_augment", "specaug"),
+MEASURED_ON: Final = names_in(
+    "seq_len seq_length seqlen sequence_length sequence_len context_len context_length "
+    "context_size context_window ctx_len block_size max_len max_seq_len max_seq_length "
+    "max_sequence_length max_seqlen max_length curriculum stage phase difficulty "
+    "curriculum_level dataset data_source datasource source domain task corpus data_mix "
+    "data_mixture mixture resolution image_resolution image_size img_size image_res crop_size "
+    "input_size n_frames num_frames temperature label_smoothing mask_ratio masking_ratio "
+    "teacher_forcing dropout drop_path attention_dropout attn_dropout layer_dropout mixup "
+    "mixup_alpha cutmix_alpha noise_std noise_level scheduled_sampling distill_alpha kd_alpha "
+    "drop_path_prob mask_prob mask_rate masking_prob masking_rate mlm_probability mlm_prob "
+    "noise_sigma noise competence eps adv_eps margin arc_margin sparsity model_sparsity "
+    "target_sparsity num_scales num_negatives n_negatives capacity kl_capacity teacher_temp "
+    "teacher_temperature tf_ratio ss_prob sampling_prob spec_augment specaug"
 )
 
-OTHER_SETTINGS: Final = (
-    *("batch_size", "global_batch_size", "micro_batch_size", "total_batch_size", "batchsize"),
-    *("train_batch_size", "per_device_batch_size", "per_device_train_batch_size", "bsz"),
-    *("effective_batch_size", "minibatch_size", "mini_batch_size", "patch_size"),
-    *("grad_accum", "gradient_accumulation", "grad_accumulation", "accumulate_grad_batches"),
-    *("gradient_accumulation_steps", "grad_accum_steps", "accumulation_steps"),
-    *("weight_decay", "wd", "momentum", "beta1", "beta2", "beta_1", "beta_2", "betas"),
-    *("adam_beta1", "adam_beta2", "epsilon", "adam_eps", "adam_epsilon", "optimizer"),
-    *("tau", "alpha", "ema_decay"),
-    *("num_workers", "workers", "world_size", "num_gpus", "n_gpus", "num_devices"),
-    *("num_nodes", "dp_size", "tp_size", "pp_size", "data_parallel_size", "dtype"),
-    *("frozen", "frozen_layers", "frozen_stages", "frozen_params", "unfrozen", "freeze"),
-    *("unfrozen_layers", "trainable_layers", "trainable_params", "trainable_parameters"),
-    *("freeze_backbone", "backbone_frozen", "encoder_frozen", "freeze_encoder"),
-    *("param_groups", "num_param_groups", "n_param_groups", "optimizer_groups"),
-    *("grad_clip", "gradient_clip", "gradient_clip_val", "max_grad_norm", "clip_value"),
-    *("clip_grad", "clip_norm", "clip_grad_norm", "clip_threshold", "clip"),
+OTHER_SETTINGS: Final = names_in(
+    "batch_size global_batch_size micro_batch_size total_batch_size batchsize "
+    "train_batch_size per_device_batch_size per_device_train_batch_size bsz "
+    "effective_batch_size minibatch_size mini_batch_size patch_size grad_accum "
+    "gradient_accumulation grad_accumulation accumulate_grad_batches "
+    "gradient_accumulation_steps grad_accum_steps accumulation_steps weight_decay wd momentum "
+    "beta1 beta2 beta_1 beta_2 betas adam_beta1 adam_beta2 epsilon adam_eps adam_epsilon "
+    "optimizer tau alpha ema_decay num_workers workers world_size num_gpus n_gpus num_devices "
+    "num_nodes dp_size tp_size pp_size data_parallel_size dtype frozen frozen_layers "
+    "frozen_stages frozen_params unfrozen freeze unfrozen_layers trainable_layers "
+    "trainable_params trainable_parameters freeze_backbone backbone_frozen encoder_frozen "
+    "freeze_encoder param_groups num_param_groups n_param_groups optimizer_groups grad_clip "
+    "gradient_clip gradient_clip_val max_grad_norm clip_value clip_grad clip_norm "
+    "clip_grad_norm clip_threshold clip"
 )
 
 _MEASURED_ON: Final = frozenset(MEASURED_ON)
@@ -55,10 +49,9 @@ _NAMES: Final = _MEASURED_ON.union(OTHER_SETTINGS)
 
 # Other data are neither harder nor easier.
 _WHICH_DATA: Final = frozenset(
-    {
-        *("dataset", "data_source", "datasource", "source", "domain", "task", "corpus"),
-        *("data_mix", "data_mixture", "mixture"),
-    }
+    names_in(
+        "dataset data_source datasource source domain task corpus data_mix data_mixture mixture"
+    )
 )
 
 # Which way these make a loss harder as they change gradually. An epsilon that grows is that of

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
+from stabdiag.model.text import names_in
 
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
@@ -38,291 +39,236 @@ class Role:
         return f"{self.name}/<group>" if self.prefixes else self.name
 
 
+def _role(name: str, meaning: str, names: str, *, prefixes: str = "", **how: bool) -> Role:
+    """Return a role whose names and prefixes are written in one text."""
+    known, begins = names_in(names), names_in(prefixes)
+    return Role(name=name, meaning=meaning, names=known, prefixes=begins, **how)
+
+
 ROLES: tuple[Role, ...] = (
-    Role(
-        name="step",
-        meaning="optimizer step",
-        names=(
-            *("step", "global_step", "trainer_global_step", "train_global_step", "_step"),
-            *("iteration", "iter", "num_updates", "update", "updates", "train_step", "steps"),
-            *("optimizer_step", "n_iter", "iterations", "iter_num", "itr", "s"),
-            # Stable-Baselines dates its events, and names checkpoints, by the environment's steps.
-            *("time_total_timesteps", "misc_total_timesteps", "total_timesteps", "current_steps"),
-            *("train_n_updates", "n_updates", "misc_nupdates", "nupdates", "time_iterations"),
-            *("global_step_max_steps", "training_iteration", "iters", "iteration_step", "it"),
-        ),
+    # Stable-Baselines dates its events, and names checkpoints, by the environment's steps.
+    _role(
+        "step",
+        "optimizer step",
+        "step global_step trainer_global_step train_global_step _step iteration iter num_updates "
+        "update updates train_step steps optimizer_step n_iter iterations iter_num itr s "
+        "time_total_timesteps misc_total_timesteps total_timesteps current_steps train_n_updates "
+        "n_updates misc_nupdates nupdates time_iterations global_step_max_steps "
+        "training_iteration iters iteration_step it",
     ),
-    Role(
-        name="epoch",
-        meaning="epoch, episode or round, serves as step where there is none",
-        names=(
-            *("epoch", "episode", "epochs", "ep"),
-            *("round", "rounds", "communication_round", "generation", "generations"),
-            *("epoca", "epocas", "epoche", "epoque", "epoques"),
-        ),
+    _role(
+        "epoch",
+        "epoch, episode or round, serves as step where there is none",
+        "epoch episode epochs ep round rounds communication_round generation generations epoca "
+        "epocas epoche epoque epoques",
         training=False,
     ),
-    Role(
-        name="loss",
-        meaning="training loss",
-        names=(
-            *("loss", "train_loss", "training_loss", "train_loss_step", "lm_loss"),
-            *("loss_train_total", "train_ce_loss", "loss_metrics_global_avg_loss"),
-            *("reduced_train_loss", "total_loss", "train_total_loss", "loss_train", "loss_total"),
-            *("ce_loss", "train_lm_loss", "cross_entropy", "nll_loss", "train_loss_epoch", "trl"),
-            *("epoch_loss", "train_epoch_loss", "batch_loss", "train_batch_loss"),
-            # The one metric of a file that holds no other is called so.
-            *("main_loss", "value", "metric_value"),
-        ),
+    # The one metric of a file that holds no other is called ``main_loss`` or ``value``.
+    _role(
+        "loss",
+        "training loss",
+        "loss train_loss training_loss train_loss_step lm_loss loss_train_total train_ce_loss "
+        "loss_metrics_global_avg_loss reduced_train_loss total_loss train_total_loss loss_train "
+        "loss_total ce_loss train_lm_loss cross_entropy nll_loss train_loss_epoch trl epoch_loss "
+        "train_epoch_loss batch_loss train_batch_loss main_loss value metric_value",
     ),
-    Role(
-        name="grad_norm",
-        meaning="norm of the gradient before clipping",
-        names=(
-            # What is called so stands beside the norm after clipping.
-            *("raw_grad_norm", "grad_norm_before_clip", "grad_norm_unclipped"),
-            *("gradient_norm_before_clip", "gradient_norm_unclipped", "unclipped_grad_norm"),
-            *("grad_norm", "train_grad_norm", "gradient_norm", "gnorm", "global_grad_norm"),
-            *("total_grad_norm", "grad_norm_total", "optim_total_grad_norm"),
-            *("l2_norm_grad_global", "gradnorm", "train_gradient_norm", "grad_2_0_norm_total"),
-            *("train_global_grad_norm", "global_norm", "norm", "g_norm", "l2_grads"),
-            *("grad_gnorm", "gradients_default_optimizer_global_norm"),
-            # As people print it who print little.
-            *("grad", "gn", "grads_norm", "grdn"),
-        ),
-        prefixes=("grad_norm", "l2_norm_grad", "gradient_norm"),
+    # The first ones stand beside the norm after clipping; people who print little print ``gn``.
+    _role(
+        "grad_norm",
+        "norm of the gradient before clipping",
+        "raw_grad_norm grad_norm_before_clip grad_norm_unclipped gradient_norm_before_clip "
+        "gradient_norm_unclipped unclipped_grad_norm grad_norm train_grad_norm gradient_norm "
+        "gnorm global_grad_norm total_grad_norm grad_norm_total optim_total_grad_norm "
+        "l2_norm_grad_global gradnorm train_gradient_norm grad_2_0_norm_total "
+        "train_global_grad_norm global_norm norm g_norm l2_grads grad_gnorm "
+        "gradients_default_optimizer_global_norm grad gn grads_norm grdn",
+        prefixes="grad_norm l2_norm_grad gradient_norm",
     ),
-    Role(
-        name="lr",
-        meaning="learning rate",
-        names=(
-            *("lr", "learning_rate", "train_learning_rate", "train_lr", "current_lr"),
-            *("lr_0", "lr_group0", "optim_lr", "train_samples_lr", "x_lr0", "learningrate"),
-            *("optim_learning_rate_group_0", "epoch_learning_rate", "train_epoch_learning_rate"),
-            *("batch_learning_rate", "current_learning_rate", "cur_lr", "lrate"),
-        ),
+    _role(
+        "lr",
+        "learning rate",
+        "lr learning_rate train_learning_rate train_lr current_lr lr_0 lr_group0 optim_lr "
+        "train_samples_lr x_lr0 learningrate optim_learning_rate_group_0 epoch_learning_rate "
+        "train_epoch_learning_rate batch_learning_rate current_learning_rate cur_lr lrate",
     ),
-    Role(
-        name="loss_scale",
-        meaning="loss scale of fp16 training",
-        names=(
-            # What DeepSpeed says itself holds more than what a framework above it prints.
-            "attempted_loss_scale",
-            *("loss_scale", "train_loss_scale", "amp_loss_scale", "train_samples_loss_scale"),
-            *("grad_scale", "scaler_scale", "lossscale", "grad_scaler_scale", "amp_scale"),
-            *("loss_scaler", "amp_scaler", "fp16_grad_scale", "fp16_loss_scale"),
-            # scaler.get_scale(), as training scripts of their own name it.
-            *("scaler", "grad_scaler", "gradient_scale", "gradient_scaler"),
-            *("gradient_scaler_scale", "scale", "ls"),
-        ),
+    # What DeepSpeed says itself holds more than what a framework above it prints. Training scripts
+    # of their own name scaler.get_scale() in many ways.
+    _role(
+        "loss_scale",
+        "loss scale of fp16 training",
+        "attempted_loss_scale loss_scale train_loss_scale amp_loss_scale "
+        "train_samples_loss_scale grad_scale scaler_scale lossscale grad_scaler_scale amp_scale "
+        "loss_scaler amp_scaler fp16_grad_scale fp16_loss_scale scaler grad_scaler "
+        "gradient_scale gradient_scaler gradient_scaler_scale scale ls",
     ),
-    Role(
-        name="loss_weight",
-        meaning="weight of a part of the loss, as of the KL term of a VAE",
-        names=(
-            *("loss_weight", "kl_weight", "kl_coef", "kl_coeff", "kl_beta", "beta_kl", "beta"),
-            *("kld_weight", "kl_scale", "kl_factor", "kl_lambda", "lambda_kl", "vae_beta"),
-            *("kl_anneal", "kl_annealing", "anneal_factor", "annealing_factor", "anneal_weight"),
-        ),
+    _role(
+        "loss_weight",
+        "weight of a part of the loss, as of the KL term of a VAE",
+        "loss_weight kl_weight kl_coef kl_coeff kl_beta beta_kl beta kld_weight kl_scale "
+        "kl_factor kl_lambda lambda_kl vae_beta kl_anneal kl_annealing anneal_factor "
+        "annealing_factor anneal_weight",
         training=False,
     ),
-    Role(
-        name="weight_norm",
-        meaning="norm of the weights, one column per group",
-        names=(
-            *("weight_norm", "param_norm", "params_norm", "train_param_norm", "weights_norm"),
-            *("l2_params", "p_norm"),
-        ),
-        prefixes=("weight_norm", "param_norm", "params_norm", "l2_norm_param", "weights_norm"),
+    _role(
+        "weight_norm",
+        "norm of the weights, one column per group",
+        "weight_norm param_norm params_norm train_param_norm weights_norm l2_params p_norm",
+        prefixes="weight_norm param_norm params_norm l2_norm_param weights_norm",
     ),
-    Role(
-        name="batch_id",
-        meaning="which batch the step was trained on",
-        names=("batch_id", "batch_index", "batch_idx", "batch_hash", "train_batch_id"),
+    _role(
+        "batch_id",
+        "which batch the step was trained on",
+        "batch_id batch_index batch_idx batch_hash train_batch_id",
     ),
-    Role(
-        name="skipped",
-        meaning="steps that the scaler skipped",
-        names=(
-            *("skipped", "number_of_skipped_iterations", "optim_step_skipped", "skipped_steps"),
-            "skipped_step",
-        ),
+    _role(
+        "skipped",
+        "steps that the scaler skipped",
+        "skipped number_of_skipped_iterations optim_step_skipped skipped_steps skipped_step",
     ),
-    Role(
-        name="tokens_per_second",
-        meaning="throughput",
-        names=(
-            *("tokens_per_second", "tokens_per_sec", "throughput", "throughput_tps", "tps", "wps"),
-            *("train_samples_per_second", "samples_per_second", "throughput_device_tps"),
-            *("tokens_per_second_per_gpu", "per_device_tokens_per_sec"),
-        ),
+    _role(
+        "tokens_per_second",
+        "throughput",
+        "tokens_per_second tokens_per_sec throughput throughput_tps tps wps "
+        "train_samples_per_second samples_per_second throughput_device_tps "
+        "tokens_per_second_per_gpu per_device_tokens_per_sec",
     ),
-    Role(
-        name="activation_norm",
-        meaning="size of the activations, one column per group",
-        names=("activation_norm", "activation_max", "max_activation"),
-        prefixes=("activation_norm", "activation_max", "activations"),
+    _role(
+        "activation_norm",
+        "size of the activations, one column per group",
+        "activation_norm activation_max max_activation",
+        prefixes="activation_norm activation_max activations",
     ),
-    Role(
-        name="update_ratio",
-        meaning="size of the updates relative to the weights, one column per group",
-        names=("update_ratio", "update_to_weight_ratio", "update_weight_ratio", "update_to_data"),
-        prefixes=("update_ratio", "update_to_weight_ratio", "update_weight_ratio"),
+    _role(
+        "update_ratio",
+        "size of the updates relative to the weights, one column per group",
+        "update_ratio update_to_weight_ratio update_weight_ratio update_to_data",
+        prefixes="update_ratio update_to_weight_ratio update_weight_ratio",
         training=False,
     ),
-    Role(
-        name="dead_fraction",
-        meaning="share of neurons always at zero, one column per group",
-        names=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
-        prefixes=("dead_fraction", "dead_neurons", "dead_neuron_fraction", "dead_relu_fraction"),
+    _role(
+        "dead_fraction",
+        "share of neurons always at zero, one column per group",
+        "dead_fraction dead_neurons dead_neuron_fraction dead_relu_fraction",
+        prefixes="dead_fraction dead_neurons dead_neuron_fraction dead_relu_fraction",
         training=False,
     ),
-    Role(
-        name="saturated_fraction",
-        meaning="share of activations at their bound, one column per group",
-        names=("saturated_fraction", "activation_saturation"),
-        prefixes=("saturated_fraction", "saturation", "activation_saturation"),
+    _role(
+        "saturated_fraction",
+        "share of activations at their bound, one column per group",
+        "saturated_fraction activation_saturation",
+        prefixes="saturated_fraction saturation activation_saturation",
         training=False,
     ),
-    Role(
-        name="attention_entropy",
-        meaning="entropy of attention, one column per layer or head",
-        names=("attention_entropy", "attn_entropy"),
-        prefixes=("attention_entropy", "attn_entropy"),
+    _role(
+        "attention_entropy",
+        "entropy of attention, one column per layer or head",
+        "attention_entropy attn_entropy",
+        prefixes="attention_entropy attn_entropy",
         training=False,
     ),
-    Role(
-        name="max_attention_logit",
-        meaning="largest logit of attention, one column per layer",
-        names=("max_attention_logit", "max_attn_logit", "attn_logits_max", "max_logits"),
-        prefixes=("max_attention_logit", "max_attn_logit", "attn_logits_max"),
+    _role(
+        "max_attention_logit",
+        "largest logit of attention, one column per layer",
+        "max_attention_logit max_attn_logit attn_logits_max max_logits",
+        prefixes="max_attention_logit max_attn_logit attn_logits_max",
     ),
-    Role(
-        name="amax",
-        meaning="largest value that a tensor in fp8 or fp4 scales by, one column per tensor",
-        names=("amax", "fp8_amax", "max_amax"),
-        prefixes=("amax", "fp8_amax"),
+    _role(
+        "amax",
+        "largest value that a tensor in fp8 or fp4 scales by, one column per tensor",
+        "amax fp8_amax max_amax",
+        prefixes="amax fp8_amax",
     ),
-    Role(
-        name="underflow_share",
-        meaning="share of values that became zero in fp8 or fp4, one column per tensor",
-        names=("underflow", "underflow_share", "underflow_rate", "underflow_ratio"),
-        prefixes=("underflow", "underflow_share", "underflow_rate"),
+    _role(
+        "underflow_share",
+        "share of values that became zero in fp8 or fp4, one column per tensor",
+        "underflow underflow_share underflow_rate underflow_ratio",
+        prefixes="underflow underflow_share underflow_rate",
     ),
-    Role(
-        name="load_balance",
-        meaning="loss or imbalance of a router of experts, one column per layer",
-        names=(
-            *("load_balance", "load_balancing_loss", "load_balance_loss", "router_aux_loss"),
-            *("moe_aux_loss", "aux_loss", "load_imbalance", "router_z_loss"),
-        ),
-        prefixes=("load_balancing_loss", "load_balance", "tokens_per_expert"),
+    _role(
+        "load_balance",
+        "loss or imbalance of a router of experts, one column per layer",
+        "load_balance load_balancing_loss load_balance_loss router_aux_loss moe_aux_loss "
+        "aux_loss load_imbalance router_z_loss",
+        prefixes="load_balancing_loss load_balance tokens_per_expert",
     ),
-    Role(
-        name="policy_kl",
-        meaning="divergence of a policy from the one before, or from its reference",
-        names=(
-            *("approx_kl", "train_approx_kl", "kl", "mean_kl", "policy_kl", "ppo_kl", "kl_mean"),
-            *("actor_ppo_kl", "objective_kl", "losses_approx_kl", "kl_divergence"),
-        ),
+    _role(
+        "policy_kl",
+        "divergence of a policy from the one before, or from its reference",
+        "approx_kl train_approx_kl kl mean_kl policy_kl ppo_kl kl_mean actor_ppo_kl objective_kl "
+        "losses_approx_kl kl_divergence",
     ),
-    Role(
-        name="policy_entropy",
-        meaning="entropy of a policy",
-        names=(
-            *("policy_entropy", "entropy", "actor_entropy", "objective_entropy"),
-            *("train_entropy", "policy_entropy_avg", "losses_entropy"),
-        ),
+    _role(
+        "policy_entropy",
+        "entropy of a policy",
+        "policy_entropy entropy actor_entropy objective_entropy train_entropy policy_entropy_avg "
+        "losses_entropy",
     ),
-    Role(
-        name="clip_fraction",
-        meaning="share of samples whose update a policy clips",
-        names=(
-            *("clip_fraction", "clipfrac", "train_clip_fraction", "losses_clipfrac"),
-            *("policy_clipfrac_avg", "actor_pg_clipfrac", "clip_ratio"),
-        ),
+    _role(
+        "clip_fraction",
+        "share of samples whose update a policy clips",
+        "clip_fraction clipfrac train_clip_fraction losses_clipfrac policy_clipfrac_avg "
+        "actor_pg_clipfrac clip_ratio",
     ),
-    Role(
-        name="accuracy",
-        meaning="share of the training examples that are right",
-        names=(
-            "accuracy",
-            "acc",
-            "train_accuracy",
-            "train_acc",
-            "top1",
-            "acc1",
-            "mean_token_accuracy",
-        ),
+    _role(
+        "accuracy",
+        "share of the training examples that are right",
+        "accuracy acc train_accuracy train_acc top1 acc1 mean_token_accuracy",
         training=False,
     ),
-    Role(
-        name="reward",
-        meaning="reward or return of reinforcement learning",
-        names=(
-            *("reward", "mean_reward", "reward_mean", "avg_reward", "average_reward", "rewards"),
-            *("episode_reward", "episode_reward_mean", "mean_episode_reward", "ep_reward"),
-            *("train_reward", "total_reward", "running_reward", "rollout_reward"),
-            *("ep_rew_mean", "rollout_ep_rew_mean", "eprewmean", "critic_rewards_mean"),
-            *("episode_return", "episode_return_mean", "mean_episode_return", "ep_return"),
-            *("episodic_return", "charts_episodic_return", "mean_return", "average_return"),
-            *("avg_return", "return_mean", "averageepret", "average_ep_ret", "ep_ret"),
-        ),
+    _role(
+        "reward",
+        "reward or return of reinforcement learning",
+        "reward mean_reward reward_mean avg_reward average_reward rewards episode_reward "
+        "episode_reward_mean mean_episode_reward ep_reward train_reward total_reward "
+        "running_reward rollout_reward ep_rew_mean rollout_ep_rew_mean eprewmean "
+        "critic_rewards_mean episode_return episode_return_mean mean_episode_return ep_return "
+        "episodic_return charts_episodic_return mean_return average_return avg_return "
+        "return_mean averageepret average_ep_ret ep_ret",
         training=False,
     ),
-    Role(
-        name="step_time",
-        meaning="time per step, in any unit",
-        names=(
-            *("step_time", "iter_time", "iteration_time", "time_per_step", "time_per_iteration"),
-            *("seconds_per_step", "step_time_s", "step_time_ms", "train_step_time", "batch_time"),
-            *("elapsed_time_per_iteration_ms", "train_iter_time", "step_time_seconds", "time"),
-            *("time_ms", "dt_ms", "per_step_time_ms", "iteration_time_ms", "iter_time_ms"),
-            "total_time",
-        ),
+    _role(
+        "step_time",
+        "time per step, in any unit",
+        "step_time iter_time iteration_time time_per_step time_per_iteration seconds_per_step "
+        "step_time_s step_time_ms train_step_time batch_time elapsed_time_per_iteration_ms "
+        "train_iter_time step_time_seconds time time_ms dt_ms per_step_time_ms iteration_time_ms "
+        "iter_time_ms total_time",
         training=False,
     ),
-    Role(
-        name="clock",
-        meaning="time of the record, in seconds",
-        names=(
-            *("timestamp", "_timestamp", "wall_time", "elapsed_time", "_runtime", "time_elapsed"),
-            *("time_time_elapsed", "elapsed_seconds", "elapsed", "datetime", "date_time", "ts"),
-            *("time_stamp", "walltime", "wall_clock_time", "created_at", "logged_at", "date"),
-        ),
+    _role(
+        "clock",
+        "time of the record, in seconds",
+        "timestamp _timestamp wall_time elapsed_time _runtime time_elapsed time_time_elapsed "
+        "elapsed_seconds elapsed datetime date_time ts time_stamp walltime wall_clock_time "
+        "created_at logged_at date",
         training=False,
     ),
-    Role(
-        name="mfu",
-        meaning="share of the accelerator's peak FLOP/s",
-        names=("mfu", "train_mfu", "throughput_device_mfu", "mfu_percent", "perf_mfu"),
+    _role(
+        "mfu",
+        "share of the accelerator's peak FLOP/s",
+        "mfu train_mfu throughput_device_mfu mfu_percent perf_mfu",
         training=False,
     ),
-    Role(
-        name="memory",
-        meaning="accelerator memory in use",
-        names=(
-            *("memory", "gpu_memory", "memory_allocated", "gpu_memory_allocated", "memory_gb"),
-            *("max_memory_allocated", "peak_memory", "memory_max_reserved_gib", "gpu_mem"),
-            *("memory_current_allocated_mem", "max_mem", "memory_mb"),
-            *("peak_memory_active", "memory_max_active_gib"),
-        ),
+    _role(
+        "memory",
+        "accelerator memory in use",
+        "memory gpu_memory memory_allocated gpu_memory_allocated memory_gb max_memory_allocated "
+        "peak_memory memory_max_reserved_gib gpu_mem memory_current_allocated_mem max_mem "
+        "memory_mb peak_memory_active memory_max_active_gib",
         training=False,
     ),
-    Role(
-        name="eval_loss",
-        meaning="loss on held-out data",
-        names=(
-            *("eval_loss", "val_loss", "valid_loss", "validation_loss", "vali_loss", "test_loss"),
-            *("lm_loss_validation", "validation_metrics_loss", "loss_eval_total", "dev_loss"),
-            *("lm_loss_value", "tel", "validate_loss", "evaluation_loss"),
-        ),
+    _role(
+        "eval_loss",
+        "loss on held-out data",
+        "eval_loss val_loss valid_loss validation_loss vali_loss test_loss lm_loss_validation "
+        "validation_metrics_loss loss_eval_total dev_loss lm_loss_value tel validate_loss "
+        "evaluation_loss",
         training=False,
     ),
-    Role(
-        name="setting",
-        meaning="a training setting that changes during the run",
-        names=tuple(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),
+    _role(
+        "setting",
+        "a training setting that changes during the run",
+        " ".join(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),
         training=False,
         several=True,
     ),

@@ -7,7 +7,7 @@ Every column is read as numbers, or else as texts that are made sense of later: 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
@@ -15,10 +15,8 @@ from pyarrow import types
 
 from stabdiag.readers.arrow import Table
 from stabdiag.readers.blocks import line_count
+from stabdiag.readers.columns import Wanted
 from stabdiag.readers.csv.cells import unnamed
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Wanted
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 

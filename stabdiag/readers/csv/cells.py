@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import BadLine, Rows, piece_of_cells
+from stabdiag.readers.columns import BadLine, Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.readers.columns import Chunk, Piece
 
 # Numbers where the comma is the decimal point, and the point parts the thousands.
 _COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)

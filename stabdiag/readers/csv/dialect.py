@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from stabdiag.model.history import Event
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
@@ -26,11 +28,6 @@ from stabdiag.readers.csv.cells import (
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from stabdiag.model.history import Event
 
 _FEWEST_ROWS: Final = 3
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import EXACT, BadLine, Columns, Gathered, Rows
+from stabdiag.readers.columns import EXACT, BadLine, Column, Columns, Gathered, Rows, Wanted
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -22,14 +23,8 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
     table_of,
 )
-from stabdiag.readers.source import open_stream
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from stabdiag.readers.columns import Column, Wanted
-    from stabdiag.readers.points import Points
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.points import Points
+from stabdiag.readers.source import Stream, open_stream
 
 # Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
 SMALL: Final = 1 << 19

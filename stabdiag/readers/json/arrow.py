@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,17 +18,13 @@ from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 from pyarrow import types
 
+from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.arrow import Array, Table, every_leaf, leaves, piece_of_array, valid
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Rows
+from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.rows import read_lines
 from stabdiag.readers.words import ABSENT, NULL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stabdiag.readers.columns import Chunk, Piece
 
 _NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")
 
@@ -78,7 +74,7 @@ class _Read(Table):
     def _tolerant(self) -> Rows:
         return read_lines(self._block)[0]
 
-    def _nulls(self, name: str, array: Array) -> NDArray[np.intp] | None:
+    def _nulls(self, name: str, array: Array) -> Positions | None:
         """Return the rows in which a key is written as null, or None if the bytes do not show it.
 
         They do where each name stands for one column only and is written without escapes.
@@ -239,7 +235,7 @@ def _names(keys: list[bytes]) -> list[bytes]:
     return found if different and opens == [True, *[False] * (len(keys) - 1)] else []
 
 
-def _with_others(table: Table, lines: list[bytes], at: NDArray[np.intp]) -> Rows | None:
+def _with_others(table: Table, lines: list[bytes], at: Positions) -> Rows | None:
     """Return a table and the records of other lines, which stand at these places among them all."""
     # What nests may be the records of an epoch: what it means is not for a few lines to tell.
     if any(line.count(b"{") != 1 or b"[" in line for line in lines):

@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.manifest.keys import KEYS, plain
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.rows import decode_line
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Columns
 
 # {"config": {"lr": 0.001, …}}, {"model_config": {…}}
 _HOLDER: Final = re.compile(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.columns import Columns, Piece, Rows, gathered, names_in, rows_in
 from stabdiag.readers.json.config import with_config
+from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.lists import beside_steps, by_step, indexed, named, side_by_side
 from stabdiag.readers.json.shapes import holds_history, is_document
-from stabdiag.readers.json.tables import read_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.readers.json.keyed import Path
-    from stabdiag.readers.json.tables import Tables
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.json.tables import Tables, read_tables
+from stabdiag.readers.source import Stream
 
 # How many lists are named that hold nothing.
 _NAMED: Final = 3

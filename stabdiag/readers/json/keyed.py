@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.opponents import opponent_of
 from stabdiag.model.roles.table import ROLES
-from stabdiag.readers.columns import INDEX
-from stabdiag.readers.nested import flattened
+from stabdiag.readers.columns import INDEX, Piece
+from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import FEWEST
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from stabdiag.readers.columns import Piece
-    from stabdiag.readers.nested import Record
 
 # A record may hold the learning rates of its groups; a list of more values is a column.
 LONG: Final = 16

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Columns, Gathered, Rows
+from stabdiag.readers.columns import BadLine, Chunk, Columns, Gathered, Rows
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
+from stabdiag.readers.source import Stream
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stabdiag.readers.columns import Chunk
-    from stabdiag.readers.source import Stream
-
-    # What a block holds: its records, the number of its lines, and those of them that are bad.
-    _Result = tuple[Chunk, int, list[BadLine]]
+_Result: TypeAlias = tuple[Chunk, int, list[BadLine]]
 
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
 # 50 MB/s, Arrow 150 to 400 MB/s after 40 ms or more for the import (measured on two cores).

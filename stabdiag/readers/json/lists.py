@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import Split, split_of
@@ -19,17 +21,10 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
     stretched,
 )
+from stabdiag.readers.json.keyed import Path
+from stabdiag.readers.json.tables import Tables
 from stabdiag.readers.unnamed import is_of_losses, may_be_losses, name_of_values, taken_as
 from stabdiag.readers.words import NULL, NUMBER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Ints
-    from stabdiag.readers.json.keyed import Path
-    from stabdiag.readers.json.tables import Tables
 
 # A list that is at least this share of the longest is about as long.
 _ABOUT: Final = 0.5
@@ -91,7 +86,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
     return found
 
 
-def _whole(numbers: NDArray[np.floating]) -> Ints | None:
+def _whole(numbers: AnyArray) -> Ints | None:
     """Return steps as integers, or None where they are none."""
     if not (np.all(np.abs(numbers) < EXACT) and np.array_equal(numbers, np.floor(numbers))):
         return None

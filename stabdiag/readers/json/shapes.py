@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from stabdiag.readers.json.keyed import LONG, number_of
 from stabdiag.readers.json.rows import DECODER, mended
 from stabdiag.readers.words import NULL, NUMBER, meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
 _LIST: Final = re.compile(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")

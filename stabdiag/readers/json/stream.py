@@ -5,14 +5,11 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from stabdiag.readers.json.rows import DECODER, mended
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 

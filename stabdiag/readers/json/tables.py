@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.readers.columns import BadLine, Piece, Rows, piece_of, rows_of, stretched
 from stabdiag.readers.json.keyed import (
@@ -18,12 +19,8 @@ from stabdiag.readers.json.keyed import (
 )
 from stabdiag.readers.json.stream import Broken, Document
 from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from stabdiag.readers.source import Stream
 
 # How many records are held as Python objects before they become arrays.
 _RECORDS: Final = 20_000

@@ -7,20 +7,18 @@ such lines.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.readers.text.grammar import (
     NUMBER,
     Aside,
     Grammar,
+    Kind,
     Line,
     Step,
     is_a_loss,
     trains,
 )
-
-if TYPE_CHECKING:
-    from stabdiag.readers.text.grammar import Kind
 
 _SCALE: Final = "Attempted loss scale"
 SKIPPED: Final = {"skipped_step": b"1"}

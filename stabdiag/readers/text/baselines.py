@@ -15,18 +15,15 @@ Each table is a record; names below a section are joined with it: ``rollout/ep_r
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.readers.blocks import Block, blocks
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
 from stabdiag.readers.text.log import TextLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
 
 _DASHES: Final = b"-" * 8
 _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.model.roles.names import in_english, tells_a_loss
 from stabdiag.model.text import clipped
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Colours and the movements of the cursor (ECMA-48), and the titles that shells set.
 _ANSI: Final = re.compile(

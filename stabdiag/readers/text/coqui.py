@@ -7,13 +7,11 @@ of an evaluation have the same lines, but no global step: only their means are t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STEP: Final = "global_step"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from stabdiag.readers.text.asides import alarms
 from stabdiag.readers.text.measured import (
@@ -35,9 +36,6 @@ from stabdiag.readers.text.tokens import (
     is_word,
     makes_a_record,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 # How many lines are looked at.
 _LOOKED_AT: Final = 500

@@ -7,23 +7,21 @@ line after line, with a counter that rises. How good this evidence is stands in 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
+from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.measured import Evidence
 from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Column, Columns
-    from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.measured import Evidence
 
 # How far into the log evidence is searched for, and on how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)

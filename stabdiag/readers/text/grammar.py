@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    Cells = Sequence[bytes | None]
+Cells: TypeAlias = Sequence[bytes | None]
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
-from stabdiag.readers.blocks import TOO_LONG, blocks
+from stabdiag.readers.blocks import TOO_LONG, Block, blocks
 from stabdiag.readers.columns import BadLine, Columns, gathered
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from stabdiag.readers.blocks import Block
-    from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.grammar import Grammar
 
 # 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
 _PRECISION: Final = (

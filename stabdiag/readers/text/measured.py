@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.asides import OVERFLOWS, alarms
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.grammar import Grammar, Kind, Part, is_a_loss, parts_of, trains
+from stabdiag.readers.text.grammar import Cells, Grammar, Kind, Part, is_a_loss, parts_of, trains
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 from stabdiag.readers.text.tokens import (
@@ -23,6 +24,7 @@ from stabdiag.readers.text.tokens import (
     POSITION,
     STEP,
     VALIDATED,
+    Spans,
     count_of,
     counters_of,
     evaluated,
@@ -33,14 +35,7 @@ from stabdiag.readers.text.tokens import (
     word_of,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from stabdiag.readers.text.grammar import Cells
-    from stabdiag.readers.text.tokens import Spans
-
-    # Where a line begins, the line, and the spans of what it tells.
-    _Found = tuple[int, bytes, Spans]
+_Found: TypeAlias = tuple[int, bytes, Spans]
 
 _LONGEST: Final = 2000
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
-from stabdiag.readers.text.clean import inert, line_end, places_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
 
 @dataclass(frozen=True, kw_only=True)

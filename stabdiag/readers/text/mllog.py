@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import Grammar, Kind, Part, parts_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MARK = b":::MLLOG {"
 _LONGEST = 20_000

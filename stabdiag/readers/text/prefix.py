@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.readers.text.clean import line_end
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
 
 # The rank of a line that names none.
 NO_RANK: Final = -1

@@ -15,21 +15,16 @@ name of a model, is not read.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.columns import SHOWN, BadLine
+from stabdiag.readers.columns import SHOWN, BadLine, Columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, line_end
-from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.grammar import Cells, is_a_loss
 from stabdiag.readers.text.table import columns_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.grammar import Cells
 
 # How many bytes are looked at, and how few rows make no table.
 _LONGEST: Final = 1 << 24

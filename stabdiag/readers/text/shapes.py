@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Span = tuple[int, int]
-    Cells = Sequence[bytes | None]
-    Columns = list[Cells]
+Span: TypeAlias = tuple[int, int]
+Cells: TypeAlias = Sequence[bytes | None]
+Columns: TypeAlias = list[Cells]
 
 Names = TypeVar("Names", tuple[bytes, ...], tuple[str, ...])
 

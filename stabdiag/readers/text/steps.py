@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.readers.text.grammar import Step
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.model.arrays import Floats, Ints
 
 # The column of what a bar counts up to: a bar of another length than training's is another bar.
 TOTAL: Final = "total"

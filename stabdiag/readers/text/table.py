@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.readers.columns import (
     EXACT,
     Columns,
@@ -17,19 +19,11 @@ from stabdiag.readers.columns import (
     piece_of_meanings,
     piece_of_numbers,
 )
-from stabdiag.readers.text.grammar import Grammar, Kind, Part
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.grammar import Cells, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.steps import TOTAL, filled, totals_of_training
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-    from stabdiag.readers.source import Stream
-    from stabdiag.readers.text.grammar import Cells
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
@@ -115,7 +109,7 @@ class Table:
         kinds = {id(one.kind): number for number, one in enumerate(stored)}
         lines = [len(one.at) for one in stored]
 
-        def of_lines(values: list[int] | list[bool]) -> NDArray[Any]:
+        def of_lines(values: list[int] | list[bool]) -> AnyArray:
             """Return one value a stored part as one a line, in the order of the log."""
             return np.repeat(values, lines)[order]
 

@@ -8,16 +8,14 @@ a field. A counter is a word with a whole number, or a position such as ``10/600
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    _Find = Callable[[bytes], re.Match[bytes] | None]
+_Find: TypeAlias = Callable[[bytes], re.Match[bytes] | None]
 
 Span: TypeAlias = tuple[int, int]
 # Where the value of each name stands in a line.

@@ -7,22 +7,18 @@ records of training are counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.asides import SCALE
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of, told_in
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from stabdiag.readers.source import Stream
 
 _LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")

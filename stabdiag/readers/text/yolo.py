@@ -11,16 +11,14 @@ The bar shows the means of the epoch so far: its last state has those of the who
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
 from stabdiag.readers.text.log import read_log
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Columns
-    from stabdiag.readers.source import Stream
 
 _HEADING: Final = re.compile(
     rb"Epoch {1,20}(?:GPU|gpu)_mem {1,20}([\w ]{1,200}?) {1,20}(?:Instances|[Ll]abels|targets)"
