@@ -21,6 +21,9 @@ _ANSI: Final = re.compile(
 _WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
+# Where a dict goes on that is printed over several lines, as pprint and json.dumps(indent=2) do.
+_GOES_ON: Final = re.compile(rb"(?<=[{,])\n(?=[ \t]{1,16}[\"'][^\"'\n]{1,80}[\"']: )")
+
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
 
@@ -28,7 +31,8 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
-    carriage return in it has become a newline, which ``line_at`` does not count. The ``>`` of a log
+    carriage return in it has become a newline, which ``line_at`` does not count, and a dict printed
+    over several lines is one line. The ``>`` of a log
     that is quoted in a mail is gone, full-width punctuation is plain, and losses are called so.
     """
 
@@ -47,6 +51,12 @@ class Text:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
         if tells_a_loss(block):
             block = in_english(block)
+        self._joined = _NO_BREAKS
+        if b",\n " in block or b"{\n " in block:
+            joined = _GOES_ON.sub(b" ", block)
+            arrays = (np.frombuffer(one, dtype=np.uint8) for one in (block, joined))
+            self._joined = np.flatnonzero(np.not_equal(*arrays))
+            block = joined
         self.data = b"\n" + block
         # The search for a single byte is much faster, and most logs do not have it.
         if b">" in self.data and b"\n> " in self.data:
@@ -55,7 +65,8 @@ class Text:
     def line_at(self, place: int) -> int:
         """Return the number of the line, from 1, that a place in ``data`` lies on."""
         ends = self.data.count(b"\n", 1, max(place, 1))
-        return self._first + ends - int(np.searchsorted(self._breaks, place - 1))
+        lines = np.searchsorted(self._joined, place - 1) - np.searchsorted(self._breaks, place - 1)
+        return self._first + ends + int(lines)
 
 
 @lru_cache(maxsize=1)

@@ -227,6 +227,9 @@ def _beside(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
             -one.lines,
             0 if one.counter and is_word(one.counter) else 1 / one.moves,
             -one.rising,
+            # iter 8 step 2: of words that move alike, the step is the optimizer's.
+            -one.moves,
+            one.counter != b"step",
         )
     )
     return next((one for one in found if one.rising >= _RISING), None)

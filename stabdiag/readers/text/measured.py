@@ -6,12 +6,24 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Final, TypeAlias
 
+from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.asides import OVERFLOWS, alarms
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.grammar import Cells, Grammar, Kind, Part, is_a_loss, parts_of, trains
+from stabdiag.readers.text.grammar import (
+    NUMBER,
+    Cells,
+    Grammar,
+    Kind,
+    Part,
+    is_a_loss,
+    parts_of,
+    trains,
+)
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 from stabdiag.readers.text.tokens import (
@@ -32,12 +44,16 @@ from stabdiag.readers.text.tokens import (
     is_word,
     makes_a_record,
     renamed,
+    told_of_evaluations,
     word_of,
 )
 
 _Found: TypeAlias = tuple[int, bytes, Spans]
 
 _LONGEST: Final = 2000
+
+# What the names of rates, norms and scales contain.
+_BESIDE: Final = re.compile(rb"lr|[Rr]ate|[Nn]orm|[Ss]cale", re.IGNORECASE)
 
 # Prose says what to do if the loss is NaN; no log does.
 _CONDITION: Final = re.compile(
@@ -46,6 +62,9 @@ _CONDITION: Final = re.compile(
 
 # How many lines below a heading of an evaluation its loss is searched for.
 _BELOW: Final = 3
+
+# Loss: 2.31 (2.25), as timm and many others print of each batch: the mean of all so far.
+_MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER)
 
 # Every word for an evaluation contains one of these.
 _WORDS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
@@ -84,13 +103,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
     taken = set(counters.values())
     fields = [one for one in fields_of(line) if one.value not in taken]
     pairs: Spans = {}
-    for one in fields:
-        pairs.setdefault(one.name, one.value)
-    first = min((one.at[0] for one in fields), default=0)
-    if first and evaluated(line, first):
-        pairs = {
-            name if trains(name) else f"{VALIDATED}{name}": span for name, span in pairs.items()
-        }
+    for one, held_out in zip(fields, told_of_evaluations(line, fields), strict=True):
+        name = f"{VALIDATED}{one.name}" if held_out and not trains(one.name) else one.name
+        pairs.setdefault(name, one.value)
     if word != LOSS:
         pairs = renamed(pairs, word)
     if counter is None:
@@ -176,11 +191,54 @@ class Measured(Kind):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Around(Kind):
+    """Lines below a heading that tell what belongs to a loss: a rate, a norm or a scale.
+
+    The loss stands on another line below the same heading; what stands below none, or below one
+    without a loss, are the arguments of a program.
+    """
+
+    counter: bytes
+    word: bytes = LOSS
+    tells: bool = False
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        if not _BESIDE.search(data):
+            return []
+        headings = [one.start() for one in COUNTER.finditer(data) if word_of(one) == self.counter]
+        return parts_of(
+            one
+            for begin, end in pairwise([*headings, len(data)])
+            if data.find(self.word, begin, end) >= 0
+            for one in self._below(data, begin, end)
+        )
+
+    def _below(self, data: bytes, begin: int, end: int) -> Iterator[tuple[int, dict[str, bytes]]]:
+        """Yield what the lines between two headings tell without a loss."""
+        for line in data[begin:end].split(b"\n"):
+            if self.word not in line and len(line) <= _LONGEST and _BESIDE.search(line):
+                spans = spans_of(line).items()
+                told = {name: line[slice(*at)] for name, at in spans if _goes_with_a_loss(name)}
+                if told:
+                    yield _start(begin, line), told
+            begin += len(line) + 1
+
+
+@lru_cache(maxsize=1 << 10)
+def _goes_with_a_loss(name: str) -> bool:
+    """Tell whether a name is that of a rate, of a norm or of a scale."""
+    roles = assign([name]).columns
+    return judge_without_a_loss(roles) or "lr" in roles
+
+
+@dataclass(frozen=True, kw_only=True)
 class Evaluation(Kind):
     """Lines with the loss of an evaluation, and without the counter that other lines have.
 
-    They belong to the step before them. A name that recurs before the next line of the training is
-    left out there: these lines are of the batches of an evaluation, or of several evaluations.
+    They belong to the step before them. Of a name that recurs before the next line of the training,
+    the mean counts that stands behind its last value, if any does: these lines are of the batches
+    of an evaluation. Without a mean, they may be of several evaluations, and none counts.
     """
 
     counter: bytes
@@ -193,11 +251,17 @@ class Evaluation(Kind):
 
     def _told_once(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
         for stretch in self._stretches(data):
-            times = Counter(name for _, _, spans in stretch for name in spans)
+            left = Counter(name for _, _, spans in stretch for name in spans)
+            times = left.copy()
             for begin, line, spans in stretch:
-                once = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
-                if any(map(is_a_loss, once)):
-                    yield _start(begin, line), once
+                left.subtract(spans.keys())
+                told = {}
+                for name, at in spans.items():
+                    mean = _MEAN.match(line, at[1]) if times[name] > 1 else None
+                    if times[name] == 1 or (mean is not None and not left[name]):
+                        told[name] = mean[1] if mean is not None else line[slice(*at)]
+                if any(map(is_a_loss, told)):
+                    yield _start(begin, line), told
 
     def _stretches(self, data: bytes) -> Iterator[list[_Found]]:
         """Yield the lines between two of the training."""
@@ -306,7 +370,8 @@ class Evidence:
         loss = "loss" if self.is_without_loss else self.total or self.loss
         kinds = (*kinds, *alarms(loss, STEP), *OVERFLOWS)
         if self.above and self.counter is not None:
-            kinds = (Heading(counter=self.counter), *kinds)
+            around = Around(counter=self.counter, word=self.word)
+            kinds = (Heading(counter=self.counter), *kinds, around)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
         return Grammar(step=STEP, kinds=kinds, joined=self.above)

@@ -8,7 +8,7 @@ a field. A counter is a word with a whole number, or a position such as ``10/600
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -60,8 +60,9 @@ _TITLE: Final = (
     rb"|[Ll]oss [A-Z]\w?(?![\w.])"
 )
 
-# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…)
-_AROUND: Final = rb"(?:[\[\"']|(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…);
+# and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
+_AROUND: Final = rb"(?:[\[\"']|\{'\w{1,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
 # A number, without the full stop of a sentence that it ends.
 _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
@@ -118,9 +119,15 @@ _LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
 _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
 
 # CV is the set for cross-validation; mi-test is the name of a run.
-_EVALUATION: Final = re.compile(
+_HELD_OUT: Final = (
     rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validation|eval|evaluation|test|dev|h[eo]ld[ _-]?out"
-    rb"|(?-i:CV))(?![A-Za-z_])",
+    rb"|(?-i:CV))(?![A-Za-z_])"
+)
+_EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
+# A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
+_OPENS: Final = re.compile(
+    rb"(?<![\w/.-])(?:(%b)|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
+    rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _HELD_OUT,
     re.IGNORECASE,
 )
 
@@ -204,6 +211,14 @@ def evaluated(line: bytes, first: int) -> bool:
     return _EVALUATION.search(line, 0, first) is not None
 
 
+def told_of_evaluations(line: bytes, fields: Sequence[Field]) -> list[bool]:
+    """Return of each field whether what stands before it says that it is of an evaluation."""
+    first = min((one.at[0] for one in fields), default=0)
+    opened = [(0, first > 0 and evaluated(line, first))]
+    opened += [(one.end(), one[1] is not None) for one in _OPENS.finditer(line, first)]
+    return [next(of for at, of in reversed(opened) if at <= one.at[0]) for one in fields]
+
+
 def renamed(pairs: Spans, word: bytes) -> Spans:
     """Name a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
     made: Spans = {}
@@ -235,9 +250,10 @@ POSITION: Final = re.compile(
 )
 # [1/5][20/600], where the first is the epoch
 _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")
-# [1,  2000], an epoch and a batch; 1epoch:train:51-100batch
+# [1,  2000], an epoch and a batch; 1epoch:train:51-100batch, 1epoch results: [train] …
 _EPOCH_AND_BATCH: Final = re.compile(
     rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]|(\d{1,9})epoch:train:\d{1,12}-(\d{1,12})batch"
+    rb"|(\d{1,9})epoch results: "
 )
 # Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
 _OF_TRAINING: Final = re.compile(
@@ -274,7 +290,7 @@ _ALONE: Final = b"[N]"
 _BY_SIGNS: Final[tuple[tuple[_Find, tuple[bytes, ...]], ...]] = (
     (_OF_TRAINING.search, (EPOCH,)),
     (_TWO_POSITIONS.search, (EPOCH,)),
-    (_EPOCH_AND_BATCH.search, (EPOCH, _WITHIN_EPOCH, EPOCH, _WITHIN_EPOCH)),
+    (_EPOCH_AND_BATCH.search, (EPOCH, _WITHIN_EPOCH, EPOCH, _WITHIN_EPOCH, EPOCH)),
     (_BATCH.search, (BATCH_OF_EPOCH,)),
     (_TWO_FIRST.match, (EPOCH, _WITHIN_EPOCH)),
     (_FIRST.match, (FIRST,)),

@@ -142,14 +142,46 @@ TEMPLATES = {
         "2026-01-02 03:05:05.123: val_loss {val:.4f} \n"
         "2026-01-02 03:05:06.123: Epoch time: 60.12 s \n",
         (0, 239),
-        {"clock", "eval_loss"},
+        {"clock", "eval_loss", "lr"},
     ),
     "TensorFlow's object detection": (
         "INFO:tensorflow:Step {n1} per-step time 0.512s\n"
         "INFO:tensorflow:{{'Loss/localization_loss': 0.5,\n 'Loss/total_loss': {loss},\n"
         " 'learning_rate': {lr}}}\n",
         (1, 240),
-        set(),
+        {"lr"},
+    ),
+    "fms-fsdp": (
+        "step: {n1}\nloss: {loss}\nLR: {lr}\ntokens seen: 8192\ngradient norm: {grad}\n"
+        "reserved memory: 40123456\ncurrent step time: 1.2\n",
+        (1, 240),
+        {"grad_norm", "lr"},
+    ),
+    "the splits in brackets of ESPnet": (
+        "[host:0/1] 2026-01-02 03:04:05,123 (trainer:343) INFO: {n1}epoch results: [train] "
+        "iter_time=0.012, loss_ctc=1.5, loss={loss}, grad_norm={grad}, optim0_lr0={lr:.3e}, "
+        "train_time=1.5, time=1 minute and 2.1 seconds, total_count=600, [valid] loss_ctc=2.5, "
+        "loss={val:.3f}, time=12.5 seconds, total_count=10, [att_plot] time=9.7 seconds\n",
+        (1, 240),
+        {"clock", "eval_loss", "grad_norm", "lr", "step_time"},
+    ),
+    "a word before each split": (
+        "Epoch {n1}/240 | Train: loss {loss:.4f} acc 0.5 | Val: loss {val:.4f} acc 0.4\n",
+        (1, 240),
+        {"accuracy", "eval_loss"},
+    ),
+    "InternLM": (
+        "2026-01-02 03:04:05,123\tINFO train.py:317 in record_current_batch_training_metrics -- "
+        "tflops=180.1 step={n} loss={loss} tgs (tokens/gpu/second)=4078.1 lr={lr} "
+        "loss_scale=65536.0 grad_norm={{'0_default': {grad}, '1_fp32': 0.0}} micro_num=4\n",
+        (0, 239),
+        {"clock", "grad_norm", "loss_scale", "lr"},
+    ),
+    "LitGPT": (
+        "Epoch 1 | iter {batch1} step {n1} | loss train: {loss:.3f}, val: n/a | "
+        "iter time: 312.45 ms (step) remaining time: 0 days, 1:02:03\n",
+        (1, 240),
+        {"epoch", "step_time"},
     ),
     "both losses on a line": (
         "Epoch [{n1}/240] Training Loss: {loss:.4f} Validation Loss: {val:.4f} LR: 0.001\n",
@@ -207,10 +239,10 @@ TEMPLATES = {
         {"grad_norm", "lr", "epoch"},
     ),
     "EasyLM": (
-        "{{'step': {n}, 'train/gradient_norm': {grad}, 'train/learning_rate': {lr}, "
-        "'train/loss': {loss}}}\n",
+        "\n{{'gradient_norm': {grad},\n 'learning_rate': {lr},\n 'loss': {loss},\n"
+        " 'param_norm': 700.5,\n 'step': {n}}}\n\n",
         (0, 239),
-        {"grad_norm", "lr"},
+        {"grad_norm", "lr", "weight_norm"},
     ),
 }
 

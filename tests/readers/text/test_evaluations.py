@@ -32,6 +32,17 @@ def test_an_evaluation_without_the_counter_is_of_the_step_before_it(put, line):
     assert series["eval_loss"].steps.tolist() == list(range(50, 450, 50))
 
 
+def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
+    batch = "Test: [{at}/100]  Time: 0.3 (0.3)  Loss:  9.5 ( {mean:.3f})  Acc@1: 41.0 (41.0)\n"
+    text = "".join(
+        "".join(f"Epoch {epoch}, Step {at * 10}, loss: {4 - epoch / 10}\n" for at in range(1, 6))
+        + "".join(batch.format(at=at, mean=5 - epoch / 10 + 1 - at / 100) for at in (0, 50, 100))
+        for epoch in range(8)
+    )
+    held_out = stabdiag.read(put(text)).series["eval_loss"]
+    assert held_out.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

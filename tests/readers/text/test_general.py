@@ -490,3 +490,16 @@ DAYS = [n % 28 + 1 for n in range(100)]
 )
 def test_no_evidence(text):
     assert not recognises(text.encode(), whole=True)
+
+
+def test_arguments_below_no_step_are_not_those_of_a_loss(put):
+    text = "lr: 9.0\ngrad norm: 9.0\n" + log("step: {n}\nloss: {loss}\nlr: 1e-4", 30)
+    series = stabdiag.read(put(text + "step: 31\nlr: 9.0\n")).series
+    assert set(series) == {"loss", "lr"}
+    assert series["lr"].values.tolist() == [1e-4] * 30
+
+
+def test_a_line_is_found_behind_a_dict_on_several(put):
+    dicts = "".join(f"{{'step': {n},\n 'loss': {4 - n / 100}}}\n" for n in range(1, 31))
+    events = stabdiag.read(put(dicts + "RuntimeError: CUDA out of memory. Tried\n")).events
+    assert [event.line for event in events if event.line is not None] == [61]

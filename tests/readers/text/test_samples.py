@@ -17,6 +17,7 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 STEPS = {
     "baselines": range(2048, 26624, 2048),
+    "big-vision": range(50, 650, 50),
     "basicsr": range(100, 1300, 100),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
@@ -105,6 +106,7 @@ def test_roles_beside_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
         "basicsr/plain.log": {"lr", "epoch", "step_time", "clock"},
+        "big-vision/plain.log": {"grad_norm", "weight_norm", "eval_loss"},
         "caffe/plain.log": {"lr", "eval_loss"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
