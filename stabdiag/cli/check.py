@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, bundled, exit_code
+from stabdiag.cli.commands import again, exit_code
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.formats import names
@@ -34,17 +34,13 @@ unreadable log or usage error; 70 internal error, no verdict.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Lines(options.Brief):
     """The options about the lines of a check, or what is written instead of them."""
 
-    format: Annotated[str | None, options.format_option(("lines", *names("overview")), "lines")] = (
-        None
-    )
     known = ("lines", *names("overview"))
 
 
-@bundled
+@options.bundled
 def check(
     context: typer.Context,
     logs: Annotated[
@@ -78,7 +74,7 @@ def check(
 
     for log in logs:
         try:
-            for row in _rows(log, ask, show):
+            for row in _rows(log, how, ask, show):
                 rows.append(row)
                 if row.severity is None:
                     code = complain(f"{row.path}: {row.reason}")
@@ -98,7 +94,7 @@ def check(
     return code
 
 
-def _rows(log: str, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
+def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
     """Yield the row of a log, or of every run below a folder; ``show`` gets each report."""
     from stabdiag.scan.find import find
     from stabdiag.scan.group import Passed
@@ -107,14 +103,7 @@ def _rows(log: str, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
     if not Path(log).is_dir():
         from stabdiag.api import diagnose
 
-        report = diagnose(
-            log,
-            settings=ask.settings,
-            limits=ask.limits,
-            columns=ask.columns,
-            format=ask.format,
-            assume=ask.assume,
-        ).ignoring(ask.ignored)
+        report = diagnose(log, **how.common).ignoring(how.project.ignored)
         tell_of_runs_beside(log, report.history.source)
         show(report)
         yield row_of(report, log, log)

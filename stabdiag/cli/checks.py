@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import bundled, exit_code
+from stabdiag.cli.commands import exit_code
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
 from stabdiag.files import keep_inputs
@@ -44,7 +44,7 @@ class FailOnLine(StrEnum):
     NEVER = "never"
 
 
-@bundled
+@options.bundled
 def preflight(
     manifest: Annotated[
         Path,
@@ -92,16 +92,14 @@ def _read(path: Path) -> Manifest:
     )
 
 
-@bundled
+@options.bundled
 def checklist(
     logs: options.Logs,
     how: options.Reading,
     out: options.Sheet,
     fail_on: Annotated[
         FailOnLine,
-        typer.Option(
-            "--fail-on", metavar="WHEN", help="Exit 1 if a line is not done: not-done or never."
-        ),
+        options.option("--fail-on WHEN", "Exit 1 if a line is not done: not-done or never."),
     ] = FailOnLine.NEVER,
 ) -> Exit:
     """Tick off the debugging checklists from what a log and its manifest show."""

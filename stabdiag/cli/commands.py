@@ -1,14 +1,11 @@
-"""How a command gets its options, what it returns, and the line that makes the same again."""
+"""What a command returns, and the line that makes the same again."""
 
 from __future__ import annotations
 
-import inspect
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -17,8 +14,6 @@ from stabdiag.cli.terminal import Exit, public
 if TYPE_CHECKING:
     from stabdiag.model.checks import Tick
     from stabdiag.model.findings import Finding
-
-_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
 
 # The parameters that decide what a report says, and not how or where it is written.
 _DECIDES = (
@@ -33,41 +28,6 @@ class FailOn(StrEnum):
     ERROR = "error"
     WARNING = "warning"
     NEVER = "never"
-
-
-def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
-    """Give a command the options of each bundle among its parameters, one by one for typer."""
-    own = inspect.signature(command, eval_str=True).parameters
-    bundles = {
-        name: _options(one.annotation) for name, one in own.items() if is_dataclass(one.annotation)
-    }
-
-    @wraps(command)
-    def called(**given: Any) -> Exit | None:
-        for name, options in bundles.items():
-            taken = {option.name: given.pop(option.name) for option in options}
-            given[name] = own[name].annotation(**taken)
-        return command(**given)
-
-    flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
-    flat = [one.replace(kind=_BY_NAME) for one in flat]
-    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in flat}
-    return called
-
-
-def _options(bundle: Any) -> list[inspect.Parameter]:
-    """Return the options of a bundle: its own, then those of what it is made from."""
-    defaults = {one.name: one.default for one in fields(bundle)}
-    kinds: dict[str, Any] = {}
-    for part in bundle.__mro__:
-        for name, kind in inspect.get_annotations(part, eval_str=True).items():
-            kinds.setdefault(name, kind)
-    return [
-        inspect.Parameter(name, _BY_NAME, default=defaults[name], annotation=kind)
-        for name, kind in kinds.items()
-        if name in defaults
-    ]
 
 
 def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, bundled, exit_code, verdict
+from stabdiag.cli.commands import again, exit_code, verdict
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.files import keep_inputs
 from stabdiag.formats import names, render
@@ -27,15 +26,13 @@ usage error; 70 internal error, no verdict.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
 class Compared(options.Brief):
     """The options about a comparison."""
 
-    format: Annotated[str | None, options.format_option(names("comparison"))] = None
     known = names("comparison")
 
 
-@bundled
+@options.bundled
 def compare(
     context: typer.Context,
     runs: Annotated[
@@ -50,25 +47,23 @@ def compare(
     out: Compared,
     kind: Annotated[
         Kind | None,
-        typer.Option(
-            "--as",
-            metavar="RELATION",
-            help="How the runs are related: seeds, reruns, ranks or resume. Default: inferred "
-            "from names, manifests and steps.",
+        options.option(
+            "--as RELATION",
+            "How the runs are related: seeds, reruns, ranks or resume. Default: inferred from "
+            "names, manifests and steps.",
         ),
     ] = None,
     manifests: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--manifest",
-            metavar="FILE",
-            help="The configuration of a run; once for each run, in the same order. Default: the "
-            "files beside each log.",
+        options.option(
+            "--manifest FILE",
+            "The configuration of a run; once for each run, in the same order. Default: the files "
+            "beside each log.",
         ),
     ] = None,
     fail_on: options.Severe = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every setting that differs.")
+        bool, options.option("--verbose -v", "Show every setting that differs.")
     ] = False,
 ) -> Exit:
     """Compare runs that should agree: seeds, reruns, a resume, or the ranks of a job.

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, bundled, exit_code, verdict
+from stabdiag.cli.commands import again, exit_code, verdict
 from stabdiag.cli.terminal import (
     Exit,
     add_to_summary,
@@ -35,7 +35,7 @@ usage error; 70 internal error, no verdict.
 """
 
 
-@bundled
+@options.bundled
 def diagnose(
     context: typer.Context,
     logs: options.Logs,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from stabdiag.cli import options
-from stabdiag.cli.commands import bundled, verdict
+from stabdiag.cli.commands import verdict
 from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
@@ -41,17 +38,13 @@ stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet
 _NOT_PARQUET = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Document(options.Output):
     """The options about a document."""
 
-    format: Annotated[
-        str | None, options.format_option(names("postmortem"), default="markdown")
-    ] = None
     known = names("postmortem")
 
 
-@bundled
+@options.bundled
 def postmortem(
     logs: options.Logs,
     how: options.Reading,
@@ -73,12 +66,10 @@ def postmortem(
     out.write(text, verdict(report.diagnosis))
 
 
-@bundled
+@options.bundled
 def convert(
     logs: options.Logs,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="The Parquet file to write.")
-    ],
+    output: Annotated[Path, options.option("--output -o FILE", "The Parquet file to write.")],
     how: options.Reading,
 ) -> None:
     """Convert a log to Parquet: its series by role, and what is known about the run.

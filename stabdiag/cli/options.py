@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
 from stabdiag.cli import complete
 from stabdiag.cli.commands import FailOn
 from stabdiag.cli.config import Project, config_files, project_of
-from stabdiag.cli.terminal import Terminal, tell, terminal, write
+from stabdiag.cli.terminal import Exit, Terminal, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
@@ -22,6 +23,8 @@ from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
     from stabdiag.scan.work import Ask
+
+_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
 
 _WANTS = {
     "--limit": "NAME=VALUE such as spike.sigma=4",
@@ -31,25 +34,30 @@ _WANTS = {
 }
 
 
-def format_option(known: Sequence[str], default: str = "terminal") -> Any:
-    """Return the option that names the format of an output."""
+def option(usage: str, help: str, **more: Any) -> Any:
+    """Return an option; its usage is that of the help: ``--output -o FILE``."""
+    words = usage.split()
+    flags = [word for word in words if word.startswith("-")]
+    metavar = next((word for word in words if word not in flags), None)
+    return typer.Option(*flags, metavar=metavar, help=help, **more)
+
+
+def format_option(known: Sequence[str]) -> Any:
+    """Return the option that names the format of an output; the first one is the default."""
     listed = f"{', '.join(known[:-1])} or {known[-1]}"
-    return typer.Option(
-        "--format",
-        "-f",
-        metavar="FORMAT",
+    return option(
+        "--format -f FORMAT",
+        f"{listed}. Default: by the suffix of `--output`, the settings file, else {known[0]}.",
         autocompletion=complete.among(known),
-        help=f"{listed}. Default: by the suffix of `--output`, the settings file, else {default}.",
     )
 
 
 Severe = Annotated[
     FailOn | None,
-    typer.Option(
-        "--fail-on",
-        metavar="SEVERITY",
-        help="Exit 1 at or above this severity: error, warning or never. Default: the settings "
-        "file, else error.",
+    option(
+        "--fail-on SEVERITY",
+        "Exit 1 at or above this severity: error, warning or never. Default: the settings file, "
+        "else error.",
     ),
 ]
 Logs = Annotated[
@@ -62,20 +70,19 @@ Logs = Annotated[
 ]
 Besides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--write",
-        metavar="FORMAT=FILE",
+    option(
+        "--write FORMAT=FILE",
+        "Also write this format to a file, such as `sarif=report.sarif`. Repeatable.",
         autocompletion=complete.among([f"{name}=" for name in names()]),
-        help="Also write this format to a file, such as `sarif=report.sarif`. Repeatable.",
     ),
 ]
-Literal = Annotated[bool, typer.Option("--literal", help="Use the tree's original fixed rules.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The same as `--format json`.")]
+Literal = Annotated[bool, option("--literal", "Use the tree's original fixed rules.")]
+AsJson = Annotated[bool, option("--json", "The same as `--format json`.")]
 Color = Annotated[
     bool | None,
-    typer.Option(
+    option(
         "--color/--no-color",
-        help="Use color or not. Default: if the terminal supports it.",
+        "Use color or not. Default: if the terminal supports it.",
         show_default=False,
     ),
 ]
@@ -87,19 +94,17 @@ class Held:
 
     limit: Annotated[
         list[str] | None,
-        typer.Option(
-            "--limit",
-            metavar="NAME=VALUE",
+        option(
+            "--limit NAME=VALUE",
+            "Change a threshold, such as `spike.sigma=4`. Repeatable.",
             autocompletion=complete.limits,
-            help="Change a threshold, such as `spike.sigma=4`. Repeatable.",
         ),
     ] = None
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            help="Read the settings from this TOML file, not from the nearest `stabdiag.toml` or "
+        option(
+            "--config FILE",
+            "Read the settings from this TOML file, not from the nearest `stabdiag.toml` or "
             "`pyproject.toml`.",
         ),
     ] = None
@@ -131,21 +136,18 @@ class Read(Held):
 
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--column",
-            "--columns",
-            metavar="ROLE=NAME",
+        option(
+            "--column --columns ROLE=NAME",
+            "Name the column of a role, such as `loss=train/ce`. Repeatable.",
             autocompletion=complete.columns,
-            help="Name the column of a role, such as `loss=train/ce`. Repeatable.",
         ),
     ] = None
     log_format: Annotated[
         str | None,
-        typer.Option(
-            "--log-format",
-            metavar="NAME",
+        option(
+            "--log-format NAME",
+            "The format of the log, if it is not recognized; `stabdiag formats` lists them.",
             autocompletion=complete.log_formats,
-            help="The format of the log, if it is not recognized; `stabdiag formats` lists them.",
         ),
     ] = None
 
@@ -161,19 +163,18 @@ class Told(Held):
 
     dtype: Annotated[
         str | None,
-        typer.Option(
-            metavar="DTYPE",
+        option(
+            "--dtype DTYPE",
+            "fp16, bf16 or fp32; overrides the manifest.",
             autocompletion=complete.among(("fp16", "bf16", "fp32")),
-            help="fp16, bf16 or fp32; overrides the manifest.",
         ),
     ] = None
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
+        option(
+            "--set FIELD=VALUE",
+            "Override a manifest field, such as `grad_clip=1`. Repeatable.",
             autocompletion=complete.fields,
-            help="Override a manifest field, such as `grad_clip=1`. Repeatable.",
         ),
     ] = None
 
@@ -188,19 +189,22 @@ class Told(Held):
 class Runs(Told, Read):
     """The options about how many logs are read."""
 
+    @property
+    def common(self) -> dict[str, Any]:
+        """The arguments of the Python API that these options stand for, whatever is read."""
+        return {
+            "settings": self.given,
+            "limits": self.limits,
+            "columns": self.named,
+            "format": self.log_format,
+            "assume": self.project.manifest,
+        }
+
     def asked(self, **more: Any) -> Ask:
         """Return how to read and judge the logs of a scan."""
         from stabdiag.scan.work import Ask
 
-        return Ask(
-            settings=self.given,
-            limits=self.limits,
-            columns=self.named,
-            format=self.log_format,
-            assume=self.project.manifest,
-            ignored=self.project.ignored,
-            **more,
-        ).checked()
+        return Ask(**self.common, ignored=self.project.ignored, **more).checked()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,46 +213,34 @@ class Reading(Runs):
 
     manifest: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The run's configuration. Default: the files beside the log, such as "
+        option(
+            "--manifest FILE",
+            "The run's configuration. Default: the files beside the log, such as "
             "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`.",
         ),
     ] = None
     attempt: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Which of several appended runs to read. Default: the last."
-        ),
+        option("--attempt N", "Which of several appended runs to read. Default: the last."),
     ] = None
 
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of the Python API that these options stand for."""
-        return {
-            "manifest": self.manifest,
-            "settings": self.given,
-            "columns": self.named,
-            "attempt": self.attempt,
-            "format": self.log_format,
-            "limits": self.limits,
-            "assume": self.project.manifest,
-        }
+        return {**self.common, "manifest": self.manifest, "attempt": self.attempt}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """The options about what is written, and where."""
+    """The options about what is written, and where; the format is one of those that are known."""
 
-    format: Annotated[str | None, format_option(("terminal", "markdown"))] = None
+    format: str | None = None  # ``bundled`` makes the option
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
+        option(
+            "--output -o FILE",
+            "Write to this file. Default: standard output (`-`).",
             callback=lambda path: None if path == Path("-") else path,
-            help="Write to this file. Default: standard output (`-`).",
         ),
     ] = None
     color: Color = None
@@ -318,11 +310,9 @@ class Data(Output):
         return "json" if self.json else self.format
 
 
-@dataclass(frozen=True, kw_only=True)
 class Sheet(Data):
-    """The options about a list, a table or a comparison."""
+    """The options about a list."""
 
-    format: Annotated[str | None, format_option(names("sheet"))] = None
     known = names("sheet")
 
 
@@ -330,9 +320,7 @@ class Sheet(Data):
 class Brief(Data):
     """The options about an output that the verdict may stand for."""
 
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the verdict alone, in a line.")
-    ] = False
+    quiet: Annotated[bool, option("--quiet -q", "Print the verdict alone, in a line.")] = False
 
     def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
         """Return the format to write: the verdict alone is none of them."""
@@ -355,11 +343,46 @@ class Brief(Data):
 class Page(Brief):
     """The options about a report."""
 
-    format: Annotated[str | None, format_option(names())] = None
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show every question with its numbers.")
-    ] = False
+    verbose: Annotated[bool, option("--verbose -v", "Show every question with its numbers.")] = (
+        False
+    )
     known = names()
+
+
+def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
+    """Give a command the options of each bundle among its parameters, one by one for typer."""
+    own = inspect.signature(command, eval_str=True).parameters
+    bundles = {
+        name: _options(one.annotation) for name, one in own.items() if is_dataclass(one.annotation)
+    }
+
+    @wraps(command)
+    def called(**given: Any) -> Exit | None:
+        for name, options in bundles.items():
+            taken = {option.name: given.pop(option.name) for option in options}
+            given[name] = own[name].annotation(**taken)
+        return command(**given)
+
+    flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
+    flat = [one.replace(kind=_BY_NAME) for one in flat]
+    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in flat}
+    return called
+
+
+def _options(bundle: Any) -> list[inspect.Parameter]:
+    """Return the options of a bundle: the format, its own, then those of what it is made from."""
+    defaults = {one.name: one.default for one in fields(bundle)}
+    kinds: dict[str, Any] = {}
+    if "format" in defaults:
+        kinds["format"] = Annotated[str | None, format_option(bundle.known)]
+    for part in bundle.__mro__:
+        kinds = {**kinds, **inspect.get_annotations(part, eval_str=True), **kinds}
+    return [
+        inspect.Parameter(name, _BY_NAME, default=defaults[name], annotation=kind)
+        for name, kind in kinds.items()
+        if name in defaults
+    ]
 
 
 def check_outputs(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, again, bundled
+from stabdiag.cli.commands import FailOn, again
 from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
@@ -57,7 +57,7 @@ class Overviews(options.Data):
     known = names("overview")
 
 
-@bundled
+@options.bundled
 def scan(
     context: typer.Context,
     paths: Annotated[
@@ -69,50 +69,40 @@ def scan(
     how: options.Runs,
     store: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Keep the rows there as Parquet; the next scan reads only what changed.",
+        options.option(
+            "--output -o FOLDER",
+            "Keep the rows there as Parquet; the next scan reads only what changed.",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(
-            "--jobs",
-            "-j",
-            min=1,
-            metavar="N",
-            help="Logs to read at a time; one per core by default.",
-        ),
+        options.option("--jobs -j N", "Logs to read at a time; one per core by default.", min=1),
     ] = None,
     executor: Annotated[
         str | None,
-        typer.Option(
-            metavar="EXECUTOR",
-            help="Where to read logs: `dask`, or `module:callable` for any other "
+        options.option(
+            "--executor EXECUTOR",
+            "Where to read logs: `dask`, or `module:callable` for any other "
             "`concurrent.futures.Executor`; processes of this machine by default.",
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Address of the Dask scheduler, such as `tcp://node1:8786`."
+        options.option(
+            "--scheduler ADDRESS", "Address of the Dask scheduler, such as `tcp://node1:8786`."
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Give up on a log after this time.")
+        float, options.option("--timeout SECONDS", "Give up on a log after this time.", min=0.1)
     ] = 300.0,
     where: Annotated[
         str | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
+        options.option(
+            "--where CONDITION",
+            "Only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
         ),
     ] = None,
-    top: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Number of worst runs to name.")
-    ] = 10,
+    top: Annotated[int, options.option("--top N", "Number of worst runs to name.", min=0)] = 10,
     format: Annotated[str | None, options.format_option(names("overview"))] = None,
     json: options.AsJson = False,
     also: options.Besides = None,

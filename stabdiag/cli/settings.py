@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, bundled
+from stabdiag.cli.commands import FailOn
 from stabdiag.formats.json import Json, dumps, escape
 from stabdiag.formats.measured import visible
 
@@ -30,15 +29,13 @@ class Setting(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Settings(options.Data):
     """The options about the list of settings."""
 
-    format: Annotated[str | None, options.format_option(("terminal", "json"))] = None
     known = ("terminal", "json")
 
 
-@bundled
+@options.bundled
 def config(how: options.Runs, out: Settings, fail_on: options.Severe = None) -> None:
     """Show the project's settings in force, and where each comes from."""
     chosen = out.chosen(how, [])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stabdiag.cli import complete, options
-from stabdiag.cli.commands import bundled
 from stabdiag.formats import names, render
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ stabdiag explain spike.sigma
 """
 
 
-@bundled
+@options.bundled
 def formats(
     out: options.Sheet,
 ) -> None:
@@ -63,15 +61,13 @@ def log_formats() -> tuple[LogFormat, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
 class Thresholds(options.Data):
     """The options about the table of thresholds."""
 
-    format: Annotated[str | None, options.format_option(names("limits"))] = None
     known = names("limits")
 
 
-@bundled
+@options.bundled
 def thresholds(
     how: options.Held,
     out: Thresholds,
@@ -81,7 +77,7 @@ def thresholds(
     out.write(render(how.limits, chosen, "limits", **out.screen))
 
 
-@bundled
+@options.bundled
 def explain(
     how: options.Held,
     out: options.Output,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, bundled, exit_code, verdict
+from stabdiag.cli.commands import FailOn, exit_code, verdict
 from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
@@ -46,7 +46,7 @@ unreadable input or wrong usage; 130 stopped by Ctrl-C before anything was certa
 """
 
 
-@bundled
+@options.bundled
 def watch(
     logs: Annotated[
         list[str],
@@ -59,29 +59,28 @@ def watch(
     out: options.Page,
     fail_on: Annotated[
         FailOn | None,
-        typer.Option(
-            "--fail-on",
-            metavar="SEVERITY",
-            help="Exit 1 at or above this severity, as soon as the finding is certain: error, "
-            "warning or never.",
+        options.option(
+            "--fail-on SEVERITY",
+            "Exit 1 at or above this severity, as soon as the finding is certain: error, warning "
+            "or never.",
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(min=0.05, metavar="SECONDS", help="How often to check the log.")
+        float, options.option("--interval SECONDS", "How often to check the log.", min=0.05)
     ] = 0.25,
     until_idle: Annotated[
         float | None,
-        typer.Option(
-            min=0, metavar="SECONDS", help="End after the log has been quiet for this long."
+        options.option(
+            "--until-idle SECONDS", "End after the log has been quiet for this long.", min=0
         ),
     ] = None,
     pid: Annotated[
         int | None,
-        typer.Option(min=1, max=_LARGEST, metavar="PID", help="End when this process ends."),
+        options.option("--pid PID", "End when this process ends.", min=1, max=_LARGEST),
     ] = None,
     kill: Annotated[
         bool,
-        typer.Option("--kill", help="Send SIGTERM to the --pid process when an error is certain."),
+        options.option("--kill", "Send SIGTERM to the --pid process when an error is certain."),
     ] = False,
     literal: options.Literal = False,
 ) -> Exit:
