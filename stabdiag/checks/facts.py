@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-import numpy as np
-
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.history import Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report
 from stabdiag.model.text import num, plural
+from stabdiag.stats.quantiles import usual_gap
 
 # A log that begins within this many steps shows the beginning of its run.
 _BEGINNING: Final = 10
@@ -118,8 +117,7 @@ class Facts:
     def from_the_start(self) -> bool:
         """Whether the log has the beginning of the run, and not only what followed a resume."""
         steps = self.report.history.finite("loss").steps
-        stride = float(np.median(np.diff(steps))) if len(steps) > 1 else 1.0
-        return len(steps) > 0 and int(steps[0]) <= max(_BEGINNING, 2 * stride)
+        return len(steps) > 0 and int(steps[0]) <= max(_BEGINNING, 2 * usual_gap(steps))
 
     @property
     def _rates(self) -> Series | None:

@@ -6,7 +6,7 @@ import gc
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, again
+from stabdiag.cli.commands import again
 from stabdiag.cli.terminal import Exit, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
-from stabdiag.model.scan import UNREAD, Overview, Row
+from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from rich.console import Group
     from rich.live import Live
-
-    from stabdiag.scan.scan import Progress
 
 # The one format that is not text.
 _ROWS: Final = "parquet"
@@ -111,8 +110,10 @@ def scan(
     color: options.Color = None,
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
+    from stabdiag.formats import pieces
+    from stabdiag.model.findings import Severity, fails
     from stabdiag.scan.executors import opened, without_pandas
-    from stabdiag.scan.rows import give_back_memory
+    from stabdiag.scan.rows import give_back_memory, write_rows
     from stabdiag.scan.scan import scan_into
 
     beside = options.besides_of(also, [*names("overview"), _ROWS])
@@ -128,60 +129,32 @@ def scan(
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
         try:
             with stopping() as caught, scan_display(color) as display:
-                found = scan_into(
+                overview, passed = scan_into(
                     paths,
                     store or Path(nowhere),
                     ask,
                     opened(executor, jobs, scheduler),
                     where=where,
                     top=top,
-                    show=_shown_by(display),
+                    show=display.add,
                     stopped=lambda: bool(caught),
                 )
         except KeyboardInterrupt:
             kept = "the same command continues" if store else "nothing is kept without -o"
             tell(f"stopped; {kept}")
             return Exit(128 + (caught or [signal.SIGINT])[0])
-        for line in found.passed.told():
+        for line in passed.told():
             tell(line)
         told = {"command": again(context), "fail_on": fails_on, **out.screen}
-        _write(found.overview, [(None, chosen), *beside], told)
-    return _exit_of(found.overview, fails_on)
-
-
-def _write(
-    overview: Overview, outputs: Sequence[tuple[Path | None, str]], told: Mapping[str, object]
-) -> None:
-    """Write the overview in each format, files first."""
-    from stabdiag.formats import pieces
-    from stabdiag.scan.rows import write_rows
-
-    for path, name in (*outputs[1:], outputs[0]):
-        if path is not None and name == _ROWS:
-            write_rows(overview.rows, path)
-        else:
-            write(pieces(overview, name, "overview", **told), path)
-
-
-def _exit_of(overview: Overview, fail_on: FailOn) -> Exit:
-    from stabdiag.model.findings import Severity, fails
-
+        for path, name in (*beside, (None, chosen)):  # files first
+            if path is not None and name == _ROWS:
+                write_rows(overview.rows, path)
+            else:
+                write(pieces(overview, name, "overview", **told), path)
     severities = {one.severity for one in overview.counts}
-    if any(one is not None and fails(Severity(one), fail_on) for one in severities):
+    if any(one is not None and fails(Severity(one), fails_on) for one in severities):
         return Exit.FOUND
     return Exit.REFUSED if None in severities else Exit.OK
-
-
-def _shown_by(display: ScanDisplay) -> Callable[[Progress], None]:
-    from stabdiag.model.scan import Row
-
-    def show(progress: Progress) -> None:
-        display.total = progress.total
-        columns = progress.rows.select(["path", "run", "outcome", "severity", "headline"])
-        for told in columns.to_pylist():
-            display(Row(**told))
-
-    return show
 
 
 @contextmanager
@@ -211,6 +184,13 @@ class ScanDisplay:
         self._began = self._shown = time.monotonic()
         self._counts: Counter[str] = Counter()
         self._last: deque[str] = deque(maxlen=_SHOWN)
+
+    def add(self, rows: pa.Table, total: int | None) -> None:
+        """Take note of more rows, and of how many runs there are in all, if that is known."""
+        self.total = total
+        columns = rows.select(["path", "run", "outcome", "severity", "headline"])
+        for told in columns.to_pylist():
+            self(Row(**told))
 
     def __call__(self, row: Row) -> None:
         """Take note of one more row."""

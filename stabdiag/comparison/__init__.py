@@ -117,7 +117,7 @@ def _enough(comparison: Comparison) -> bool:
     """Tell whether the runs have enough in common; a resume needs no common step."""
     wanted = comparison.limits.compare.min_points
     if comparison.kind is Kind.RESUME:
-        return all(len(run.history.series.get("loss", ())) >= wanted for run in comparison.runs)
+        return all(len(run.history.logged("loss")) >= wanted for run in comparison.runs)
     return comparison.common >= wanted
 
 
@@ -133,9 +133,7 @@ def _findings(comparison: Comparison, *, enough: bool) -> tuple[Finding, ...]:
 
 
 def _too_little(comparison: Comparison) -> Finding:
-    told = ", ".join(
-        f"{run.label} {len(run.history.series.get('loss', ()))}" for run in comparison.runs
-    )
+    told = ", ".join(f"{run.label} {len(run.history.logged('loss'))}" for run in comparison.runs)
     common = comparison.common
     what = plural(common, "common step") if common else "no step in common"
     return NOT_COMPARABLE.found(

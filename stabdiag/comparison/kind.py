@@ -31,14 +31,13 @@ _LISTED: Final = 6
 
 def stride(run: Run) -> float:
     """Return the usual number of steps between two logged losses of a run."""
-    loss = run.history.get("loss")
-    return usual_gap(loss.steps) if loss is not None and len(loss) > 1 else 1.0
+    return usual_gap(run.history.logged("loss").steps)
 
 
 def span(run: Run) -> tuple[int, int]:
     """Return the first and the last step at which a run logged a loss."""
-    loss = run.history.get("loss")
-    return (0, -1) if loss is None or not len(loss) else (int(loss.steps[0]), int(loss.steps[-1]))
+    steps = run.history.logged("loss").steps
+    return (int(steps[0]), int(steps[-1])) if len(steps) else (0, -1)
 
 
 def rank_of(name: str, manifest: Manifest) -> int | None:

@@ -74,10 +74,7 @@ def common(one: Series, other: Series) -> Common:
 
 def losses(one: History, other: History) -> Common:
     """Return the losses that two runs have in common."""
-    first, second = one.get("loss"), other.get("loss")
-    if first is None or second is None:
-        return Common(steps=np.empty(0, np.int64), one=np.empty(0), other=np.empty(0))
-    return common(first, second)
+    return common(one.logged("loss"), other.logged("loss"))
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:

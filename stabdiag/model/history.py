@@ -183,13 +183,15 @@ class History:
         """Return the series of a role, or None where nothing was logged for it."""
         return self.series.get(role)
 
+    def logged(self, role: str) -> Series:
+        """Return the series of a role, one without points where nothing was logged for it."""
+        return self.series.get(role) or Series(
+            role=role, column=role, steps=np.empty(0, np.int64), values=np.empty(0)
+        )
+
     def finite(self, role: str) -> Series:
         """Return the finite points of a role: none where nothing was logged for it."""
-        series = self.series.get(role)
-        if series is None:
-            nothing = np.empty(0)
-            return Series(role=role, column=role, steps=nothing.astype(np.int64), values=nothing)
-        return series.finite()
+        return self.logged(role).finite()
 
     def group(self, prefix: str) -> dict[str, Series]:
         """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
+import math
 import os
 import pickle
 import signal
@@ -39,8 +40,8 @@ _ENVIRONMENT: Final = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
 }
 
-# In a process of our own: what ends it if a log holds it.
-_fuses: Final[list[_Fuse]] = []
+# In a process of our own: where faulthandler, which ends it if a log holds it, writes to.
+_nowhere: Final[list[int]] = []
 
 # Seconds in which a scheduler has to answer.
 _ANSWER: Final = 10
@@ -84,7 +85,8 @@ def opened(
     Raises:
         StabdiagError: if there is no such executor, or it does not answer.
     """
-    count = jobs or cores()
+    has_affinity = hasattr(os, "sched_getaffinity")
+    count = jobs or (len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count()) or 1
     if executor == "dask":
         with _dask(scheduler) as (found, threads):
             yield Hands(executor=found, width=jobs or threads)
@@ -100,13 +102,6 @@ def opened(
         yield hands
     finally:
         hands.executor.shutdown(wait=False, cancel_futures=True)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _made(executor: str | Callable[[], Executor]) -> Executor:
@@ -205,30 +200,27 @@ class Workers(Executor):
             try:
                 answer, error = _answer(process, data)
             except (OSError, EOFError, pickle.UnpicklingError):
-                self._buried(process)
+                self._bury(process)
                 process = None
-                future.set_exception(BrokenExecutor("a worker died"))
-                continue
+                answer, error = None, BrokenExecutor("a worker died")
             if error is not None:
                 future.set_exception(error)
             else:
                 future.set_result(answer)
         if process is not None:
-            with suppress(OSError):
-                if process.stdin is not None:
-                    process.stdin.close()
-            process.wait()
-            self._buried(process)
+            self._bury(process)
 
     def _started(self) -> subprocess.Popen[bytes]:
-        begin = (
-            f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan.executors import serve; "
-        )
+        begin = f"import sys; sys.path[:] = {sys.path!r}; from stabdiag.scan import executors"
         with self._lock:
             if self._closed:
                 raise BrokenExecutor("the workers have shut down")
             process = subprocess.Popen(
-                [sys.executable, "-c", begin + "serve()"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"{begin}; executors.serve()",
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**_ENVIRONMENT, **os.environ},
@@ -236,15 +228,10 @@ class Workers(Executor):
             self._processes.add(process)
         return process
 
-    def _buried(self, process: subprocess.Popen[bytes] | None) -> None:
-        if process is None:
-            return
+    def _bury(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        with suppress(OSError), process:  # that closes its pipes
+            pass
         with self._lock:
             self._processes.discard(process)
 
@@ -266,7 +253,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print is no answer
     without_pandas()
-    _fuses.append(_Fuse())
+    _nowhere.append(os.open(os.devnull, os.O_WRONLY))
     with suppress(BrokenPipeError):
         while size := int.from_bytes(calls.read(8), "little"):
             call, args, kwargs = pickle.loads(calls.read(size))
@@ -320,6 +307,7 @@ class Reader:
     def __init__(self, seconds: float) -> None:
         """Start the thread; ``seconds`` is what a log may take."""
         self._seconds = seconds
+        self._lit = -math.inf
         self._start()
 
     def __enter__(self) -> Reader:
@@ -327,8 +315,8 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self._calls.put(None)
-        for fuse in _fuses:
-            fuse.put_out()
+        if _nowhere:
+            faulthandler.cancel_dump_traceback_later()
 
     def read(self, call: Callable[[], Result]) -> Result:
         """Return what a call returns.
@@ -336,8 +324,11 @@ class Reader:
         Raises:
             TimedOut: if it takes too long.
         """
-        for fuse in _fuses:
-            fuse.light(self._seconds)
+        # It needs no interpreter. Only when a tenth of the time has gone by: it starts a thread.
+        if _nowhere and time.monotonic() - self._lit > self._seconds / 10:
+            held = 1.6 * self._seconds + 5
+            faulthandler.dump_traceback_later(held, exit=True, file=_nowhere[0])
+            self._lit = time.monotonic()
         future: Future[Result] = Future()
         self._calls.put((future, call))
         try:
@@ -367,24 +358,3 @@ def _read_all(calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None]) 
                 raise
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 future.set_exception(error)
-
-
-class _Fuse:
-    """Ends this process if a log holds it in C: a thread of faulthandler needs no interpreter.
-
-    It is lit anew for a log only when a tenth of its time has gone by: that starts a thread.
-    """
-
-    def __init__(self) -> None:
-        self._nowhere = open(os.devnull, "w")  # noqa: SIM115, PTH123 - open to the end
-        self._lit: float | None = None
-
-    def light(self, seconds: float) -> None:
-        now = time.monotonic()
-        if self._lit is None or now - self._lit > seconds / 10:
-            faulthandler.dump_traceback_later(1.6 * seconds + 5, exit=True, file=self._nowhere)
-            self._lit = now
-
-    def put_out(self) -> None:
-        faulthandler.cancel_dump_traceback_later()
-        self._lit = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from glob import has_magic, iglob
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -11,7 +14,7 @@ from typing import Any, Final
 
 from stabdiag.errors import LogError
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
-from stabdiag.places.remote import Remote, fail, shown
+from stabdiag.places.remote import Remote, fail, shown, written
 from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
@@ -31,11 +34,10 @@ def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
         if "://" in path:
             yield from _remote(path, passed)
         elif has_magic(path) and not os.path.lexists(path):
-            found = False
+            one = ""
             for one in iglob(path, recursive=True):  # noqa: PTH207 - streams, and takes any path
-                found = True
                 yield from _local(one, passed)
-            if not found:
+            if not one:
                 raise LogError(f"{path}: no match; check the path")
         else:
             yield from _local(path, passed)
@@ -67,73 +69,61 @@ def jobs_below(root: str, lister: Lister, passed: Passed) -> Iterator[Job]:
     Raises:
         LogError: if the folder itself cannot be listed.
     """
-    files = yield from _below(root, "", lister, passed, depth=0)
+    files = yield from _Below(lister=lister, passed=passed).jobs(root, "")
     yield from jobs_in(root, "", files)
 
 
-def _below(
-    folder: str, run: str, lister: Lister, passed: Passed, depth: int
-) -> Generator[Job, None, list[File]]:
-    """Yield the runs in the folders below one; return the files that may be its own."""
-    try:
-        files, folders = lister(folder, passed)
-    except LogError as error:
-        if not depth:
-            raise
-        passed.over(str(error).partition(": ")[2] or str(error), folder)
-        return []
-    if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
-        return []
-    if {"plots", "metrics"} & set(folders):
-        whole = yield from _of_one_metric_a_file(folder, run, lister, passed, files, folders)
-        if whole:
+@dataclass(frozen=True, kw_only=True)
+class _Below:
+    """How folders are listed, and what becomes of what is no log."""
+
+    lister: Lister
+    passed: Passed
+
+    def jobs(self, folder: str, run: str, depth: int = 0) -> Generator[Job, None, list[File]]:
+        """Yield the runs in the folders below one; return the files that may be its own."""
+        try:
+            files, folders = self.lister(folder, self.passed)
+        except LogError as error:
+            if not depth:
+                raise
+            self.passed.over(str(error).partition(": ")[2] or str(error), folder)
             return []
-    for name in folders:
-        if is_skipped(name):
-            continue
-        if depth == _DEEPEST:
-            passed.over("a folder that lies too deep", f"{folder}/{name}")
-            continue
-        inner = INNER.fullmatch(name) is not None
-        below = f"{folder}/{name}"
-        called = f"{run}/{name}" if run else name
-        held = yield from _below(below, called, lister, passed, depth + 1)
-        if inner:
-            files += [File(f"{name}/{f.path}", f.size, f.written, f.etag) for f in held]
-        else:
-            yield from jobs_in(below, called, held)
-    return files
+        if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
+            return []
+        metrics = self._one_metric_a_file(folder, files, folders)
+        if metrics:
+            logs, beside = tuple(metrics), tuple(files)
+            yield Job(key=folder, root=folder, run=run or ".", logs=logs, beside=beside)
+            return []
+        for name in folders:
+            if is_skipped(name):
+                continue
+            below, called = f"{folder}/{name}", f"{run}/{name}" if run else name
+            if depth == _DEEPEST:
+                self.passed.over("a folder that lies too deep", below)
+                continue
+            held = yield from self.jobs(below, called, depth + 1)
+            if INNER.fullmatch(name):
+                files += [file.in_folder(name) for file in held]
+            else:
+                yield from jobs_in(below, called, held)
+        return files
 
+    def _one_metric_a_file(self, folder: str, files: list[File], folders: list[str]) -> list[File]:
+        """Return the logs of a run with a file for each metric, as MLflow and DVCLive write it."""
+        taken: list[str] = []
+        if "metrics" in folders and any(file.path == "meta.yaml" for file in files):
+            taken = ["metrics", *({"params"} & set(folders))]
+        elif "plots" in folders and "metrics" in self.lister(f"{folder}/plots", self.passed)[1]:
+            taken = ["plots/metrics"]
+        return [file for name in taken for file in self._all(folder, name)]
 
-def _of_one_metric_a_file(
-    folder: str,
-    run: str,
-    lister: Lister,
-    passed: Passed,
-    files: list[File],
-    folders: list[str],
-) -> Generator[Job, None, bool]:
-    """Yield the run of a folder in which each metric has a file, as MLflow and DVCLive write it."""
-    if "metrics" in folders and any(file.path == "meta.yaml" for file in files):
-        taken = ["metrics", *({"params"} & set(folders))]
-    elif "plots" in folders and "metrics" in lister(f"{folder}/plots", passed)[1]:
-        taken = ["plots/metrics"]
-    else:
-        return False
-    logs = [file for name in taken for file in _all(folder, name, lister, passed)]
-    if logs:
-        yield Job(key=folder, root=folder, run=run or ".", logs=tuple(logs), beside=tuple(files))
-    return bool(logs)
-
-
-def _all(
-    folder: str, inside: str, lister: Lister, passed: Passed, depth: int = 0
-) -> Iterator[File]:
-    files, folders = lister(f"{folder}/{inside}", passed)
-    for file in files:
-        yield File(f"{inside}/{file.path}", file.size, file.written, file.etag)
-    for name in folders if depth < _DEEPEST else ():
-        yield from _all(folder, f"{inside}/{name}", lister, passed, depth + 1)
+    def _all(self, folder: str, inside: str, depth: int = 0) -> Iterator[File]:
+        files, folders = self.lister(f"{folder}/{inside}", self.passed)
+        yield from (file.in_folder(inside) for file in files)
+        for name in folders if depth < _DEEPEST else ():
+            yield from self._all(folder, f"{inside}/{name}", depth + 1)
 
 
 def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
@@ -177,68 +167,48 @@ def _remote(url: str, passed: Passed) -> Iterator[Job]:
     Raises:
         LogError: if it cannot be listed.
     """
-    if url.startswith("mlflow://"):  # a run that a server keeps
-        yield _single(url)
-        return
-    from stabdiag.places.remote import Remote
-
-    place = Remote(url)
-    if "*" in url and not url.startswith(("http://", "https://")):
-        yield from _matching(url, place, passed)
-    elif place.is_folder():
-        yield from _bucket(url, place, passed)
-    else:
-        yield _single(url, place)
-
-
-def _matching(url: str, place: Remote, passed: Passed) -> Iterator[Job]:
-    try:
-        found: Iterable[str] = place.files.glob(place.path)
-    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-        fail(place.name, error)
-    if not found:
-        raise LogError(f"{place.name}: no match; check the URL")
-    for path in found:
-        yield from _remote(place.files.unstrip_protocol(path), passed)
-
-
-def _single(url: str, place: Remote | None = None) -> Job:
     told: dict[str, Any] = {}
-    if place is not None:
-        try:
+    if not url.startswith("mlflow://"):  # a run that a server keeps
+        place = Remote(url)
+        if "*" in url and not url.startswith(("http://", "https://")):
+            try:
+                found: Iterable[str] = place.files.glob(place.path)
+            except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+                fail(place.name, error)
+            if not found:
+                raise LogError(f"{place.name}: no match; check the URL")
+            for path in found:
+                yield from _remote(place.files.unstrip_protocol(path), passed)
+            return
+        if place.is_folder():
+            yield from jobs_below(url.rstrip("/"), partial(_list_bucket, place, url), passed)
+            return
+        with suppress(Exception):  # whoever reads it will be told why
             told = place.files.info(place.path)
-        except Exception:  # noqa: BLE001 - whoever reads it will be told why
-            told = {}
-    return Job(key=shown(url), root="", run=shown(url), logs=(_file(url, told),))
+    yield Job(key=shown(url), root="", run=shown(url), logs=(_file(url, told),))
 
 
-def _bucket(url: str, place: Remote, passed: Passed) -> Iterator[Job]:
-    root, end = url.rstrip("/"), "/" if url.startswith(("http://", "https://")) else ""
-
-    def listed(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
-        inside = f"{place.path.rstrip('/')}{folder.removeprefix(root)}{end}"
-        try:
-            there = place.listed(inside)
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            fail(shown(folder), error)
-        place.files.invalidate_cache()  # it keeps every listing, and there may be millions
-        files, folders = [], []
-        for one in there:
-            path = str(one["name"]).rstrip("/")
-            name = path.rpartition("/")[2]
-            if path == inside.rstrip("/") or not path.startswith(inside.rstrip("/") + "/"):
-                continue
-            if one["type"] == "directory":
-                folders.append(name)
-            else:
-                files.append(_file(name, one))
-        return files, sorted(folders)
-
-    yield from jobs_below(root, listed, passed)
+def _list_bucket(place: Remote, url: str, folder: str, _: Passed) -> tuple[list[File], list[str]]:
+    end = "/" if url.startswith(("http://", "https://")) else ""
+    inside = f"{place.path.rstrip('/')}{folder.removeprefix(url.rstrip('/'))}"
+    try:
+        there = place.listed(inside + end)
+    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        fail(shown(folder), error)
+    place.files.invalidate_cache()  # it keeps every listing, and there may be millions
+    files, folders = [], []
+    for one in there:
+        path = str(one["name"]).rstrip("/")
+        name = path.rpartition("/")[2]
+        if not path.startswith(inside.rstrip("/") + "/"):
+            continue
+        if one["type"] == "directory":
+            folders.append(name)
+        else:
+            files.append(_file(name, one))
+    return files, sorted(folders)
 
 
 def _file(path: str, told: dict[str, Any]) -> File:
-    from stabdiag.places.remote import written
-
     tag = next((told[key] for key in ("ETag", "etag", "md5Hash", "generation") if key in told), "")
     return File(path, told.get("size"), written(told), str(tag).strip('"') or None)

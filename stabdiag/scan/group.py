@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -58,6 +58,10 @@ class File:
     written: float | None
     etag: str | None = None
 
+    def in_folder(self, name: str) -> File:
+        """Return the file as it is called from the folder above."""
+        return replace(self, path=f"{name}/{self.path}")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
@@ -75,7 +79,6 @@ class Job:
     beside: tuple[File, ...] = ()
     sure: bool = True
     attempts: bool = False
-    is_archive: bool = False
 
     @property
     def size(self) -> int | None:
@@ -167,13 +170,8 @@ def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
     named = []
     for file in files:
         if file.path.lower().endswith(ARCHIVES):
-            yield Job(
-                key=f"{root}/{file.path}",
-                root=root,
-                run=_joined(run, file.path),
-                logs=(file,),
-                is_archive=True,
-            )
+            key = f"{root}/{file.path}"
+            yield Job(key=key, root=root, run=_joined(run, file.path), logs=(file,))
         elif may_be_log(file.path.rpartition("/")[2]):
             one = _named(file)
             # A run may have ended before its first record; what else is empty tells of no run.
@@ -200,10 +198,7 @@ def _apart(named: list[_Named]) -> set[str]:
 
 
 def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: bool) -> Job:
-    if all(one.attempt for one in same) and len({one.suffix for one in same}) == 1:
-        attempts = len(same) > 1
-    else:
-        attempts = False
+    is_attempt = all(one.attempt for one in same) and len({one.suffix for one in same}) == 1
     name = same[0].file.path if len(same) == 1 else same[0].stem if alone else ""
     return Job(
         key=f"{root}/{name}" if name else root,
@@ -212,7 +207,7 @@ def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: boo
         logs=tuple(one.file for one in same),
         beside=beside.of(same),
         sure=any(one.structured for one in same),
-        attempts=attempts,
+        attempts=is_attempt and len(same) > 1,
     )
 
 

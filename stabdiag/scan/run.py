@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.executors import Hands
 from stabdiag.scan.group import Job, Passed
+from stabdiag.scan.rows import table_of
 from stabdiag.scan.work import Ask, Batch, read_batch, unread
 
 # Seconds of work in a batch; of what is left in the end, each worker gets its share.
@@ -195,7 +196,7 @@ class Reading:
     def _failed(self, jobs: Sequence[Job], tries: int, reason: str) -> Iterator[Batch]:
         """Have a batch read again, log by log; a log that fails alone as well has a row of that."""
         if tries == 2:
-            yield Batch(rows=unread(jobs[0], self.ask, reason), passed=Passed())
+            yield Batch(rows=table_of([unread(jobs[0], self.ask, reason)]), passed=Passed())
         elif tries:
             self.alone += jobs
         else:

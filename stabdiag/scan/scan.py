@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,25 +27,6 @@ from stabdiag.scan.overview import where as select
 from stabdiag.scan.run import Found, Reading
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import Ask
-
-
-@dataclass(kw_only=True)
-class Progress:
-    """How far a scan has come: the rows that came in last, and how many runs there are in all.
-
-    ``total`` is None while runs are still being looked for; those that are known do not count.
-    """
-
-    rows: pa.Table
-    total: int | None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Scanned:
-    """What a scan came to: its overview, and what was no log of a run, by the reason."""
-
-    overview: Overview
-    passed: Passed
 
 
 def scan(
@@ -103,7 +83,7 @@ def scan(
     with ExitStack() as stack:
         if store is None:
             store = stack.enter_context(TemporaryDirectory(prefix="stabdiag-scan-"))
-        found = scan_into(
+        overview, _ = scan_into(
             [paths] if isinstance(paths, str | os.PathLike) else paths,
             Path(store),
             ask,
@@ -111,8 +91,8 @@ def scan(
             top=top,
         )
         # The rows are read from there for as long as there is an overview.
-        weakref.finalize(found.overview.rows, stack.pop_all().close)
-    return found.overview
+        weakref.finalize(overview.rows, stack.pop_all().close)
+    return overview
 
 
 def scan_into(
@@ -123,10 +103,13 @@ def scan_into(
     *,
     where: str | None = None,
     top: int = 10,
-    show: Callable[[Progress], None] = lambda _: None,
+    show: Callable[[pa.Table, int | None], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
-) -> Scanned:
-    """Scan into a store, with the executor that is opened for it; ``show`` is told how it goes.
+) -> tuple[Overview, Passed]:
+    """Scan into a store, with the executor that is opened for it.
+
+    Returns the overview, and what was no log of a run. ``show`` gets the rows that came in last,
+    and how many runs there are in all, once they have all been found.
 
     Raises:
         KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
@@ -145,7 +128,7 @@ def scan_into(
             for batch in reading.batches():
                 store.add(batch.rows)
                 passed.add(batch.passed)
-                show(Progress(rows=batch.rows, total=found.total))
+                show(batch.rows, found.total)
         except BaseException:  # Ctrl-C as well: the next scan goes on from here
             store.flush()
             raise
@@ -153,7 +136,8 @@ def scan_into(
     passed.add(listed)
     rows, before = store.rows()
     if not len(rows):
-        raise NoUsableRecord(_nothing(names, passed))
+        told = [f"{and_more(names)}: no log of a run found", *passed.told()]
+        raise NoUsableRecord("; ".join([*told, "stabdiag formats lists what can be read"]))
     if where is not None:
         rows, before = select(rows, where), None
     overview = overview_of(
@@ -164,9 +148,4 @@ def scan_into(
         seconds=time.monotonic() - began,
         reused=store.reused,
     )
-    return Scanned(overview=overview, passed=passed)
-
-
-def _nothing(names: Sequence[str], passed: Passed) -> str:
-    told = [f"{and_more(names)}: no log of a run found", *passed.told()]
-    return "; ".join([*told, "stabdiag formats lists what can be read"])
+    return overview, passed

@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -95,8 +95,6 @@ class Batch:
 
 def read_batch(jobs: Sequence[Job], ask: Ask) -> Batch:
     """Read the logs of a batch."""
-    import pyarrow as pa
-
     pa.set_cpu_count(1)  # there are as many workers as cores
     passed = Passed()
     return Batch(rows=table_of(rows_of_jobs(jobs, ask, passed)), passed=passed)
@@ -109,13 +107,13 @@ def rows_of_jobs(
     with Reader(ask.timeout) as reader:
         reading = _Reading(ask=ask, passed=passed, show=show, reader=reader)
         for job in jobs:
-            if not job.is_archive and not job.logs[0].path.lower().endswith(ARCHIVES):
-                yield from _row(job, reading, partial(_found, job, ask))
+            if not job.logs[0].path.lower().endswith(ARCHIVES):
+                yield from reading.row(job, partial(_found, job, ask))
                 continue
             try:
-                yield from _packed(job, reading)
+                yield from reading.packed(job)
             except StabdiagError as error:
-                yield _unread(job, ask, str(error))
+                yield unread(job, ask, str(error))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,38 +125,54 @@ class _Reading:
     show: Show
     reader: Reader
 
+    def row(self, job: Job, found: Callable[[], Found]) -> Iterator[Row]:
+        """Yield the row of a run, unless its log is none."""
+        ask, began = self.ask, time.monotonic()
 
-def unread(job: Job, ask: Ask, reason: str) -> pa.Table:
-    """Return the row of a log of which no worker came back."""
-    return table_of([_unread(job, ask, reason)])
+        def diagnosed() -> Row:
+            history, told = run_found(found(), None, ask)
+            report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
+            self.show(report)
+            return row_of(report, shown_path(history.source.name), job.run)
 
+        try:
+            row = _about(job, ask, self.reader.read(diagnosed))
+        except TimedOut:
+            row = unread(job, ask, f"given up after {ask.timeout:g} s")
+        except StabdiagError as error:
+            no_loss = isinstance(error, NoUsableRecord) and not job.sure
+            if job.root and (no_loss or isinstance(error, ColumnError)):
+                self.passed.over("no training loss in it", job.key)
+                return
+            row = unread(job, ask, str(error))
+        except MemoryError:
+            row = unread(job, ask, "needs more memory than there is")
+        except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
+            row = unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
+        yield replace(row, seconds=round(time.monotonic() - began, 4))
 
-def _row(job: Job, reading: _Reading, found: Callable[[], Found]) -> Iterator[Row]:
-    ask = reading.ask
-    began = time.monotonic()
+    def packed(self, job: Job) -> Iterator[Row]:
+        """Yield the rows of all runs in an archive, which is gone through once for all of them."""
+        path = _path(job.root, job.logs[0])
+        with Remote(path).open() if "://" in path else open_stream(path) as stream:
+            if not is_archive(stream):
+                raise LogError(f"{stream.name}: named like an archive, but it is none")
+            with open_archive(stream) as place:
+                yield from self._members(place, job)
 
-    def diagnosed() -> Row:
-        history, told = run_found(found(), None, ask)
-        report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
-        reading.show(report)
-        return row_of(report, shown_path(history.source.name), job.run)
-
-    try:
-        row = _about(job, ask, reading.reader.read(diagnosed))
-    except TimedOut:
-        row = _unread(job, ask, f"given up after {ask.timeout:g} s")
-    except (ColumnError, NoUsableRecord) as error:
-        if job.root and (not job.sure or isinstance(error, ColumnError)):
-            reading.passed.over("no training loss in it", job.key)
-            return
-        row = _unread(job, ask, str(error))
-    except StabdiagError as error:
-        row = _unread(job, ask, str(error))
-    except MemoryError:
-        row = _unread(job, ask, "needs more memory than there is")
-    except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
-        row = _unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
-    yield replace(row, seconds=round(time.monotonic() - began, 4))
+    def _members(self, place: Place, job: Job) -> Iterator[Row]:
+        entries = {str(one.path): one for one in place.entries()}
+        runs = list(jobs_below("", _lister(entries), self.passed))
+        asked = Asked(format=self.ask.format, wanted=wanted_columns(self.ask.columns))
+        rows = 0
+        for run, held in _held(place, runs, entries):
+            # What tells whether it changed is the archive.
+            inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=held.name)
+            for row in self.row(inside, partial(_of_place, held, inside, asked)):
+                rows += 1
+                yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
+        if not rows:
+            raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
 
 
 def _about(job: Job, ask: Ask, row: Row) -> Row:
@@ -174,11 +188,16 @@ def _about(job: Job, ask: Ask, row: Row) -> Row:
     )
 
 
-def _unread(job: Job, ask: Ask, reason: str) -> Row:
-    path = shown_path(f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path)
+def unread(job: Job, ask: Ask, reason: str) -> Row:
+    """Return the row of a log that was not read."""
+    path = shown_path(_path(job.root, job.logs[0]))
     for name in (path, job.key, shown_path(job.root)):
         reason = reason.removeprefix(f"{name}: ")
     return _about(job, ask, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
+
+
+def _path(root: str, one: File) -> str:
+    return f"{root}/{one.path}" if root else one.path
 
 
 def shown_path(path: str) -> str:
@@ -189,7 +208,7 @@ def shown_path(path: str) -> str:
 def _found(job: Job, ask: Ask) -> Found:
     """Read the log of a run that lies on a disk, in a bucket or behind a URL."""
     asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
-    paths = [f"{job.root}/{one.path}" if job.root else one.path for one in job.logs]
+    paths = [_path(job.root, one) for one in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
         return read_place(paths, format=asked.format, wanted=asked.wanted)
@@ -198,49 +217,20 @@ def _found(job: Job, ask: Ask) -> Found:
 
 
 def _of_place(place: Place, job: Job, asked: Asked) -> Found:
-    keyed = [_entry(place, one) for one in (*job.logs, *job.beside)]
+    base = str(place.path) if isinstance(place, Folder | Remote) else ""
+    root = f"{base.rstrip('/')}/" if base else ""
+    keyed = [
+        Entry(
+            path=PurePosixPath(one.path),
+            size=one.size,
+            written=one.written,
+            key=f"{root}{one.path}",
+        )
+        for one in (*job.logs, *job.beside)
+    ]
     if len(job.logs) == 1:
         return only_log(place, keyed[0], keyed, asked)
     return best_of(place, keyed, asked)
-
-
-def _entry(place: Place, one: File) -> Entry:
-    root = place.path if isinstance(place, Folder | Remote) else ""
-    key = f"{str(root).rstrip('/')}/{one.path}" if root else one.path
-    return Entry(path=PurePosixPath(one.path), size=one.size, written=one.written, key=key)
-
-
-def _packed(job: Job, reading: _Reading) -> Iterator[Row]:
-    """Yield the rows of all runs in an archive, which is gone through once for all of them."""
-    path = f"{job.root}/{job.logs[0].path}" if job.root else job.logs[0].path
-    with Remote(path).open() if "://" in path else open_stream(path) as stream:
-        if not is_archive(stream):
-            raise LogError(f"{stream.name}: named like an archive, but it is none")
-        with open_archive(stream) as place:
-            yield from _members(place, job, reading)
-
-
-def _members(place: Place, job: Job, reading: _Reading) -> Iterator[Row]:
-    ask = reading.ask
-    entries = {str(one.path): one for one in place.entries()}
-    runs = list(jobs_below("", _lister(entries), reading.passed))
-    asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
-    rows = 0
-    for run, held in _held(place, runs, entries):
-        inside = replace(
-            job,
-            logs=run.logs,
-            beside=run.beside,
-            run=f"{job.run}/{run.run}",
-            sure=run.sure,
-            root=held.name,
-        )
-        for row in _row(inside, reading, partial(_of_place, held, inside, asked)):
-            rows += 1
-            # What tells whether it changed is the archive.
-            yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
-    if not rows:
-        raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
 
 
 def _lister(entries: Mapping[str, Entry]) -> Lister:
@@ -256,13 +246,13 @@ def _lister(entries: Mapping[str, Entry]) -> Lister:
     return lambda folder, _: (files.get(folder, []), sorted(folders.get(folder, ())))
 
 
+@dataclass(frozen=True)
 class _Held:
     """Some members of an archive, held in memory."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.notes: list[str] = []
-        self.bytes: dict[str, bytes] = {}
+    name: str
+    notes: list[str] = field(default_factory=list)
+    bytes: dict[str, bytes] = field(default_factory=dict)
 
     def entries(self) -> Sequence[Entry]:
         return ()
@@ -282,7 +272,7 @@ def _held(
     missing = []
     held = [_Held(f"{place.name}{run.root}") for run in runs]
     for number, run in enumerate(runs):
-        names = {_inside(run.root, one.path) for one in (*run.logs, *run.beside)}
+        names = {f"{run.root.strip('/')}/{f.path}".lstrip("/") for f in (*run.logs, *run.beside)}
         missing.append(len(names))
         for name in names:
             wants.setdefault(name, []).append(number)
@@ -299,10 +289,6 @@ def _held(
     for number, count in enumerate(missing):  # the archive broke off before it was whole
         if count and held[number].bytes:
             yield runs[number], held[number]
-
-
-def _inside(root: str, path: str) -> str:
-    return f"{root.strip('/')}/{path}".lstrip("/")
 
 
 def row_of(report: Report, path: str, run: str) -> Row:

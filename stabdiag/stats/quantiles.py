@@ -47,7 +47,9 @@ def typical(x: Floats) -> float:
 
 
 def usual_gap(steps: Ints) -> float:
-    """Return the typical difference between successive steps, shape (n,), n at least 2."""
+    """Return the typical difference between successive steps, shape (n,); 1 for a single one."""
+    if len(steps) < 2:
+        return 1.0
     every = max((len(steps) - 1) // ENOUGH, 1)
     return median((steps[1:][::every] - steps[:-1][::every]).astype(np.float64))
 

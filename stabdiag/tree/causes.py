@@ -107,8 +107,7 @@ class Causes:
 
 def stride_of(history: History, series: Series) -> float:
     """Return the usual steps from one point of a series to the next; 1 where they are epochs."""
-    none_between = len(series) < 2 or history.counts_epochs
-    return 1.0 if none_between else usual_gap(series.steps)
+    return 1.0 if history.counts_epochs else usual_gap(series.steps)
 
 
 @dataclass(frozen=True, kw_only=True)

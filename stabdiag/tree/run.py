@@ -43,7 +43,7 @@ class Run:
     @cached_property
     def stride(self) -> float:
         """The usual number of steps between two logged losses."""
-        return usual_gap(self.loss.steps) if len(self.loss) > 1 else 1.0
+        return usual_gap(self.loss.steps)
 
     def points(self, steps: float, least: int = 1) -> int:
         """Return how many logged losses a window of this many steps holds, at least ``least``."""

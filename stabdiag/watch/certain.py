@@ -90,10 +90,10 @@ def _at_once(found: Finding, report: Report) -> bool:
 
 def _is_read_well(found: Finding, report: Report) -> bool:
     """Tell whether the log went on long enough in the format in which a NaN was found."""
-    loss = report.history.get("loss")
-    if loss is None or found.step is None or len(loss) >= _FEWEST_POINTS:
+    steps = report.history.logged("loss").steps
+    if found.step is None or not 0 < len(steps) < _FEWEST_POINTS:
         return True
-    return int((loss.steps > found.step).sum()) >= _MORE_LOSSES
+    return int((steps > found.step).sum()) >= _MORE_LOSSES
 
 
 def _begins_an_epoch(found: Finding, report: Report) -> bool:
@@ -136,7 +136,7 @@ def _by_the_manifest(step: int, report: Report) -> bool:
     length, epochs = other_number(told, "steps_per_epoch"), other_number(told, "epochs")
     if not length and epochs and report.manifest.total_steps:
         length = report.manifest.total_steps / epochs
-    stride = _stride(report)
+    stride = usual_gap(report.history.logged("loss").steps)
     if not length or length < _FEWEST_POINTS * stride:
         return False
     # An epoch's first step is a multiple of its length, or the next where steps count from 1.
@@ -161,10 +161,4 @@ def _section(found: Finding) -> str:
 
 def _span(report: Report, steps: float) -> float:
     """Return a number of steps, or more where the loss is logged rarely."""
-    return max(steps, _FEWEST_POINTS * _stride(report))
-
-
-def _stride(report: Report) -> float:
-    """Return the usual number of steps between two losses."""
-    loss = report.history.get("loss")
-    return 1.0 if loss is None or len(loss) < 2 else usual_gap(loss.steps)
+    return max(steps, _FEWEST_POINTS * usual_gap(report.history.logged("loss").steps))
