@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.checks.facts import Facts, Remedy, remedies
-from stabdiag.model.checks import Line, Sheet, State, Tick, TickList
+from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import ActionKind, Finding
 from stabdiag.model.report import Report
 from stabdiag.model.text import capitalised, num, plural
@@ -61,16 +61,16 @@ _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp
 def checklist(report: Report) -> Sheet:
     """Fill the lists in from one run's report."""
     facts, found = Facts(report=report), report.diagnosis
-    steps = tuple(judge(Line(slug=slug, title=title), facts) for slug, title, _, judge in STEPS)
-    tries = tuple(
-        judge(Line(slug=slug, title=title), facts) for slug, title, _, judge in INTERVENTIONS
+    steps, tries = (
+        tuple(replace(judge(facts), slug=slug, title=title) for slug, title, _, judge in asked)
+        for asked in (STEPS, INTERVENTIONS)
     )
     begin = next((tick.slug for tick in tries if tick.state is not State.TICKED), None)
-    ticked = sum(tick.state is State.TICKED for tick in steps)
+    done = sum(tick.state is State.TICKED for tick in steps)
     return Sheet(
         name="checklist",
         subject=report.history.source.name,
-        summary=f"{found.title} ({found.slug}). The log shows {ticked} of "
+        summary=f"{found.title} ({found.slug}). The log shows {done} of "
         f"{plural(len(steps), 'step')} done.",
         lists=(
             TickList(title="Ten steps, in order", words=_DONE, ticks=steps),
@@ -86,11 +86,11 @@ def _signals(facts: Facts) -> tuple[Tick, ...]:
     ticks = []
     fp16 = _FP16_SIGNALS if facts.manifest.dtype == "fp16" else ()
     for slug, title, roles, why in (*_SIGNALS, *fp16):
-        line, count = Line(slug=slug, title=title), sum(map(facts.logged, roles))
+        count = sum(map(facts.logged, roles))
+        tick = crossed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
         if count:
-            ticks.append(line.ticked(f"{plural(count, 'point')}."))
-        else:
-            ticks.append(line.crossed(f"Not logged; {why}.", f"Log it as `{roles[0]}`."))
+            tick = ticked(f"{plural(count, 'point')}.")
+        ticks.append(replace(tick, slug=slug, title=title))
     return tuple(ticks)
 
 
@@ -120,10 +120,10 @@ def _named(found: Finding) -> str:
     return f"{found.title} ({found.slug})."
 
 
-def _reproduce(line: Line, facts: Facts) -> Tick:
+def _reproduce(facts: Facts) -> Tick:
     seed = facts.manifest.seed
     known = f"The seed is {seed}, but one log does not show whether a second run fails alike."
-    return line.unknown(
+    return unknown(
         "Seed not recorded." if seed is None else known,
         f"{facts.reload}, fix all seeds, and run twice with one process and one loader worker. "
         "`stabdiag compare FIRST SECOND` shows where the runs part.",
@@ -131,43 +131,43 @@ def _reproduce(line: Line, facts: Facts) -> Tick:
     )
 
 
-def _data(line: Line, facts: Facts) -> Tick:
+def _data(facts: Facts) -> Tick:
     found = facts.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: index range, labels that match inputs, lengths, masks.",
         "Feed a tiny synthetic batch through to check shapes and types.",
     )
     if found is not None:
-        return line.crossed(_named(found), found.first_action, *do)
+        return crossed(_named(found), found.first_action, *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
-    return line.unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
+    return unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
 
 
-def _pipeline(line: Line, facts: Facts) -> Tick:
-    tick, seed = _data(line, facts), facts.manifest.seed
+def _pipeline(facts: Facts) -> Tick:
+    tick, seed = _data(facts), facts.manifest.seed
     return tick if seed is None else replace(tick, because=f"{tick.because} The seed is {seed}.")
 
 
-def _instrument(line: Line, facts: Facts) -> Tick:
+def _instrument(facts: Facts) -> Tick:
     there = {role: facts.groups(role) for role in _PER_LAYER}
     lacking = [role for role, count in there.items() if not count]
     if not lacking:
         counts = ", ".join(f"{role} ({count})" for role, count in there.items())
-        return line.ticked(f"Logged by group: {counts}.")
+        return ticked(f"Logged by group: {counts}.")
     words = [_PER_LAYER[role] for role in lacking]
     columns = ", ".join(f"{role}/<layer>" for role in lacking)
-    return line.crossed(
+    return crossed(
         f"Not in the log: {', '.join(words)}.",
         f"Log {' and '.join(words)} about every ten steps: {columns}.",
     )
 
 
-def _narrow(line: Line, facts: Facts) -> Tick:
+def _narrow(facts: Facts) -> Tick:
     for found in facts.report.findings if facts.broke else ():
         axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
         if axes and found.slug not in _HIDDEN:
-            return line.ticked(f"The log points at {axes[0]} ({found.slug}).")
-    return line.unknown(
+            return ticked(f"The log points at {axes[0]} ({found.slug}).")
+    return unknown(
         "The log does not tell them apart.",
         "Train a small model on the same data.",
         "Train the same model on a tiny synthetic set.",
@@ -175,36 +175,36 @@ def _narrow(line: Line, facts: Facts) -> Tick:
     )
 
 
-def _precision(line: Line, facts: Facts) -> Tick:
+def _precision(facts: Facts) -> Tick:
     do = (
         f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause.",
         "Scale the loss dynamically, or switch to bf16.",
     )
     found = facts.report.diagnosis
     if found.section != "§1":
-        return _by_dtype(line, facts, facts.calls_for(Remedy.PRECISION), do)
-    return _by_dtype(line, facts, found, do)
+        return _by_dtype(facts, facts.calls_for(Remedy.PRECISION), do)
+    return _by_dtype(facts, found, do)
 
 
-def _loss_scale(line: Line, facts: Facts) -> Tick:
+def _loss_scale(facts: Facts) -> Tick:
     do = "Run in fp32 or bf16. If it must be fp16, scale the loss dynamically."
     found = facts.calls_for(Remedy.PRECISION) if facts.manifest.dtype else None
-    return _by_dtype(line, facts, found, (do,))
+    return _by_dtype(facts, found, (do,))
 
 
-def _by_dtype(line: Line, facts: Facts, found: Finding | None, do: tuple[str, ...]) -> Tick:
+def _by_dtype(facts: Facts, found: Finding | None, do: tuple[str, ...]) -> Tick:
     """Clear full precision, and mixed precision that no finding points at."""
     dtype = facts.manifest.dtype
     if dtype in ("fp32", "fp64"):
-        return line.ticked(f"The run is in {dtype}, so mixed precision is not the cause.")
+        return ticked(f"The run is in {dtype}, so mixed precision is not the cause.")
     if found is not None:
-        return line.crossed(_named(found), *do)
+        return crossed(_named(found), *do)
     if dtype is None:
-        return line.unknown("The dtype is unknown.", *do)
-    return line.ticked(f"The run is in {dtype}, and no finding points at it.")
+        return unknown("The dtype is unknown.", *do)
+    return ticked(f"The run is in {dtype}, and no finding points at it.")
 
 
-def _learning_rate(line: Line, facts: Facts) -> Tick:
+def _learning_rate(facts: Facts) -> Tick:
     found, peak, warmup = facts.calls_for(Remedy.RATE), facts.peak_rate, facts.warmup
     now = f" (now {num(peak)})" if peak else ""
     do = (
@@ -213,74 +213,74 @@ def _learning_rate(line: Line, facts: Facts) -> Tick:
     )
     if found is not None:
         # A rate of 0 cannot be lowered.
-        return line.crossed(_named(found), found.first_action, *(() if peak == 0 else do))
+        return crossed(_named(found), found.first_action, *(() if peak == 0 else do))
     if warmup is not None:
-        return line.ticked(f"{capitalised(warmup)}, and no finding points at it.")
+        return ticked(f"{capitalised(warmup)}, and no finding points at it.")
     if peak is None:
-        return line.unknown("The learning rate is neither logged nor in the manifest.", *do)
+        return unknown("The learning rate is neither logged nor in the manifest.", *do)
     if not facts.from_the_start:
-        return line.unknown("The log begins after any warm-up.", *do)
-    return line.crossed("There is no sign of a warm-up.", *do)
+        return unknown("The log begins after any warm-up.", *do)
+    return crossed("There is no sign of a warm-up.", *do)
 
 
-def _safety_nets(line: Line, facts: Facts) -> Tick:
+def _safety_nets(facts: Facts) -> Tick:
     threshold = facts.manifest.grad_clip
     found = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
     if found is not None:
-        return line.crossed(_named(found), found.first_action)
+        return crossed(_named(found), found.first_action)
     do = (
         "Clip the global gradient norm at 1.0.",
         "Check weight decay and Adam's epsilon; try smaller batches for steadier updates.",
     )
     if threshold is None:
-        return line.unknown("The manifest does not say whether gradients are clipped.", *do)
+        return unknown("The manifest does not say whether gradients are clipped.", *do)
     if threshold <= 0:
-        return line.crossed("Gradient clipping is off.", *do)
-    return line.ticked(f"Gradients are clipped at {num(threshold)}.")
+        return crossed("Gradient clipping is off.", *do)
+    return ticked(f"Gradients are clipped at {num(threshold)}.")
 
 
-def _clip(line: Line, facts: Facts) -> Tick:
+def _clip(facts: Facts) -> Tick:
     threshold, found = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
     do = "Clip it at 1.0." if found is None else found.first_action
     if threshold is None:
-        return line.unknown("The manifest does not say.", do)
+        return unknown("The manifest does not say.", do)
     if threshold <= 0:
-        return line.crossed("It is off.", do)
+        return crossed("It is off.", do)
     now = f"It is clipped at {num(threshold)}."
-    return line.ticked(now) if found is None else line.crossed(f"{now} {_named(found)}", do)
+    return ticked(now) if found is None else crossed(f"{now} {_named(found)}", do)
 
 
-def _architecture(line: Line, facts: Facts) -> Tick:
+def _architecture(facts: Facts) -> Tick:
     found, layers = facts.calls_for(Remedy.MODEL), facts.groups("grad_norm")
     do = "Check normalisation, attention masks and position encodings; replace suspects in turn."
     if found is not None:
-        return line.crossed(_named(found), found.first_action, do)
+        return crossed(_named(found), found.first_action, do)
     norms = plural(layers, "gradient norm")
     known = f"No layer stands out among {norms}; no log shows masks and encodings."
-    return line.unknown(known if layers else "Nothing is logged by layer.", do)
+    return unknown(known if layers else "Nothing is logged by layer.", do)
 
 
-def _operations(line: Line, facts: Facts) -> Tick:
+def _operations(facts: Facts) -> Tick:
     found, worst = facts.calls_for(Remedy.OPERATIONS), facts.report.diagnosis
     kinds = {kind for action in worst.actions for kind in action.kinds}
     if found is None and worst.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
         found = worst
     if found is not None:
-        return line.crossed(_named(found), found.first_action, _SAFE_OPERATIONS)
-    return line.unknown("No log shows which operations the model uses.", _SAFE_OPERATIONS)
+        return crossed(_named(found), found.first_action, _SAFE_OPERATIONS)
+    return unknown("No log shows which operations the model uses.", _SAFE_OPERATIONS)
 
 
-def _batch_size(line: Line, facts: Facts) -> Tick:
+def _batch_size(facts: Facts) -> Tick:
     size = facts.manifest.batch_size
-    return line.unknown(
+    return unknown(
         "Batch size not recorded." if size is None else f"The batch size is {size}.",
         "Halve the batch and the learning rate. Check that accumulated losses are divided by the "
         "number of micro-batches.",
     )
 
 
-def _distributed(line: Line, facts: Facts) -> Tick:
-    return line.unknown(
+def _distributed(facts: Facts) -> Tick:
+    return unknown(
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scale and overflow settings agree on "
         "all ranks.",
@@ -292,8 +292,8 @@ def _distributed(line: Line, facts: Facts) -> Tick:
     )
 
 
-def _minimal(line: Line, facts: Facts) -> Tick:
-    return line.unknown(
+def _minimal(facts: Facts) -> Tick:
+    return unknown(
         "No log shows it.",
         "Reduce the run to the smallest script that fails, and report it with the log: "
         "`stabdiag diagnose LOG --format json`.",
@@ -302,7 +302,7 @@ def _minimal(line: Line, facts: Facts) -> Tick:
 
 _RATE_ASKS: Final = "Is there a warm-up, and a learning rate that no finding points at?"
 
-Step = tuple[str, str, str, "Callable[[Line, Facts], Tick]"]
+Step = tuple[str, str, str, "Callable[[Facts], Tick]"]
 """A line of a list: slug, title, what it asks, and how that is judged."""
 
 STEPS: tuple[Step, ...] = (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
-from stabdiag.model.checks import Line, Sheet, State, Tick, TickList
+from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
@@ -24,6 +25,10 @@ _UNIT: Final = "Check its unit: optimizer steps, micro-batches or samples."
 _WARM_UP: Final = "Warm up linearly over 1% to 5% of the run."
 _CLIP: Final = "Clip the global gradient norm at 1.0."
 _DYNAMIC: Final = "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed."
+
+
+wrong: Final = partial(crossed, severity=Severity.ERROR)
+risky: Final = partial(crossed, severity=Severity.WARNING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +66,8 @@ def preflight(manifest: Manifest, limits: Limits, ignored: Iterable[Ignored] = (
     """Hold a manifest against what is usual, and list what to try before the launch."""
     at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
     ticks = (
-        judge(Line(slug=slug, title=title), at).ignoring(rules) for slug, title, _, judge in CHECKS
+        replace(judge(at), slug=slug, title=title).ignoring(rules)
+        for slug, title, _, judge in CHECKS
     )
     settings = TickList(title="Configuration", words=_SETTING, ticks=tuple(ticks))
     trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest))
@@ -96,207 +102,197 @@ def _summary(settings: TickList) -> str:
     return f"{look or 'None'} of {count} {needs} a look before the launch{rest}"
 
 
-def _peak_rate(line: Line, at: Launch) -> Tick:
+def _peak_rate(at: Launch) -> Tick:
     peak, name = at.manifest.peak_lr, at.manifest.optimizer
     usual = at.limits.preflight.usual_rates(name)
     if peak is None:
-        return line.unknown(_NOT_RECORDED, _RANGE_TEST)
+        return unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:
         because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
-        return line.crossed(because, do, severity=Severity.ERROR)
+        return wrong(because, do)
     if usual is None:
         why = "the usual range depends on the optimizer"
         if name is not None:
             why = f"the usual range for {name!r} is not known here"
-        return line.unknown(f"It is {num(peak)}; {why}.")
+        return unknown(f"It is {num(peak)}; {why}.")
     low, high = usual.low, usual.high
     because = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {usual.title}."
     if low <= peak <= high:
-        return line.ticked(because)
+        return ticked(because)
     first = "Raise it tenfold, or check its unit."
     if peak > 10 * high:
         first = f"Lower it to {num(high)} first, or check its unit."
     elif peak > high:
         first = f"Lower it 3 to 10 times, to {num(peak / 10)} first."
-    return line.crossed(because, first, _RANGE_TEST, severity=Severity.WARNING)
+    return risky(because, first, _RANGE_TEST)
 
 
-def _warmup(line: Line, at: Launch) -> Tick:
+def _warmup(at: Launch) -> Tick:
     steps, total, limits = at.warmup, at.manifest.total_steps, at.limits.preflight
     if steps is None:
         if at.warmup_share is None:
-            return line.unknown(_NOT_RECORDED, _WARM_UP)
+            return unknown(_NOT_RECORDED, _WARM_UP)
         because = f"It is {at.warmup_share:.1%} of the run, whose length is unknown."
-        return line.unknown(because, _WARM_UP)
+        return unknown(because, _WARM_UP)
     if steps == 0:
         because = "There is none: the first steps run at the peak learning rate."
-        return line.crossed(because, _WARM_UP, severity=at.unless_sgd)
+        return crossed(because, _WARM_UP, severity=at.unless_sgd)
     if total is None:
-        return line.ticked(f"{plural(num(steps), 'step')}.")
+        return ticked(f"{plural(num(steps), 'step')}.")
     share = steps / total
     because = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
     if share >= 1:
-        because += ": the run would end before its warm-up."
-        return line.crossed(because, _UNIT, severity=Severity.ERROR)
+        return wrong(f"{because}: the run would end before its warm-up.", _UNIT)
     if not limits.warmup_low <= share <= limits.warmup_high:
         because += f"; {num(limits.warmup_low)} to {num(limits.warmup_high)} is usual."
-        return line.crossed(because, _UNIT, _WARM_UP, severity=Severity.WARNING)
-    return line.ticked(f"{because}.")
+        return risky(because, _UNIT, _WARM_UP)
+    return ticked(f"{because}.")
 
 
-def _schedule_length(line: Line, at: Launch) -> Tick:
+def _schedule_length(at: Launch) -> Tick:
     total, schedule, length = at.manifest.total_steps, at.manifest.schedule, at.schedule_steps
     if total is None:
         epochs = f" ({plural(num(at.epochs), 'epoch')})" if at.epochs else ""
-        return line.unknown(
+        return unknown(
             f"The manifest does not say how many steps the run has{epochs}.",
             "Compute the steps, and print the scheduler's learning rate at the last one.",
         )
     if schedule is not None and schedule.lower().startswith("constant"):
-        return line.crossed(
+        return crossed(
             f"The schedule is {schedule!r}: the learning rate never decays in "
             f"{plural(total, 'step')}.",
             "Decay it after the warm-up: cosine or linear, to a tenth of the peak or to zero.",
         )
     if length is None:
         named = f"The schedule is {schedule!r}" if schedule else "No schedule is named"
-        return line.unknown(
+        return unknown(
             f"{named}, and its length is not recorded; the run has {total} steps.",
             f"Print the scheduler's learning rate at step {total}.",
         )
     because = f"The schedule has {plural(num(length), 'step')}, the run {total}"
     if abs(length - total) <= at.limits.preflight.schedule_slack * total:
-        return line.ticked(f"{because}.")
+        return ticked(f"{because}.")
     meant = "it reaches its floor before the run ends" if length < total else "it never gets down"
-    return line.crossed(
+    return crossed(
         f"{because}: {meant}.",
         f"Build the scheduler with {plural(total, 'step')}, the same on every process.",
         severity=Severity.WARNING,
     )
 
 
-def _clip(line: Line, at: Launch) -> Tick:
+def _clip(at: Launch) -> Tick:
     threshold, limits = at.manifest.grad_clip, at.limits.preflight
     if threshold is None:
-        return line.unknown(_NOT_RECORDED, _CLIP)
+        return unknown(_NOT_RECORDED, _CLIP)
     if threshold <= 0:
-        because = "It is off: one bad batch can wreck the run."
-        return line.crossed(because, _CLIP, severity=at.unless_sgd)
+        return crossed("It is off: one bad batch can wreck the run.", _CLIP, severity=at.unless_sgd)
     because = f"The threshold is {num(threshold)}"
     if threshold < limits.clip_low:
-        return line.crossed(f"{because}: it would cut nearly every step.", _CLIP)
+        return crossed(f"{because}: it would cut nearly every step.", _CLIP)
     if threshold > limits.clip_high:
-        return line.crossed(f"{because}: it would rarely cut anything.", _CLIP)
-    return line.ticked(f"{because}.")
+        return crossed(f"{because}: it would rarely cut anything.", _CLIP)
+    return ticked(f"{because}.")
 
 
-def _weight_decay(line: Line, at: Launch) -> Tick:
+def _weight_decay(at: Launch) -> Tick:
     decay = at.manifest.weight_decay
     if decay is None:
-        return line.unknown(_NOT_RECORDED)
+        return unknown(_NOT_RECORDED)
     because = f"It is {num(decay)}"
     if decay < 0:
-        because += ": weights would grow without end."
-        return line.crossed(because, "Check its sign.", severity=Severity.ERROR)
+        return wrong(f"{because}: weights would grow without end.", "Check its sign.")
     if decay > at.limits.preflight.decay_high:
         because += ": weights would shrink to nothing."
-        do = "Use 0.1 or less, and exclude biases and normalisation layers."
-        return line.crossed(because, do, severity=Severity.WARNING)
-    return line.ticked(f"{because}.")
+        return risky(because, "Use 0.1 or less, and exclude biases and normalisation layers.")
+    return ticked(f"{because}.")
 
 
-def _epsilon(line: Line, at: Launch) -> Tick:
+def _epsilon(at: Launch) -> Tick:
     manifest, value = at.manifest, at.manifest.epsilon
     if manifest.optimizer is not None and at.family != "adam":
-        return line.ticked(f"{manifest.optimizer} is not an Adam variant.")
+        return ticked(f"{manifest.optimizer} is not an Adam variant.")
     if value is None:
-        return line.unknown(f"{_NOT_RECORDED} 1e-8 is the usual default.")
+        return unknown(f"{_NOT_RECORDED} 1e-8 is the usual default.")
     because = f"It is {num(value)}"
     if value <= 0:
-        because += ": a second moment of 0 would divide by zero."
-        return line.crossed(because, "Set it to 1e-8.", severity=Severity.ERROR)
+        return wrong(f"{because}: a second moment of 0 would divide by zero.", "Set it to 1e-8.")
     scaled = manifest.loss_scale_window is not None or manifest.static_loss_scale is not None
     if manifest.dtype == "fp16" and not scaled and value < at.limits.overflow.least_epsilon:
         because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
-        return line.crossed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
-    return line.ticked(f"{because}.")
+        return crossed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
+    return ticked(f"{because}.")
 
 
-def _precision(line: Line, at: Launch) -> Tick:
+def _precision(at: Launch) -> Tick:
     dtype = at.manifest.dtype
     if dtype is None:
-        return line.unknown(_NOT_RECORDED, "Add `dtype` to it.")
+        return unknown(_NOT_RECORDED, "Add `dtype` to it.")
     if dtype == "fp16":
-        return line.crossed(
+        return crossed(
             "fp16: activations and gradients beyond 65504 overflow.",
             "Use bf16 where the hardware has it: wider range, and no loss scale.",
         )
     wider = "wider than" if dtype == "fp64" else "the same as"
-    return line.ticked(f"{dtype}: its range is {wider} that of fp32.")
+    return ticked(f"{dtype}: its range is {wider} that of fp32.")
 
 
-def _loss_scaling(line: Line, at: Launch) -> Tick:
+def _loss_scaling(at: Launch) -> Tick:
     manifest, window = at.manifest, at.manifest.loss_scale_window
     if manifest.dtype is None:
-        return line.unknown("The dtype is not recorded; fp16 needs loss scaling.")
+        return unknown("The dtype is not recorded; fp16 needs loss scaling.")
     if manifest.dtype != "fp16":
-        return line.ticked(f"{manifest.dtype} needs none.")
+        return ticked(f"{manifest.dtype} needs none.")
     if manifest.static_loss_scale:
-        because = "The loss scale is fixed: an overflow cannot lower it."
-        return line.crossed(because, _DYNAMIC, severity=Severity.WARNING)
+        return risky("The loss scale is fixed: an overflow cannot lower it.", _DYNAMIC)
     if manifest.static_loss_scale is None and window is None:
-        return line.unknown("The run is in fp16; how the loss is scaled is not recorded.", _DYNAMIC)
+        return unknown("The run is in fp16; how the loss is scaled is not recorded.", _DYNAMIC)
     grows = f", and grows after {plural(window, 'step')} without overflow" if window else ""
-    return line.ticked(f"The loss scale is dynamic{grows}.")
+    return ticked(f"The loss scale is dynamic{grows}.")
 
 
-def _checkpoints(line: Line, at: Launch) -> Tick:
+def _checkpoints(at: Launch) -> Tick:
     steps, total = at.manifest.checkpoint_every, at.manifest.total_steps
     if steps is None:
         do = "Save one as often as you can afford to lose the steps between two."
-        return line.unknown("The manifest does not say how often.", do)
+        return unknown("The manifest does not say how often.", do)
     often, most = f"One {every(steps)}", at.limits.preflight.checkpoint_share
     if total is None:
-        return line.ticked(f"{often}.")
+        return ticked(f"{often}.")
     do = f"Save one {every(max(round(most * total / 2), 1))}."
     if steps > total:
-        because = f"{often}, and the run has {total}: there would be none."
-        return line.crossed(because, do, severity=Severity.ERROR)
+        return wrong(f"{often}, and the run has {total}: there would be none.", do)
     if steps > most * total:
-        because = f"{often}: a failure costs up to {steps / total:.0%} of the run."
-        return line.crossed(because, do, severity=Severity.WARNING)
-    return line.ticked(f"{often}; a failure costs at most {steps / total:.1%}.")
+        return risky(f"{often}: a failure costs up to {steps / total:.0%} of the run.", do)
+    return ticked(f"{often}; a failure costs at most {steps / total:.1%}.")
 
 
-def _evaluations(line: Line, at: Launch) -> Tick:
+def _evaluations(at: Launch) -> Tick:
     steps, total = at.eval_every, at.manifest.total_steps
     least = at.limits.generalisation.min_evaluations
     if at.eval_strategy.endswith("no"):
         because = "There are none: nobody would see the model overfit."
-        do = "Evaluate on held-out data at regular steps."
-        return line.crossed(because, do, severity=Severity.WARNING)
+        return risky(because, "Evaluate on held-out data at regular steps.")
     if steps is None:
         do = f"Evaluate at regular steps, at least {least} times in the run."
-        return line.unknown("The manifest does not say how often.", do)
+        return unknown("The manifest does not say how often.", do)
     often = f"One {every(steps)}"
     if total is None or steps < 1:  # Lightning takes a share of an epoch as well.
-        return line.ticked(f"{often}.")
+        return ticked(f"{often}.")
     count = int(total // steps)
     if count < least:
         because = f"{often}, {count} in the run: fewer than {least} show no trend."
-        do = f"Evaluate {every(max(total // (4 * least), 1))}."
-        return line.crossed(because, do, severity=Severity.WARNING)
-    return line.ticked(f"{often}, {count} in the run.")
+        return risky(because, f"Evaluate {every(max(total // (4 * least), 1))}.")
+    return ticked(f"{often}, {count} in the run.")
 
 
-def _seed(line: Line, at: Launch) -> Tick:
+def _seed(at: Launch) -> Tick:
     if at.manifest.seed is not None:
-        return line.ticked(f"It is {at.manifest.seed}.")
+        return ticked(f"It is {at.manifest.seed}.")
     do = "Fix the seeds of Python, NumPy, the framework and the loader, and record them."
-    return line.unknown("Seed not recorded.", do)
+    return unknown("Seed not recorded.", do)
 
 
-Check = tuple[str, str, str, "Callable[[Line, Launch], Tick]"]
+Check = tuple[str, str, str, "Callable[[Launch], Tick]"]
 """Slug and title of a line, what it asks, and how that is judged."""
 
 CHECKS: tuple[Check, ...] = (
@@ -382,6 +378,6 @@ def _trials(manifest: Manifest) -> tuple[Tick, ...]:
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
     return tuple(
-        Line(slug=slug, title=title).unknown(because.format(chance=chance), do)
+        replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
         for slug, title, because, do in _TRIALS
     )

@@ -65,10 +65,8 @@ def preflight(
     told = _read(manifest).override(how.given).assuming(how.project.manifest)
     sheet = run(told, how.limits, how.project.ignored)
     crossed = [t for t in sheet.ticks if t.state is State.CROSSED and t.ignored is None]
-    out.write(
-        render(sheet, chosen, "sheet", **out.screen),
-        f"{len(crossed)} to see to of {len([*sheet.ticks])}",
-    )
+    line = f"{len(crossed)} to see to of {len([*sheet.ticks])}"
+    out.write(render(sheet, chosen, "sheet", **out.screen), line)
     return exit_code(crossed, how.fails_on(fail_on))
 
 
@@ -113,8 +111,6 @@ def checklist(
     keep_inputs([out.output], report.history.source.files)
     sheet = run(report)
     crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
-    out.write(
-        render(sheet, chosen, "sheet", **out.screen),
-        f"{len(crossed)} not done of {len([*sheet.ticks])}",
-    )
+    line = f"{len(crossed)} not done of {len([*sheet.ticks])}"
+    out.write(render(sheet, chosen, "sheet", **out.screen), line)
     return Exit(bool(crossed) and fail_on is FailOnLine.NOT_DONE)

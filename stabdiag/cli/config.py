@@ -65,7 +65,7 @@ def project_of(folder: Path, config: Path | None = None) -> Project:
         ConfigError: if the file cannot be read, or holds what is no setting.
         LimitError: for an unknown limit or a value out of range.
     """
-    for path in [config] if config else config_files(folder):
+    for path in config_files(folder, config):
         raw = _read(path)
         if raw is not None:
             try:

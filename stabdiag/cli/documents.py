@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +13,10 @@ from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 from stabdiag.formats import names
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from stabdiag.model.history import History
+    pass
 
 POSTMORTEM = """
 stabdiag postmortem run.jsonl
@@ -87,24 +87,18 @@ def convert(
 
     with progress(logs):
         history = run(logs, output, **how.arguments)
+    groups = Counter(role.partition("/")[0] for role in history.series if "/" in role)
+    told = {}
+    for role, series in history.series.items():
+        name, of_a_group, _ = role.partition("/")
+        count = f": {plural(groups[name], 'group')}" if of_a_group else f" ({len(series)})"
+        told[name + of_a_group] = name + count
     # A name is never broken, so that it can be copied.
     lines = wrap(
-        f"{output}: {', '.join(_roles(history))}",
+        f"{output}: {', '.join(told.values())}",
         terminal(None, None)["width"],
         subsequent_indent="  ",
         break_long_words=False,
         break_on_hyphens=False,
     )
     write("\n".join(lines), None)
-
-
-def _roles(history: History) -> Iterator[str]:
-    """Yield each role with the number of its points; for a role with groups, how many groups."""
-    groups = Counter(role.partition("/")[0] for role in history.series if "/" in role)
-    for role, series in history.series.items():
-        name, of_a_group, _ = role.partition("/")
-        if not of_a_group:
-            yield f"{role} ({len(series)})"
-        elif name in groups:
-            count = groups.pop(name)
-            yield f"{name}: {count} {'group' if count == 1 else 'groups'}"

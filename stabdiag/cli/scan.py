@@ -24,7 +24,6 @@ from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from rich.console import Group
     from rich.live import Live
 
 # The one format that is not text.
@@ -161,11 +160,9 @@ def scan(
 def scan_display(color: bool | None) -> Iterator[ScanDisplay]:
     """Give what is told of every row, on a terminal or where there is none."""
     with live(color) as drawn:
-        if drawn is None:
-            yield ScanDisplay()
-            return
-        display = ScanDisplay(drawn, every=_REFRESH)
-        display.show()
+        display = ScanDisplay(drawn, every=_EVERY if drawn is None else _REFRESH)
+        if drawn is not None:
+            display.show()
         yield display
 
 
@@ -208,29 +205,7 @@ class ScanDisplay:
         self._shown = time.monotonic()
         if self._live is None:
             tell(self._told())
-        else:
-            self._live.update(self._drawn(), refresh=True)
-
-    def _told(self) -> str:
-        counts = self._counts
-        far = plural(self.done, "log")
-        if self.total is not None:
-            far = f"{self.done} of {plural(self.total, 'log')}"
-        told = [far, f"{counts['error']} failed"]
-        if counts["warning"]:
-            told.append(plural(counts["warning"], "warning"))
-        if counts[UNREAD]:
-            told.append(f"{counts[UNREAD]} not read")
-        if self.total is not None and self.done:
-            # If the logs that come are like those that were.
-            each = (time.monotonic() - self._began) / self.done
-            seconds = each * max(self.total - self.done, 0)
-            told.append(
-                f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
-            )
-        return ", ".join(told)
-
-    def _drawn(self) -> Group:
+            return
         from rich.columns import Columns
         from rich.console import Group
         from rich.progress_bar import ProgressBar
@@ -238,8 +213,19 @@ class ScanDisplay:
 
         from stabdiag.formats.measured import visible
 
-        bar = ProgressBar(
-            total=self.total, completed=self.done, width=_BAR, pulse=self.total is None
-        )
         lines = [Text(visible(one), "red", no_wrap=True, overflow="ellipsis") for one in self._last]
-        return Group(*lines, Columns([bar, Text(self._told())]))
+        bar = ProgressBar(self.total, self.done, width=_BAR, pulse=self.total is None)
+        self._live.update(Group(*lines, Columns([bar, Text(self._told())])), refresh=True)
+
+    def _told(self) -> str:
+        counts, total = self._counts, self.total
+        far, left = plural(self.done, "log"), ""
+        if total is not None:
+            # If the logs that come are like those that were.
+            seconds = (total / max(self.done, 1) - 1) * (time.monotonic() - self._began)
+            far = f"{self.done} of {plural(total, 'log')}"
+            left = f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
+        warnings = plural(counts["warning"], "warning") * bool(counts["warning"])
+        unread = f"{counts[UNREAD]} not read" * bool(counts[UNREAD])
+        failed = f"{counts['error']} failed"
+        return ", ".join(filter(None, [far, failed, warnings, unread, left * bool(self.done)]))

@@ -33,9 +33,7 @@ stabdiag explain spike.sigma
 
 
 @options.bundled
-def formats(
-    out: options.Sheet,
-) -> None:
+def formats(out: options.Sheet) -> None:
     """List the log formats that can be read, and how each is recognized."""
     chosen = out.chosen(options.Held(), [])
     out.write(render(log_formats(), chosen, "logs", **out.screen))
@@ -68,10 +66,7 @@ class Thresholds(options.Data):
 
 
 @options.bundled
-def thresholds(
-    how: options.Held,
-    out: Thresholds,
-) -> None:
+def thresholds(how: options.Held, out: Thresholds) -> None:
     """Print the quick-reference table and every threshold in force."""
     chosen = out.chosen(how, [])
     out.write(render(how.limits, chosen, "limits", **out.screen))

@@ -21,8 +21,6 @@ from stabdiag.files import keep_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from stabdiag.model.report import Report
     from stabdiag.places import Found
     from stabdiag.watch import Job, Seen
@@ -128,7 +126,10 @@ def watch(
         tell(job.terminate())
     report = seen.report
     if report is None:
-        return _nothing_read(seen, caught)
+        if seen.end is not End.STOPPED and seen.trouble is not None:
+            raise seen.trouble
+        tell(f"stopped before anything was read ({seen.trouble})")
+        return _after(caught)  # stopping it is no bad input
     told = verdict(report.diagnosis)
     text = render(report, chosen, verbose=out.verbose, **out.screen)
     _hand_over(text, out, told, report.history.source.files)
@@ -145,16 +146,6 @@ def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) 
     except StabdiagError as error:
         tell(f"{error}; the report goes to standard output")
         write(text, None)
-
-
-def _nothing_read(seen: Seen, caught: Sequence[int]) -> Exit:
-    """End a watch that has read nothing; stopping it is no bad input."""
-    from stabdiag.watch import End
-
-    if seen.end is not End.STOPPED and seen.trouble is not None:
-        raise seen.trouble
-    tell(f"stopped before anything was read ({seen.trouble})")
-    return _after(caught)
 
 
 def _after(caught: Sequence[int]) -> Exit:
@@ -182,33 +173,44 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
 def display(logs: Sequence[str], color: bool | None) -> Iterator[Callable[[Seen], None]]:
     """Give a function that shows what is seen: in a panel on a terminal, else in lines.
 
-    Both go to standard error; standard output is only for the report.
+    Both go to standard error, and only where something has changed.
     """
+    from stabdiag.formats.terminal.page import Printable
+    from stabdiag.formats.terminal.panel import lines
+
+    last: object = None
     with live(color) as drawn:
-        yield _Lines() if drawn is None else _Panel(and_more(logs), drawn)
+
+        def show(seen: Seen) -> None:
+            nonlocal last
+            before, status = last, _status(seen)
+            if drawn is not None:
+                last = seen.report, status
+                page = partial(lines, seen.report, name=and_more(logs), status=status)
+                if last != before:
+                    drawn.update(Printable(lines=page), refresh=True)
+                return
+            told, last = _verdict(seen)
+            if last != before:
+                tell(told)
+            if seen.end is not None and seen.report is not None:
+                tell(status)
+
+        yield show
 
 
-class _Lines:
-    """One line when the verdict changes, and one for whatever keeps it from being reached."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def __call__(self, seen: Seen) -> None:
-        told, key = _verdict(seen)
-        if key != self._last:
-            tell(told)
-            self._last = key
-        if seen.end is not None and seen.report is not None:
-            tell(f"the watch is over: {seen.end}")
+def _waits(seen: Seen) -> str:
+    """Return what keeps a verdict from being reached."""
+    if seen.trouble is not None:
+        return f"waiting: {seen.trouble}"
+    return "waiting for the first records" if seen.report is None else ""
 
 
 def _verdict(seen: Seen) -> tuple[str, str]:
     """Return what is known, and by what it is told from what was known before."""
-    if seen.trouble is not None:
-        return f"waiting: {seen.trouble}", f"waiting: {seen.trouble}"
-    if seen.report is None:
-        return "waiting for the first records", "waiting"
+    waits = _waits(seen)
+    if waits or seen.report is None:
+        return waits, waits
     found, rest = seen.report.diagnosis, seen.report.also_found
     more = f" (and {len(rest)} more)" if rest else ""
     sure = ", certain" if seen.certain is not None else ""
@@ -219,36 +221,13 @@ def _verdict(seen: Seen) -> tuple[str, str]:
     return told, ",".join(sorted({one.slug for one in seen.report.findings})) + sure
 
 
-class _Panel:
-    """The panel, drawn again only where it has changed."""
-
-    def __init__(self, name: str, drawn: Live) -> None:
-        self._name = name
-        self._live = drawn
-        self._drawn: tuple[Report | None, str] | None = None
-
-    def __call__(self, seen: Seen) -> None:
-        from stabdiag.formats.terminal.page import Printable
-        from stabdiag.formats.terminal.panel import lines
-
-        status = _status(seen)
-        if self._drawn == (seen.report, status):
-            return
-        self._drawn = (seen.report, status)
-        page = partial(lines, seen.report, name=self._name, status=status)
-        self._live.update(Printable(lines=page), refresh=True)
-
-
 def _status(seen: Seen) -> str:
     """Return in words what the watch is doing; of a quiet log it changes less and less often."""
     if seen.end is not None:
         return f"the watch is over: {seen.end}"
-    if seen.trouble is not None:
-        return f"waiting: {seen.trouble}"
-    if seen.report is None:
-        return "waiting for the first records"
-    if seen.quiet_for < 10:
-        return "watching; Ctrl-C ends it with a report"
-    if seen.quiet_for < 120:
-        return f"quiet for {10 * int(seen.quiet_for / 10)} s; Ctrl-C ends it with a report"
-    return f"quiet for {int(seen.quiet_for / 60)} min; Ctrl-C ends it with a report"
+    does = "watching"
+    if seen.quiet_for >= 10:
+        does = f"quiet for {10 * int(seen.quiet_for / 10)} s"
+    if seen.quiet_for >= 120:
+        does = f"quiet for {int(seen.quiet_for / 60)} min"
+    return _waits(seen) or f"{does}; Ctrl-C ends it with a report"

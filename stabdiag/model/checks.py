@@ -21,15 +21,16 @@ class State(StrEnum):
 class Tick:
     """One line of a list.
 
-    ``because`` is one sentence with the numbers in it; ``do`` is what to do or to run where the
+    ``slug`` and ``title`` are those of its table, which gives them to what judges it. ``because``
+    is one sentence with the numbers in it; ``do`` is what to do or to run where the
     line is not ticked, in order; ``severity`` how bad it is where it is crossed: a note at most
     where that is ``ignored``.
     """
 
-    slug: str
-    title: str
     state: State
     because: str
+    slug: str = ""
+    title: str = ""
     do: tuple[str, ...] = ()
     severity: Severity = Severity.NOTE
     ignored: Ignored | None = None
@@ -47,27 +48,19 @@ class Tick:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """What a line of a list asks."""
+def ticked(because: str) -> Tick:
+    """Return a line that is ticked."""
+    return Tick(state=State.TICKED, because=because)
 
-    slug: str
-    title: str
 
-    def ticked(self, because: str) -> Tick:
-        """Return the line, ticked."""
-        return self._at(State.TICKED, because)
+def unknown(because: str, *do: str) -> Tick:
+    """Return a line whose state is unknown."""
+    return Tick(state=State.UNKNOWN, because=because, do=do)
 
-    def unknown(self, because: str, *do: str) -> Tick:
-        """Return the line with its state unknown."""
-        return self._at(State.UNKNOWN, because, do)
 
-    def crossed(self, because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
-        """Return the line, crossed."""
-        return replace(self._at(State.CROSSED, because, do), severity=severity)
-
-    def _at(self, state: State, because: str, do: tuple[str, ...] = ()) -> Tick:
-        return Tick(slug=self.slug, title=self.title, state=state, because=because, do=do)
+def crossed(because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
+    """Return a line that is crossed."""
+    return Tick(state=State.CROSSED, because=because, do=do, severity=severity)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from stabdiag.cli.tables import log_formats
 from stabdiag.errors import LogError
 from stabdiag.formats import render
-from stabdiag.model.checks import Line, Sheet, State, TickList
+from stabdiag.model.checks import Sheet, State, Tick, TickList
 from stabdiag.model.findings import Severity
 from stabdiag.readers import read_columns
 from stabdiag.readers.registry import READERS
@@ -25,12 +25,28 @@ SHEET = Sheet(
             title="Configuration",
             words={State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "unknown"},
             ticks=(
-                Line(slug="one", title="First").ticked("All is well."),
-                Line(slug="two", title="Second").crossed(
-                    f"The name is {EVIL}.", "Change it.", "Or leave it."
+                Tick(slug="one", title="First", state=State.TICKED, because="All is well."),
+                Tick(
+                    slug="two",
+                    title="Second",
+                    state=State.CROSSED,
+                    because=f"The name is {EVIL}.",
+                    do=("Change it.", "Or leave it."),
                 ),
-                Line(slug="three", title="Third").crossed("It is wrong.", severity=Severity.ERROR),
-                Line(slug="four", title="Fourth").unknown("Nothing is known.", "Write it down."),
+                Tick(
+                    slug="three",
+                    title="Third",
+                    state=State.CROSSED,
+                    because="It is wrong.",
+                    severity=Severity.ERROR,
+                ),
+                Tick(
+                    slug="four",
+                    title="Fourth",
+                    state=State.UNKNOWN,
+                    because="Nothing is known.",
+                    do=("Write it down.",),
+                ),
             ),
             begin="two",
         ),
