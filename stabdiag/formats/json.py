@@ -7,25 +7,29 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import ORDERS
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Mapping
-
-    from stabdiag.model.comparison import Comparison, Parting, Run
-    from stabdiag.model.findings import Action, Answer, Finding, Ignored
-    from stabdiag.model.history import Event, Series, Source
-    from stabdiag.model.limits import Limits
-    from stabdiag.model.manifest import Manifest
-    from stabdiag.model.report import NotChecked, NotLogged, Report
+    from stabdiag.model.comparison import Comparison, Run
+    from stabdiag.model.findings import Action, Finding, Ignored
+    from stabdiag.model.history import Series
+    from stabdiag.model.report import Report
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 SCHEMA = 2
+
+_ANSWER = "question asks answer=verdict branch because measured limit=limits steps asked_of"
+_PARTING = (
+    "role runs points first_difference=step values beyond_rounding_from=unrounded "
+    "values_beyond_rounding=unrounded_values beyond_noise_from=lasting "
+    "values_beyond_noise=lasting_values noise largest largest_at=largest_step"
+)
 
 
 def render(report: Report, *, indent: int | None = 2) -> str:
@@ -42,143 +46,66 @@ def schema(of: str = "report") -> str:
 
 def as_json(report: Report) -> dict[str, Json]:
     """Return the report as plain lists, mappings and scalars that JSON can hold."""
+    history = report.history
     return {
         "schema": SCHEMA,
         "stabdiag": __version__,
-        "source": _source(report.history.source),
+        "source": keys("name format records unreadable attempts attempt", history.source),
         "literal": report.literal,
         "diagnosis": finding(report.diagnosis),
         "tree": {
             "outcome": finding(report.tree.outcome),
-            "answers": [_answer(answer) for answer in report.tree.answers],
+            "answers": [keys(_ANSWER, answer) for answer in report.tree.answers],
         },
         "findings": [finding(one) for one in report.findings],
-        "not_logged": [_not_logged(missing) for missing in report.not_logged],
-        "not_checked": [_not_checked(one) for one in report.not_checked],
-        "events": [_event(event) for event in report.history.events],
-        "history": {
-            escape(role): _series(series) for role, series in report.history.series.items()
+        "not_logged": [keys("role cost", one) for one in report.not_logged],
+        "not_checked": [keys("symptom missing reason=because", one) for one in report.not_checked],
+        "events": [keys("kind code message step line", event) for event in history.events],
+        "history": {escape(role): _series(series) for role, series in history.series.items()},
+        "manifest": {
+            **keys("path values=known inferred overridden logged", report.manifest),
+            # The keys alone: a configuration may hold what nobody wants in a report.
+            "unknown": [escape(str(key)) for key in report.manifest.unknown],
         },
-        "manifest": _manifest(report.manifest),
-        "limits": _limits(report.limits),
+        "limits": {info.name: info.value for info in report.limits.items()},
     }
 
 
-def _source(source: Source) -> Json:
-    return {
-        "name": escape(source.name),
-        "format": escape(source.format),
-        "records": source.records,
-        "unreadable": source.unreadable,
-        "attempts": source.attempts,
-        "attempt": source.attempt,
-    }
+def keys(names: str, one: object) -> dict[str, Json]:
+    """Return attributes of something by their keys: ``"asks answer=verdict"`` names two."""
+    pairs = (name.partition("=") for name in names.split())
+    return {key: plain(getattr(one, name or key)) for key, _, name in pairs}
 
 
 def finding(found: Finding) -> Json:
     """Return a finding as JSON can hold it."""
     return {
-        "slug": found.slug,
-        "severity": found.severity.value,
-        "section": found.section,
-        "question": found.question,
-        "title": escape(found.title),
-        "summary": escape(found.summary),
-        "step": scalar(found.step),
+        **keys("slug severity section question title summary step", found),
         "actions": [_action(action) for action in found.actions],
-        "evidence": mapping(found.evidence),
-        "asked_of": found.asked_of.value,
+        **keys("evidence asked_of", found),
         **({"ignored": ignored(found.ignored)} if found.ignored else {}),
     }
 
 
 def ignored(rule: Ignored) -> Json:
     """Return why a finding does not count, until when, and how severe it would be."""
-    return {
-        "reason": escape(rule.reason),
-        "until": rule.until.isoformat(),
-        "severity": rule.severity and rule.severity.value,
-    }
+    return keys("reason until severity", rule)
 
 
 def _action(action: Action) -> Json:
     """Return what to do; what does not apply is left out."""
-    told = {
-        "setting": action.setting,
-        "from": action.from_,
-        "to": action.to,
-        "step": action.step,
-        "checkpoint": action.checkpoint,
-    }
-    return {
-        "kind": action.kind.value,
-        "text": escape(action.text),
-        "also": [kind.value for kind in action.also],
-        **mapping({name: value for name, value in told.items() if value is not None}),
-    }
-
-
-def _answer(answer: Answer) -> Json:
-    return {
-        "question": answer.question,
-        "asks": escape(answer.asks),
-        "answer": answer.verdict.value,
-        "branch": answer.branch,
-        "because": escape(answer.because),
-        "measured": mapping(answer.measured),
-        "limit": mapping(answer.limits),
-        "steps": [scalar(step) for step in answer.steps],
-        "asked_of": answer.asked_of.value,
-    }
-
-
-def _not_logged(missing: NotLogged) -> Json:
-    return {"role": escape(missing.role), "cost": escape(missing.cost)}
-
-
-def _not_checked(one: NotChecked) -> Json:
-    return {
-        "symptom": one.symptom,
-        "missing": [escape(role) for role in one.missing],
-        "reason": escape(one.because),
-    }
-
-
-def _event(event: Event) -> Json:
-    return {
-        "kind": event.kind.value,
-        "code": scalar(event.code),
-        "message": escape(event.message),
-        "step": scalar(event.step),
-        "line": scalar(event.line),
-    }
+    told = keys("setting from=from_ to step checkpoint", action)
+    known = {key: value for key, value in told.items() if value is not None}
+    return keys("kind text also", action) | known
 
 
 def _series(series: Series) -> Json:
-    some = len(series) > 0
-    return {
-        "column": escape(series.column),
-        "points": len(series),
-        "first_step": int(series.steps[0]) if some else None,
-        "last_step": int(series.steps[-1]) if some else None,
-        "last_value": scalar(float(series.values[-1])) if some else None,
-    }
-
-
-def _manifest(manifest: Manifest) -> Json:
-    return {
-        "path": scalar(manifest.path),
-        "values": mapping(manifest.known),
-        "inferred": mapping(manifest.inferred),
-        "overridden": [escape(name) for name in manifest.overridden],
-        "logged": [escape(name) for name in manifest.logged],
-        # The keys alone: a configuration may hold what nobody wants in a report.
-        "unknown": [escape(str(key)) for key in manifest.unknown],
-    }
-
-
-def _limits(limits: Limits) -> Json:
-    return {info.name: info.value for info in limits.items()}
+    ends: list[object] = [None] * 3
+    if len(series):
+        ends = [series.steps[0], series.steps[-1], series.values[-1]]
+    first, last, value = map(plain, ends)
+    told: dict[str, Json] = {"column": escape(series.column), "points": len(series)}
+    return told | {"first_step": first, "last_step": last, "last_value": value}
 
 
 def comparison(found: Comparison) -> str:
@@ -186,28 +113,15 @@ def comparison(found: Comparison) -> str:
     content: Json = {
         "schema": SCHEMA,
         "stabdiag": __version__,
-        "kind": found.kind.value,
-        "why": escape(found.why),
+        **keys("kind why", found),
         "runs": [_run(run) for run in found.runs],
-        "reference": found.reference,
-        "common_points": found.common,
+        **keys("reference common_points=common", found),
         "diagnosis": finding(found.diagnosis),
         "findings": [finding(one) for one in found.findings],
-        "partings": [_parting(one) for one in found.partings],
-        "levels": [
-            {
-                "run": level.run,
-                "loss": scalar(level.value),
-                "error": scalar(level.error),
-                "noise": scalar(level.noise),
-            }
-            for level in found.levels
-        ],
-        "differences": [
-            {"key": escape(one.key), "values": mapping(one.values), "bearing": one.bearing.value}
-            for one in found.differences
-        ],
-        "notes": [escape(note) for note in found.notes],
+        "partings": [keys(_PARTING, one) for one in found.partings],
+        "levels": [keys("run loss=value error noise", level) for level in found.levels],
+        "differences": [keys("key values bearing", one) for one in found.differences],
+        **keys("notes", found),
         "limits": {
             info.name: info.value
             for info in found.limits.items()
@@ -218,44 +132,18 @@ def comparison(found: Comparison) -> str:
 
 
 def _run(run: Run) -> Json:
-    source, loss = run.history.source, run.history.get("loss")
+    loss = run.history.get("loss")
     steps = [] if loss is None else loss.steps.tolist()
     return {
         "label": run.label,
-        "name": escape(source.name),
-        "format": escape(source.format),
-        "records": source.records,
-        "unreadable": source.unreadable,
-        "attempts": source.attempts,
+        **keys("name format records unreadable attempts", run.history.source),
         "losses": len(steps),
         "first_step": steps[0] if steps else None,
         "last_step": steps[-1] if steps else None,
         "rank": run.rank,
-        "seed": run.manifest.seed,
-        "manifest": scalar(run.manifest.path),
+        **keys("seed manifest=path", run.manifest),
         "messages": [escape(event.message) for event in run.history.messages],
     }
-
-
-def _parting(one: Parting) -> Json:
-    return {
-        "role": escape(one.role),
-        "runs": list(one.runs),
-        "points": one.points,
-        "first_difference": one.step,
-        "values": _pair(one.values),
-        "beyond_rounding_from": one.unrounded,
-        "values_beyond_rounding": _pair(one.unrounded_values),
-        "beyond_noise_from": one.lasting,
-        "values_beyond_noise": _pair(one.lasting_values),
-        "noise": scalar(one.noise),
-        "largest": scalar(one.largest),
-        "largest_at": one.largest_step,
-    }
-
-
-def _pair(values: tuple[float, float] | None) -> Json:
-    return None if values is None else [scalar(value) for value in values]
 
 
 def dumps(value: Json, *, indent: int | None = 2) -> str:
@@ -279,15 +167,19 @@ def escape(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def scalar(value: object) -> Json:
-    """Return a number or a text as JSON can hold it, what is not finite as a string."""
+def plain(value: object) -> Json:
+    """Return a value as JSON can hold it, a number that is not finite as a string."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
         return escape(value)
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return mapping(value)
     # A numpy scalar that slipped into an answer: float64 is a float, the others are not.
     if not isinstance(value, float) and hasattr(value, "item"):
-        return scalar(value.item())
+        return plain(value.item())
     if not isinstance(value, float):
         return escape(str(value))
     if math.isnan(value):
@@ -299,4 +191,4 @@ def scalar(value: object) -> Json:
 
 def mapping(values: Mapping[str, object]) -> dict[str, Json]:
     """Return named values as JSON can hold them, those that are not finite as strings."""
-    return {escape(name): scalar(value) for name, value in values.items()}
+    return {escape(name): plain(value) for name, value in values.items()}

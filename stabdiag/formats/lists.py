@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import Json, dumps, escape, ignored, mapping
+from stabdiag.formats.json import Json, dumps, ignored, keys, mapping
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.model.checks import Sheet, State, Tick, TickList
@@ -78,13 +78,10 @@ def sheet_json(sheet: Sheet) -> str:
     content: Json = {
         "schema": 1,
         "stabdiag": __version__,
-        "sheet": sheet.name,
-        "subject": escape(sheet.subject),
-        "summary": escape(sheet.summary),
+        **keys("sheet=name subject summary", sheet),
         "lists": [
             {
-                "title": one.title,
-                "begin": one.begin,
+                **keys("title begin", one),
                 "items": [_entry(tick, one) for tick in one.ticks],
             }
             for one in sheet.lists
@@ -95,14 +92,12 @@ def sheet_json(sheet: Sheet) -> str:
 
 def _entry(tick: Tick, one: TickList) -> Json:
     return {
-        "slug": tick.slug,
-        "title": tick.title,
-        "state": tick.state.value,
+        **keys("slug title state", tick),
         "word": one.words[tick.state],
         "severity": tick.severity.value if tick.state is State.CROSSED else None,
-        "because": escape(tick.because),
+        **keys("because", tick),
         **({"ignored": ignored(tick.ignored)} if tick.ignored else {}),
-        "do": [escape(action) for action in tick.do],
+        **keys("do", tick),
     }
 
 

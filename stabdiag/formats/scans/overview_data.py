@@ -13,12 +13,11 @@ from io import StringIO
 
 from stabdiag._version import __version__
 from stabdiag.formats import scans as words
-from stabdiag.formats.json import Json, dumps, mapping, scalar
-from stabdiag.formats.json import escape as text
+from stabdiag.formats.json import Json, dumps, keys, plain
 from stabdiag.formats.junit import element
 from stabdiag.formats.measured import visible
 from stabdiag.model.findings import Severity, fails
-from stabdiag.model.scan import Change, Group, Overview, Row, Split
+from stabdiag.model.scan import Changes, Group, Overview, Row, Split
 
 SCHEMA = 1
 
@@ -34,62 +33,37 @@ def json_of(overview: Overview) -> Iterator[str]:
     yield f'{dumps(_content(overview))[:-2]},\n  "rows": [\n'
     comma = ""
     for row in overview.rows:
-        values = {name: scalar(getattr(row, name)) for name in SCALARS}
-        yield f"{comma}    {dumps({**values, 'settings': mapping(row.settings)}, indent=None)}"
+        told = keys(" ".join((*SCALARS, "settings")), row)
+        yield f"{comma}    {dumps(told, indent=None)}"
         comma = ",\n"
     yield "\n  ]\n}"
 
 
 def _content(overview: Overview) -> dict[str, Json]:
-    tested, since = overview.compared, overview.changes
     return {
         "schema": SCHEMA,
         "stabdiag": __version__,
-        "places": [text(place) for place in overview.places],
+        **keys("places", overview),
         "summary": words.summary(overview),
-        "runs": overview.runs,
-        "reused": overview.reused,
-        "seconds": scalar(overview.seconds),
-        "lost_steps": overview.lost_steps,
-        "outcomes": [
-            {
-                "outcome": text(one.outcome),
-                "severity": one.severity,
-                "runs": one.runs,
-                "lost_steps": one.lost_steps,
-            }
-            for one in overview.counts
-        ],
+        **keys("runs reused seconds lost_steps", overview),
+        "outcomes": [keys("outcome severity runs lost_steps", one) for one in overview.counts],
         "groups": [_group(one) for one in overview.groups],
         "compared": {
-            "runs": tested.runs,
-            "settings": tested.settings,
-            "outcomes": [text(one) for one in tested.outcomes],
-            "why_not": tested.why or None,
+            **keys("runs settings outcomes", overview.compared),
+            "why_not": overview.compared.why or None,
         },
         "in_common": [
             {
-                "text": text(words.statement(one)),
-                "outcome": text(one.outcome),
-                "chance": scalar(float(f"{one.chance:.6g}")),  # the same on every machine
+                "text": plain(words.statement(one)),
+                "outcome": plain(one.outcome),
+                "chance": plain(float(f"{one.chance:.6g}")),  # the same on every machine
                 **_split(one.split),
                 "along": [_split(split) for split in one.along],
             }
             for one in overview.common
         ],
-        "changes": None
-        if since is None
-        else {
-            "new": since.new,
-            "gone": since.gone,
-            "worse": _changed(since.worse),
-            "better": _changed(since.better),
-            "other": _changed(since.other),
-        },
-        "unread": [
-            {"reason": text(one.reason), "logs": one.logs, "example": text(one.example)}
-            for one in overview.unread
-        ],
+        "changes": None if overview.changes is None else _changes(overview.changes),
+        "unread": [keys("reason logs example", one) for one in overview.unread],
     }
 
 
@@ -99,39 +73,23 @@ def _group(one: Group) -> Json:
         steps = dict(zip(("first", "median", "last"), one.steps, strict=True))
     near: Json = None
     if one.near is not None:
-        near = {"first_step": one.near[0], "last_step": one.near[1], "runs": one.near[2]}
-    return {
-        "outcome": text(one.outcome),
-        "severity": one.severity,
-        "runs": one.runs,
-        "lost_steps": one.lost_steps,
-        "steps": steps,
-        "near": near,
-        "action_kind": scalar(one.worst.action_kind),
-        "worst": text(one.worst.path),
-    }
+        near = dict(zip(("first_step", "last_step", "runs"), one.near, strict=True))
+    told = keys("outcome severity runs lost_steps", one) | {"steps": steps, "near": near}
+    return told | keys("action_kind worst=path", one.worst)
 
 
 def _split(split: Split) -> dict[str, Json]:
-    return {
-        "setting": text(split.setting),
-        "relation": split.relation,
-        "value": scalar(split.value),
-        "inside": {"with_outcome": split.inside[0], "runs": split.inside[1]},
-        "outside": {"with_outcome": split.outside[0], "runs": split.outside[1]},
-    }
+    told = keys("setting relation value", split)
+    for side, (hits, runs) in (("inside", split.inside), ("outside", split.outside)):
+        told[side] = {"with_outcome": hits, "runs": runs}
+    return told
 
 
-def _changed(changes: Sequence[Change]) -> Json:
-    return [
-        {
-            "path": text(one.path),
-            "run": text(one.run),
-            "before": text(one.before),
-            "after": text(one.after),
-        }
-        for one in changes
-    ]
+def _changes(since: Changes) -> Json:
+    told = keys("new gone", since)
+    for name in ("worse", "better", "other"):
+        told[name] = [keys("path run before after", one) for one in getattr(since, name)]
+    return told
 
 
 def csv_of(overview: Overview) -> Iterator[str]:
