@@ -6,7 +6,7 @@ It lies in the metadata of the Parquet file, as one JSON object under the key ``
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +16,19 @@ from stabdiag.model.history import Event, EventCode, EventKind, Retaken
 
 KEY: Final = b"stabdiag"
 SCHEMA: Final = 1
+
+# What is kept of an event, and what it is read back as.
+_EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "kind": EventKind,
+    "message": str,
+    "code": EventCode,
+    "role": str,
+    "value": float,
+    "said": str,
+    "step": int,
+    "line": int,
+    "sound_to": int,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,25 +50,11 @@ class Told:
 
 def as_metadata(told: Told, source: str) -> bytes:
     """Return the metadata of a log that is converted from ``source``."""
-    events = [
-        {
-            "kind": one.kind.value,
-            "message": one.message,
-            "code": one.code,
-            "role": one.role,
-            "value": one.value,
-            "said": one.said,
-            "step": one.step,
-            "line": one.line,
-            "sound_to": one.sound_to,
-        }
-        for one in told.events
-    ]
     content = {
         "schema": SCHEMA,
         "source": source,
         "manifest": dict(told.config),
-        "events": events,
+        "events": [{name: getattr(one, name) for name in _EVENT} for one in told.events],
         "columns": dict(told.columns),
         "contested": told.contested,
         "words": {role: list(words) for role, words in told.words.items()},
@@ -108,17 +107,6 @@ def _retaken(step: Any, steps: Any, before: Any, after: Any) -> Retaken:
 
 
 def _event(content: Mapping[str, Any]) -> Event:
-    step, line = content["step"], content["line"]
-    # Earlier versions did not write these.
-    sound_to, code, value = (content.get(key) for key in ("sound_to", "code", "value"))
-    return Event(
-        kind=EventKind(content["kind"]),
-        message=str(content["message"]),
-        code=None if code is None else EventCode(code),
-        role=content.get("role"),
-        value=None if value is None else float(value),
-        said=str(content.get("said", "")),
-        step=None if step is None else int(step),
-        line=None if line is None else int(line),
-        sound_to=None if sound_to is None else int(sound_to),
-    )
+    # Earlier versions did not write all of these.
+    told = {name: content[name] for name in _EVENT if content.get(name) is not None}
+    return Event(**{name: _EVENT[name](value) for name, value in told.items()})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,7 +19,6 @@ from markupsafe import Markup
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import in_words, label, number, visible
-from stabdiag.model.findings import Scalar
 from stabdiag.model.text import plural
 
 
@@ -52,7 +51,7 @@ def page(
 
 def filled(template: str, **values: object) -> str:
     """Return a template of this package, filled in."""
-    return _environment().get_template(template).render(values)
+    return _pages().get_template(template).render(values)
 
 
 def source(name: str) -> str:
@@ -74,20 +73,21 @@ def _hash(text: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def _shown(value: Scalar | Markup) -> str | Markup:
-    """Return what a template writes for a value, before it is escaped."""
-    return value if isinstance(value, Markup) else visible(number(value))
-
-
-@cache
-def _environment() -> Environment:
+def templates(folder: str, escape: Callable[[str], str], *, autoescape: bool) -> Environment:
+    """Return the templates in a folder of the formats; what they write is escaped, or Markup."""
     environment = Environment(
-        loader=PackageLoader("stabdiag.formats", "html"),
-        autoescape=True,
-        finalize=_shown,
+        loader=PackageLoader("stabdiag.formats", folder),
+        finalize=lambda value: value if isinstance(value, Markup) else escape(number(value)),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=not autoescape,
+        autoescape=autoescape,
     )
     environment.globals.update(plural=plural, label=label, in_words=in_words)
     return environment
+
+
+@cache
+def _pages() -> Environment:
+    return templates("html", visible, autoescape=True)

@@ -12,15 +12,15 @@ from functools import cache
 from typing import Final
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.html.shell import page
+from stabdiag.formats.html.shell import page, templates
 from stabdiag.formats.markdown_text import GAP, block, escape
-from stabdiag.formats.measured import in_words, label, number
+from stabdiag.formats.measured import number
 from stabdiag.formats.postmortem import Incident, has_incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
@@ -31,7 +31,7 @@ from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.findings import Scalar, Severity
 from stabdiag.model.history import Series
 from stabdiag.model.report import Detected, Report
-from stabdiag.model.text import plural, uncapitalised, whole_sentence
+from stabdiag.model.text import uncapitalised, whole_sentence
 
 MARK: Final = "To be filled in"
 """What every blank begins with, and is searched by."""
@@ -156,12 +156,7 @@ def _mean(series: Series) -> Scalar:
 
 
 def _filled(template: str, **values: object) -> str:
-    return _environment().get_template(template).render(values)
-
-
-def _shown(value: Scalar | Markup) -> str:
-    """Return what a template writes for a value."""
-    return value if isinstance(value, Markup) else escape(number(value))
+    return _pages().get_template(template).render(values)
 
 
 def _limits(limits: dict[str, Scalar]) -> Markup:
@@ -170,24 +165,8 @@ def _limits(limits: dict[str, Scalar]) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("stabdiag.formats", "postmortem"),
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.globals.update(
-        version=__version__,
-        duration=duration,
-        in_words=in_words,
-        label=label,
-        large=large,
-        limits=_limits,
-        notes=notes,
-        plural=plural,
-        whole_sentence=whole_sentence,
-    )
-    return environment
+def _pages() -> Environment:
+    pages = templates("postmortem", escape, autoescape=False)
+    pages.globals.update(version=__version__, duration=duration, large=large, limits=_limits)
+    pages.globals.update(notes=notes, whole_sentence=whole_sentence)
+    return pages
