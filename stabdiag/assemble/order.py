@@ -75,7 +75,7 @@ def find_order(
     """
     steps, usable = clock.steps, clock.usable
     training = is_loss & usable
-    begins = _after_an_end(steps, losses, np.flatnonzero(training), ends)
+    begins = _after_an_end(steps, losses, np.flatnonzero(training), epochs, ends)
     if begins:
         return _one_after_the_other(
             [
@@ -116,17 +116,20 @@ def find_order(
     return _in_order(walk, rows, steps, usable, is_loss)
 
 
-def _after_an_end(steps: Ints, losses: Floats, rows: Ints, ends: Sequence[int]) -> list[int]:
+def _after_an_end(
+    steps: Ints, losses: Floats, rows: Ints, epochs: Floats | None, ends: Sequence[int]
+) -> list[int]:
     """Return the training records, of ``rows``, that begin a run after the end of another one.
 
-    Where the steps go back they tell themselves what follows.
+    Where the steps go back they tell themselves what follows. An epoch that goes on is of a resume.
     """
     begins: list[int] = []
     begun = 0
     for place in sorted({*np.searchsorted(rows, ends).tolist()}):
         if 0 < place < len(rows) and steps[rows[place]] > steps[rows[place - 1]]:
             old, new = losses[rows[begun:place]], losses[rows[place : place + ENOUGH]]
-            if _starts_over(old, new, turns=0):
+            resumed = _epoch_turns(rows, rows[place : place + 1], epochs).any()
+            if not resumed and _starts_over(old, new, turns=0):
                 begins.append(int(rows[place]))
                 begun = place
     return begins
@@ -156,11 +159,16 @@ def _repeats_the_best(steps: Ints, losses: Floats) -> bool:
 
 
 def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
-    """Tell which steps back come with the next epoch."""
+    """Tell which steps back come with the next epoch, or with the next fraction of one.
+
+    No run that begins anew goes on with the epochs of another, whatever its loss.
+    """
     if epochs is None:
         return np.zeros(len(back), dtype=bool)
-    before = rows[np.searchsorted(rows, back) - 1]
-    return np.equal(epochs[back], epochs[before] + 1)
+    further = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
+    usual = float(np.median(np.diff(epochs[rows])))
+    turned: Mask = (further > 0) & (further <= (min(2 * usual, 1) if usual > 0 else 1))
+    return turned
 
 
 def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:

@@ -79,8 +79,8 @@ class _Tables(HTMLParser):
             self.tables[-1][-1][-1] += " ".join(data.replace("|", " ").split())
 
 
-# The keys of the line, as Docker, loggers, journald, Google and Loki name it.
-_KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event")
+# The keys of the line, as Docker, loggers, journald, Google, Loki and Kaggle name it.
+_KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event", "data")
 
 # How far is looked, the fewest different lines (of as many), and the share of records that have to
 # have the key.
@@ -99,7 +99,8 @@ _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
 
 def unwrapped(stream: Stream) -> Stream:
     """Return the stream of the lines that are wrapped in JSON, or the stream itself."""
-    if stream.peek(64).lstrip()[:1] != b"{":
+    # Kaggle writes a list, an object a line.
+    if not stream.peek(64).lstrip().startswith((b"{", b'[{"stream_name":')):
         return stream
     if all(mark in stream.head()[0] for mark in _NOTEBOOK):
         text = printed(stream)
@@ -140,6 +141,7 @@ def _key_of(records: list[Record]) -> str:
 
 
 def _records(line: bytes) -> list[Record]:
+    line = line.strip().lstrip(b"[,").removesuffix(b"]") if line.startswith((b"[", b",")) else line
     return decode_line(line.decode("utf-8", "replace"))[0] if line.strip() else []
 
 

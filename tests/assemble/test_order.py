@@ -69,6 +69,13 @@ def test_the_steps_of_the_last_run(build, log, attempts, steps):
     assert history.series["loss"].steps.tolist() == list(steps)
 
 
+def test_an_epoch_that_goes_on_is_that_of_a_resume_whatever_the_loss(build):
+    log = [{"step": n, "loss": 2.5, "epoch": n / 20} for n in range(1, 40)]
+    log += [{"step": n, "loss": 2.5, "epoch": 1.97 + n / 20} for n in range(1, 41)]
+    history = build(log)
+    assert (history.source.attempts, len(history.series["loss"])) == (1, 79)
+
+
 def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
     history = build([*falling(range(100)), *falling(range(60, 130), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(130))

@@ -66,6 +66,14 @@ def test_the_lines_are_read(log, wrap, lines, name):
     assert "in JSON, and are read from there" in columns.events[0].message
 
 
+def test_what_kaggle_lists(put):
+    lines = (f"step {n} loss {x}\n" for n, x in zip(STEPS, LOSSES, strict=True))
+    records = ({"stream_name": "stdout", "time": 1.5, "data": line} for line in lines)
+    text = "\n,".join(json.dumps(record, separators=(",", ":")) for record in records)
+    loss = read(put(f"[{text}\n]\n", "notebook.log")).series["loss"]
+    assert (loss.steps.tolist(), loss.values.tolist()) == (STEPS, LOSSES)
+
+
 def test_a_long_line_that_docker_cut(log):
     line = json.dumps({"step": 1, "loss": 2.5, "note": "x" * 300})
     cut = [{"log": line[:100]}, {"log": line[100:200]}, {"log": f"{line[200:]}\n"}]

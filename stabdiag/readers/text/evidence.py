@@ -7,7 +7,7 @@ finest one that rises is the step.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
@@ -25,6 +25,7 @@ from stabdiag.readers.text.tokens import (
     EPOCH,
     FIRST,
     LOSS,
+    NTH,
     OTHER_LOSSES,
     OTHER_MEASURES,
     STEP,
@@ -255,6 +256,9 @@ def _about(word: bytes, loss: str, counts: Counts) -> Evidence:
 def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
     """Tell whether a counter may be that of the steps, given the others on the same lines."""
     counts = counters[word, loss]
+    bars = _bars(STEP.encode(), loss, counters)
+    if bars and (word == STEP.encode() or word in bars[1:]):
+        return False
     if word == BATCH_OF_EPOCH:
         # If it stays while the number before it moves, it is a total: Batch 10/600. And the batches
         # of an evaluation are no steps.
@@ -263,6 +267,21 @@ def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Coun
         return goes_on and not loss.startswith(VALIDATED)
     # A position may have a name, as in "Epoch 3/10": they are one counter.
     return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
+
+
+def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> list[bytes]:
+    """Return the positions that a word names, if they are of bars that each begin again.
+
+    Those are of the training and of its evaluation: step 10/100, and then step 10/30.
+    """
+    mine = Counter(counters.get((word, loss), []))
+    bars = {
+        name: counts
+        for (name, of), counts in counters.items()
+        if of == loss and name.startswith(NTH) and _rising([n for _, n in counts]) < 1
+    }
+    counted = sum((Counter(counts) for counts in bars.values()), Counter())
+    return [*bars] if len(bars) > 1 and counted == mine else []
 
 
 def _above(
@@ -326,7 +345,8 @@ def _alarming(data: bytes, sample: _Sample) -> Evidence | None:
     found = None
     if sample.shapes and any(line.search(data) for line in alarms("loss", STEP)):
         found = _excerpt(sample.shapes, alarmed=True)
-    if found is None and 2 * _lines(sample.not_finite) >= _lines(sample.shapes):
+    lost, lines = (sum(map(len, one.values())) for one in (sample.not_finite, sample.shapes))
+    if found is None and 2 * lost >= lines:
         found = _excerpt(sample.not_finite, alarmed=True)
     return found
 
@@ -377,7 +397,3 @@ def _most_told(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
     """Return the loss on most lines, and the number of these."""
     loss = max(values, key=lambda name: len(values[name]))
     return loss, len(values[loss])
-
-
-def _lines(shapes: Shapes) -> int:
-    return sum(map(len, shapes.values()))

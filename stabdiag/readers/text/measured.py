@@ -110,9 +110,9 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
         pairs = renamed(pairs, word)
     if counter is None:
         return pairs
-    named = {name.decode(): at for name, at in counters.items() if is_word(name)}
+    others = {name.decode(): at for name, at in counters.items() if is_word(name)}
+    named = {name: at for name, at in others.items() if name not in (STEP, counter.decode())}
     if counter in counters:
-        named.pop(counter.decode(), None)
         named[STEP] = counters[counter]
     return {**pairs, **named}
 

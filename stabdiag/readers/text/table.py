@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.model.roles.names import is_an_lr
 from stabdiag.readers.columns import (
     EXACT,
     Columns,
@@ -27,6 +28,9 @@ from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
+
+# Python itself prints a rate of zero as 0.0.
+_ROUNDED: Final = re.compile(rb"0\.00{1,20}")
 
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
@@ -73,7 +77,10 @@ class Table:
         """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
         ranks = ranks_of(data, part.starts)
-        pieces = {name: piece_of(cells) for name, cells in zip(part.names, part.cells, strict=True)}
+        pieces = {
+            name: piece_of(_as_far_as_known(cells) if is_an_lr(name) else cells)
+            for name, cells in zip(part.names, part.cells, strict=True)
+        }
         clock = seconds_at(data, part.starts) if kind.is_record else None
         if clock is not None:
             pieces.setdefault(CLOCK, piece_of_numbers(clock, np.isnan(clock), gap=ABSENT))
@@ -223,6 +230,11 @@ def piece_of(cells: Cells) -> Piece:
         except (TypeError, ValueError, OverflowError):
             continue
     return piece_of_meanings(map(_meaning, cells))
+
+
+def _as_far_as_known(cells: Cells) -> Cells:
+    """Return rates without those of which only zeros are printed: 0.0000 may be 0.00005."""
+    return [None if one is not None and _ROUNDED.fullmatch(one) else one for one in cells]
 
 
 def columns_of(stream: Stream, format: str, names: Sequence[str], rows: Sequence[Cells]) -> Columns:

@@ -150,12 +150,31 @@ class Field(NamedTuple):
     value: Span
 
 
+# train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40
+_BOTH: Final = re.compile(
+    rb"(?:(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)[ _]([A-Za-z]\w{0,20})"
+    rb"|([A-Za-z]\w{0,20}) ?\((tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)\))"
+    rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])" % (_NUMBER, _NUMBER),
+    re.IGNORECASE,
+)
+
+
+def _of_both(line: bytes) -> Iterator[Field]:
+    """Yield a field for each split where a line tells two values by one name."""
+    for match in _BOTH.finditer(line) if b"/" in line else ():
+        name = (match[3] or match[4]).decode()
+        for split, value in ((match[1] or match[5], 7), (match[2] or match[6], 8)):
+            yield Field(f"{split.decode()} {name}", match.span(), match.span(value))
+
+
 def fields_of(line: bytes) -> list[Field]:
     """Return the fields of a line, the most certain of each name the first."""
-    found = []
+    both = [*_of_both(line)]
+    found = [*both]
     for match in PAIR.finditer(line):
         group = 1 if match[2] is not None else 3
-        found.append(_field(line, match.span(group), match.span(group + 1)))
+        if all(match.start(group) >= one.at[1] or match.end() <= one.at[0] for one in both):
+            found.append(_field(line, match.span(group), match.span(group + 1)))
     found = [*_listed(line), *found]
     known = {one.value for one in found}
     found += [one for one in _in_turn(line) if one.value not in known]

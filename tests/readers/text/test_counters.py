@@ -183,6 +183,16 @@ TEMPLATES = {
         (1, 240),
         {"epoch", "step_time"},
     ),
+    "two losses by one name": (
+        "Epoch {n1} train/val loss: {loss:.4f} / {val:.4f} lr: {lr}\n",
+        (1, 240),
+        {"eval_loss", "lr"},
+    ),
+    "two losses by one name, in brackets": (
+        "Epoch {n1}, loss (train/val): {loss:.4f}/{val:.4f}\n",
+        (1, 240),
+        {"eval_loss"},
+    ),
     "both losses on a line": (
         "Epoch [{n1}/240] Training Loss: {loss:.4f} Validation Loss: {val:.4f} LR: 0.001\n",
         (1, 240),
@@ -279,6 +289,34 @@ def test_a_bar_of_another_length_is_not_the_training(put):
             lines += [f"Test: [{place:3d}/100] Loss 9.0000\n" for place in range(0, 100, 10)]
     loss = read(put("".join(lines), "train.log")).series["loss"]
     assert (len(loss), loss.values.max() < 9) == (N, True)
+
+
+def test_the_bar_of_an_evaluation_has_the_same_words_and_another_length(put):
+    lines = []
+    for epoch in range(4):
+        lines.append(f"Epoch {epoch + 1}/4\n")
+        lines += [
+            "step {batch1:3d}/600 - loss: {loss:.4f} - acc: 0.5000 - 12ms/step\n".format(**at(n))
+            for n in range(PER_EPOCH * epoch, PER_EPOCH * (epoch + 1))
+        ]
+        lines.append("Eval begin...\n")
+        lines += [f"step {at:2d}/80 - loss: 9.0000 - acc: 0.4 - 8ms/step\n" for at in range(1, 81)]
+        lines.append("Eval samples: 3000\n")
+    series = read(put("".join(lines), "train.log")).series
+    assert series["loss"].steps.tolist() == list(range(10, 2401, 10))
+    np.testing.assert_allclose(series["loss"].values, [loss_at(n) for n in range(N)], atol=1e-4)
+    assert series["eval_loss"].values.tolist() == [9] * 4
+
+
+def test_a_rate_of_which_only_zeros_are_printed_is_not_known(put):
+    rates = [f"{2e-4 * n / N:.4f}" for n in range(N)]
+    lines = [f"step {n} loss {loss_at(n):.4f} lr {rate}\n" for n, rate in enumerate(rates)]
+    lr = read(put("".join(lines), "train.log")).series["lr"]
+    assert set(lr.values.tolist()) == {1e-4, 2e-4}
+    assert len(lr) == sum(rate != "0.0000" for rate in rates)
+    # Python prints a rate that is zero as 0.0.
+    frozen = "".join(f"step {n} loss {loss_at(n):.4f} lr 0.0\n" for n in range(N))
+    assert read(put(frozen, "frozen.log")).series["lr"].values.tolist() == [0] * N
 
 
 def test_an_epoch_of_timm_may_have_few_lines(put):

@@ -492,6 +492,8 @@ class TestTrainer:
         assert later.series["loss"].values.tolist() == [5.0, 4.9, 4.8, 4.7]
         resumed = stabdiag.read(put(begun + summary + training(2.1, 4, 3)))
         assert len(resumed.series["loss"].values) == 24
+        flat = stabdiag.read(put(begun + summary + training(2.12, 4, 5)))
+        assert len(flat.series["loss"].values) == 24
 
     def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, put):
         text = "  Num Epochs = 2\n  Total optimization steps = 400\n"
