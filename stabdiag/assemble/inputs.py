@@ -106,7 +106,23 @@ def run_found(found: Found, told: Manifest | None, options: Options) -> tuple[Hi
     told = (found.manifest if told is None else told).override(options.settings)
     raw = in_steps(found.columns, told)
     history = build_history(raw, options.limits, chosen=options.columns, attempt=options.attempt)
-    return history, told.completed(history.config).assuming(options.assume)
+    told = with_saved(told.completed(history.config), found.checkpoints, history)
+    return history, told.assuming(options.assume)
+
+
+def with_saved(told: Manifest, found: Mapping[str, tuple[int, ...]], history: History) -> Manifest:
+    """Return a manifest with the checkpoints that lie beside the log, in the log's own unit.
+
+    What is set by hand goes before them, and the numbers of records are no steps.
+    """
+    last, by_hand = history.last_step, {"checkpoints", "checkpoint_every"} & {*told.overridden}
+    if by_hand or told.checkpoints is not None or history.counts_records or last is None:
+        return told
+    saved = found.get("step", ())
+    if history.counts_epochs:
+        # A number alone may be that of a step.
+        saved = tuple(one for one in found.get("epoch", ()) if one <= last + 1)
+    return replace(told, checkpoints=saved) if saved else told
 
 
 def wanted_columns(columns: Mapping[str, str]) -> Wanted:

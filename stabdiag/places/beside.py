@@ -18,6 +18,7 @@ from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
+from stabdiag.places.checkpoints import checkpoints_in
 from stabdiag.places.folder import Entry, Found, Place, note
 from stabdiag.readers.columns import Columns
 
@@ -60,17 +61,25 @@ _INNER: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """The manifest from files beside a log, events about these, and the files that were read."""
+    """The manifest from files beside a log, events about these, and the files that were read.
+
+    The checkpoints there are only counted: see ``checkpoints_in``.
+    """
 
     manifest: Manifest = field(default_factory=Manifest)
     events: Sequence[Event] = ()
     files: Sequence[str] = ()
+    checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def with_beside(columns: Columns, beside: Beside) -> Found:
     """Return columns with what lies beside them; the events of the place come first."""
     events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
-    return Found(columns=replace(columns, events=events, files=files), manifest=beside.manifest)
+    return Found(
+        columns=replace(columns, events=events, files=files),
+        manifest=beside.manifest,
+        checkpoints=beside.checkpoints,
+    )
 
 
 def is_manifest(name: str) -> bool:
@@ -98,7 +107,13 @@ def beside_file(log: Path, root: Path) -> Beside:
 
     paths = _paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
     manifest, events = _manifest(paths, read)
-    return Beside(manifest=manifest, events=events, files=files)
+    saved = checkpoints_beside(log, root)
+    return Beside(manifest=manifest, events=events, files=files, checkpoints=saved)
+
+
+def checkpoints_beside(log: Path, root: Path) -> dict[str, tuple[int, ...]]:
+    """Look for checkpoints beside a file, and in the folders above it up to ``root``."""
+    return checkpoints_in(_folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix())))
 
 
 def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) -> Beside:

@@ -6,7 +6,7 @@ A place lists its files by path, and opens them as streams.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -33,10 +33,11 @@ VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Found:
-    """A log's columns, and the manifest that lies beside it."""
+    """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit."""
 
     columns: Columns
     manifest: Manifest = field(default_factory=Manifest)
+    checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -50,15 +50,16 @@ def read_place(
     if not found:
         raise empty[0]
     columns, known = found[0].columns, Manifest()
+    saved: Mapping[str, tuple[int, ...]] = {}
     if len(found) > 1:
         from stabdiag.places.several import one_log
 
         name = and_more([one.columns.source for one in found])
         columns = one_log([one.columns for one in found], name)
     for one in reversed(found):  # a later attempt may have another configuration
-        known = known.beside(one.manifest)
+        known, saved = known.beside(one.manifest), saved or one.checkpoints
     left_out = [note(f"left out: {error}") for error in empty]
-    return with_beside(columns, Beside(manifest=known, events=left_out))
+    return with_beside(columns, Beside(manifest=known, events=left_out, checkpoints=saved))
 
 
 def is_archive(stream: Stream) -> bool:

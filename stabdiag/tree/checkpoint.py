@@ -1,4 +1,4 @@
-"""The last checkpoint before a step, by the manifest's cadence, and how to go back to it."""
+"""The last checkpoint before a step, as far as is known, and how to go back to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from stabdiag.model.findings import Action, ActionKind
-from stabdiag.model.text import every, listed
+from stabdiag.model.text import every, listed, plural
 from stabdiag.tree.run import Run
 
 
@@ -41,21 +41,24 @@ class Reload:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The last checkpoint before a step, as far as the manifest's cadence tells.
+    """The last checkpoint before a step, of those there or as far as the manifest's cadence tells.
 
-    ``step`` is None where the cadence is not known, 0 where no checkpoint had been written.
-    ``older`` is the one to fall back on if the last was written so close to the damage that it may
-    hold it already, else 0.
+    ``step`` is None where neither is known, 0 where no checkpoint had been written. ``older`` is
+    the one to fall back on if the last was written so close to the damage that it may hold it
+    already, else 0. ``there`` is how many lie beside the log.
     """
 
     step: int | None
     every: int | None
     older: int = 0
     unit: str = "step"
+    there: int = 0
 
     @property
     def cadence(self) -> str:
-        """How often a checkpoint is written, in words."""
+        """How often a checkpoint is written, or how many there are, in words."""
+        if self.there:
+            return f"{plural(self.there, 'checkpoint lies', 'checkpoints lie')} beside the log"
         return "" if self.every is None else f"one is written {every(self.every, self.unit)}"
 
     def reload(self, what: str) -> Reload:
@@ -63,7 +66,8 @@ class Checkpoint:
         if self.step is None:
             return Reload(f"Reload the last checkpoint before {what}")
         if self.step == 0:
-            return Reload(f"Restart from the beginning (no checkpoint precedes {what})", 0)
+            none = "none of the checkpoints beside the log" if self.there else "no checkpoint"
+            return Reload(f"Restart from the beginning ({none} precedes {what})", 0)
         older = f" (or {self.unit} {self.older} if that is already damaged)" if self.older else ""
         return Reload(
             f"Reload the checkpoint of {self.unit} {self.step}, the last before {what}{older}",
@@ -77,12 +81,14 @@ def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     In a log with one record in ``stride`` steps, what a record shows may have happened at any step
     since the record before.
     """
-    every, last = run.manifest.checkpoint_every, run.manifest.checkpoint_before(step)
-    if every is None and run.history.counts_records:
+    manifest, last = run.manifest, run.manifest.checkpoint_before(step)
+    every, there = manifest.checkpoint_every, len(manifest.checkpoints or ())
+    known = there > 0 or every is not None
+    if not known and run.history.counts_records:
         last = None  # a piece of a log may begin anywhere
-    if every is None or last is None:
+    if not known or last is None:
         return Checkpoint(step=last, every=None, unit=run.unit)
     since = step - round(stride)
     close = last > min(since, step - 2)
-    older = max(since - 1, 0) // every * every if close else 0
-    return Checkpoint(step=last, every=every, older=older, unit=run.unit)
+    older = manifest.checkpoint_before(since) if close else 0
+    return Checkpoint(step=last, every=every, older=older or 0, unit=run.unit, there=there)

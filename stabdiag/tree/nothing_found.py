@@ -63,7 +63,7 @@ def not_logged(case: Case) -> tuple[NotLogged, ...]:
     if case.manifest.dtype is None and finite and shows_overflows(case):
         cost = "fp16 and bf16 overflows cannot be tested: set it in the manifest or by --dtype"
         missing.append(NotLogged(role="dtype (manifest)", cost=cost))
-    if case.manifest.checkpoint_every is None:
+    if case.manifest.checkpoint_every is None and not case.manifest.checkpoints:
         cost = "the checkpoint to reload cannot be named: set it by --set checkpoint_every=N"
         missing.append(NotLogged(role="checkpoint cadence (manifest)", cost=cost))
     return tuple(missing)

@@ -256,7 +256,7 @@ def _which_checkpoint(case: Case) -> Reply:
         because = "the manifest does not tell how often a checkpoint is written"
         return unknown(because, began.step)
     if last.step == 0:
-        cadence = f" ({last.cadence})" if last.every else ""
+        cadence = f" ({last.cadence})" if last.cadence else ""
         return no(f"no checkpoint was written before {began.what}{cadence}", began.step)
     return yes(
         f"the last checkpoint before {began.what} is that of {case.unit} {last.step}",

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.places import Asked, Beside, Found, beside_file, read_place
+from stabdiag.places import Asked, Beside, Found, beside_file, checkpoints_beside, read_place
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import not_text, recognised
 from stabdiag.readers.source import STANDARD_INPUT
@@ -131,7 +131,8 @@ class File:
             events=(*self._events, *beside.events, *columns.events),
             files=(str(self._path), *beside.files),
         )
-        return Found(columns=columns, manifest=beside.manifest)
+        saved = checkpoints_beside(self._path, self._path.parent)  # more come all the time
+        return Found(columns=columns, manifest=beside.manifest, checkpoints=saved)
 
     def _surroundings(self) -> Beside:
         """Return what lies beside the log, looked for again when a file has come or gone there."""

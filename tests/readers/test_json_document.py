@@ -247,13 +247,13 @@ def test_the_state_tells_of_the_configuration(put):
         "global_step": 40,
         "log_history": [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)],
         "max_steps": 4000,
-        "save_steps": 500,
+        "save_steps": 250,
         "stateful_callbacks": {"X": {"args": {"max_steps": 3}}},
         "train_batch_size": 8,
     }
     path = put(json.dumps(state), "trainer_state.json")
     manifest = diagnose(path).manifest
-    assert (manifest.total_steps, manifest.checkpoint_every, manifest.batch_size) == (4000, 500, 8)
+    assert (manifest.total_steps, manifest.checkpoint_every, manifest.batch_size) == (4000, 250, 8)
     assert set(manifest.logged) == {"total_steps", "checkpoint_every", "batch_size"}
     given = diagnose(path, manifest={"max_steps": 100, "save_steps": 10}).manifest
     assert (given.total_steps, given.checkpoint_every, given.batch_size) == (100, 10, 8)

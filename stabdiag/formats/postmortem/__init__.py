@@ -212,9 +212,10 @@ def _moments(one: Incident) -> Iterator[Moment]:
     report, found, unit = one.report, one.report.diagnosis, one.report.history.unit
     saved, every = one.checkpoint, report.manifest.checkpoint_every
     yield Moment(one.first, "Start", f"The log begins{_loss(report, at=0)}")
-    if saved and every and saved >= one.first:
-        cadence = plural(every, unit) if every > 1 else unit
-        yield Moment(saved, "Last good checkpoint", f"One is written every {cadence}")
+    if saved and saved >= one.first:
+        cadence = plural(every, unit) if every and every > 1 else unit
+        there = "It lies beside the log" if report.manifest.checkpoints else ""
+        yield Moment(saved, "Last good checkpoint", there or f"One is written every {cadence}")
     if one.changed is not None and one.changed[0] is not None:
         yield Moment(one.changed[0], "Setting changed", one.changed[1])
     yield from _trouble(one)

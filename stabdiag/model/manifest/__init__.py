@@ -64,6 +64,7 @@ class Manifest:
     epsilon: float | None = None
     checkpoint_every: int | None = None
     checkpoints_kept: int | None = None
+    checkpoints: tuple[int, ...] | None = None
     vocab_size: int | None = None
     target_loss: float | None = None
     batch_size: int | None = None
@@ -134,10 +135,12 @@ class Manifest:
         )
 
     def checkpoint_before(self, step: int) -> int | None:
-        """Return the step of the last checkpoint before a step, by the cadence.
+        """Return the step of the last checkpoint before a step: of those there, or by the cadence.
 
-        It is 0 where none had been written, and None where the cadence is not known.
+        It is 0 where none had been written, and None where neither is known.
         """
+        if self.checkpoints is not None:
+            return max((one for one in self.checkpoints if one < step), default=0)
         if self.checkpoint_every is None:
             return 0 if step <= 0 else None
         return max(step - 1, 0) // self.checkpoint_every * self.checkpoint_every

@@ -103,6 +103,16 @@ def positive_count(value: object) -> int | None:
     return count(value) or None
 
 
+def steps(value: object) -> tuple[int, ...] | None:
+    """Return some steps as they rise, from a list or a text such as ``100,200``; or None."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple):
+        return None
+    read = [positive_count(part) for part in parts]
+    known = {one for one in read if one is not None}
+    return tuple(sorted(known)) if known and None not in read else None
+
+
 def clip(value: object) -> float | None:
     """Return a threshold, or None; null is how a configuration says that there is no clipping."""
     return 0.0 if value is None else number(value)
@@ -210,6 +220,7 @@ KEYS: tuple[Key, ...] = (
         "checkpoints_kept save_total_limit checkpoints_total_limit max_to_keep "
         "keep_last_n_checkpoints num_checkpoints_to_keep keep_latest_k",
     ),
+    _key("checkpoints", "steps such as 100,200", steps, "checkpoints"),
     # Megatron has a number of classes in every configuration, also of a language model.
     _key(
         "vocab_size",

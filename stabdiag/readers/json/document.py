@@ -111,6 +111,11 @@ def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
         notes.append(f"other lists of records are left out: {', '.join(others[:3])}")
 
 
+# The cadence of checkpoints that the state has unless told otherwise. It has it, too, where they
+# are saved by the epoch or not at all, and the strategy is not in the state.
+_UNLESS_TOLD: Final = 500
+
+
 class State:
     """``trainer_state.json`` of the HF Trainer: its records lie in ``log_history``."""
 
@@ -128,6 +133,8 @@ class State:
         above = found[0][:-1] if found else ()
         values = tables.values.items()
         beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
+        if beside.get("save_steps") == _UNLESS_TOLD:
+            del beside["save_steps"]
         return _without_the_summary(_columns(stream, records, tables, "trainer-state", beside))
 
 
