@@ -28,6 +28,7 @@ from stabdiag.symptoms.losses import (
     rhythm,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
+from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 
@@ -99,18 +100,22 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
     lr = case.history.finite("lr")
     logged = float(lr.values.max()) if len(lr) else case.manifest.peak_lr
     peak = logged or None
-    now = f" (from {num(peak)} to {num(peak / 5)})" if peak else ""
+    to = lowered(case, peak, 5) if peak else None
+    divide = "Divide the peak learning rate by 5"
+    if peak and to:
+        verb = divide if to == peak / 5 else "Lower the peak learning rate"
+        divide = f"{verb} (from {num(peak)} to {num(to)})"
     return Evidence(
         because=because,
         step=int(case.loss.steps[0]),
         measured=measured,
         first=Action(
             Do.LOWER_LR,
-            f"Divide the peak learning rate by 5{now} and restart with a warm-up.",
+            f"{divide} and restart with a warm-up.",
             also=(Do.ADD_WARMUP,),
             setting="peak_lr",
             from_=peak,
-            to=peak / 5 if peak else None,
+            to=to,
         ),
         then=(
             *loss_oscillating.then,

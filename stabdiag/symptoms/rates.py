@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +26,7 @@ from stabdiag.symptoms.losses import (
     small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import for_any, is_high, is_low, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
 
@@ -37,8 +37,6 @@ _SOON = 1
 
 # A rate this many times the highest usual one is no matter of taste.
 _FAR = 10.0
-
-_PARTS_OF = {10: "tenth", 100: "hundredth"}
 
 # The median of n points has 1.25 times the deviation of their mean.
 _OF_MEDIAN = 1.25
@@ -78,8 +76,8 @@ def lr_too_high(case: Case) -> Evidence | None:
         because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
-        first=_lower(case, 10) if off is None else off[1],
-        then=(*((_lower(case, 100),) if unknown else ()), *lr_too_high.then),
+        first=_lower(case) if off is None else off[1],
+        then=(*((_lower(case, again=True),) if unknown else ()), *lr_too_high.then),
     )
 
 
@@ -168,51 +166,15 @@ def _largest_rise(parts: Floats) -> tuple[int, int, float]:
     return low, high, float(parts[high] - parts[low])
 
 
-def _lower(case: Case, times: int) -> Action:
-    peak, again = peak_rate(case), "Start again" if times == 10 else "If it still climbs, go on"
+def _lower(case: Case, *, again: bool = False) -> Action:
+    peak, start = peak_rate(case), "If it still climbs, go on" if again else "Start again"
     if peak is None:
-        text = f"{again} with a {_PARTS_OF[times]} of the learning rate, and a longer warm-up."
+        part = "hundredth" if again else "tenth"
+        text = f"{start} with a {part} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    return Action(
-        Do.LOWER_LR,
-        f"{again} with a {_PARTS_OF[times]} of the learning rate: a peak of {num(peak / times)} "
-        f"instead of {num(peak)}.",
-        setting="peak_lr",
-        from_=peak,
-        to=peak / times,
-        checkpoint=0,
-    )
-
-
-def peak_rate(case: Case) -> float | None:
-    """Return the highest learning rate, as logged or else as configured."""
-    logged = case.history.finite("lr").values
-    return float(logged.max(initial=0.0)) or case.manifest.peak_lr or None
-
-
-def usual(case: Case) -> tuple[str, float, float]:
-    """Return whose peak rates the optimizer's are like, and the lowest and highest usual ones.
-
-    Without the optimizer, those of any; of one of no known family, all are usual.
-    """
-    limits = case.limits.preflight
-    known = limits.usual_rates(case.manifest.optimizer)
-    if known is None and case.manifest.optimizer:
-        return case.manifest.optimizer, 0.0, math.inf
-    if known is None:
-        return "any optimizer", limits.lion_lr_low, limits.sgd_lr_high
-    return known.title, known.low, known.high
-
-
-def is_high(case: Case, times: float = 1.0) -> bool:
-    """Tell whether the peak rate is above the highest usual one, or so many times that."""
-    return (peak_rate(case) or 0.0) > times * usual(case)[2]
-
-
-def is_low(case: Case) -> bool:
-    """Tell whether the peak rate is nearer to the lowest usual one than to the highest."""
-    peak, (_, low, high) = peak_rate(case), usual(case)
-    return peak is not None and peak <= (low * high) ** 0.5
+    to = min(peak / 10, for_any(case)) / (10 if again else 1)
+    text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
+    return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
 
 def setting_off(case: Case) -> tuple[str, Action] | None:
@@ -237,7 +199,7 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     if low <= peak <= high:
         return None
     too_high = peak > high
-    to = min(peak / 10, high) if too_high else max(10 * peak, low)
+    to = min(peak / 10, for_any(case)) if too_high else max(10 * peak, low)
     verb = "Lower" if too_high else "Raise"
     words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
     return words, Action(
@@ -307,31 +269,32 @@ def _slope(x: Floats, y: Floats) -> float:
 def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     name = "evaluation loss" if series.role == "eval_loss" else "loss"
     peak, low_rate = peak_rate(case) or 0.0, is_low(case)
-    high = usual(case)[2]
     longer = first / (first - last)
     words = (
-        f"The {name} fell from {num(first)} to {num(last)}, and as fast at the end as at the "
-        f"beginning for the learning rate that was spent: at this pace, {num(longer)} such runs "
-        "would bring it to 0."
+        f"The {name} fell by {(first - last) / first:.2g} of itself, from {num(first)} to "
+        f"{num(last)}, and as fast at the end as at the beginning for the learning rate that was "
+        "spent."
     )
     test = small_test(first)
-    # A model learns most in the first tenth of its run.
-    to = min(10 * longer * peak, 1000 * peak, high)
-    raise_it = Action(
-        Do.RAISE_LR,
-        f"Raise the peak learning rate from {num(peak)} to {num(to)} and start again.",
-        setting="peak_lr",
-        from_=peak,
-        to=to,
-        checkpoint=0,
-    )
-    off = setting_off(case)
+    # A model learns most in the first tenth of its run. What suits an optimizer that is not known
+    # is not known either: tenfold at a time.
+    known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
+    wanted = min(10 * longer * peak, 1000 * peak, usual(case)[2])
+    to, later = wanted if known else min(wanted, 10 * peak), min(wanted, for_any(case))
+    raise_it, off = _raise(peak, to), setting_off(case)
+    again = (_raise(peak, later, "If it still crawls"),) if low_rate and later > to else ()
     if off is not None:
-        words, raise_it, low_rate = f"{words} {off[0]}", off[1], True
+        words, raise_it, again, low_rate = f"{words} {off[0]}", off[1], (), True
     return Evidence(
         because=words,
         step=int(series.steps[0]),
         measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
         first=raise_it if low_rate else test,
-        then=(test if low_rate else raise_it, *learning_slow.then),
+        then=(*again, test if low_rate else raise_it, *learning_slow.then),
     )
+
+
+def _raise(peak: float, to: float, only_if: str = "") -> Action:
+    verb = f"{only_if}, raise" if only_if else "Raise"
+    text = f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again."
+    return Action(Do.RAISE_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)

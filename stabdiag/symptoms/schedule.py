@@ -14,8 +14,9 @@ from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
-from stabdiag.symptoms.rates import is_high, rate_off
+from stabdiag.symptoms.rates import rate_off
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import is_high, lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 
@@ -70,15 +71,16 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     step, steps = int(loss.steps[at]), _warmup(case)
     warm = Action(
         Do.ADD_WARMUP,
-        f"Restart with a linear warm-up to {num(peak)} over at least {steps} {case.unit}s.",
+        f"Restart with a linear warm-up to {num(lowered(case, peak))} over at least {steps} "
+        f"{case.unit}s.",
         setting="warmup_steps",
         to=steps,
     )
     lower = Action(
         Do.LOWER_LR,
-        f"Lower the peak learning rate to {num(peak / 3)} if the loss still goes up.",
+        f"Lower the peak learning rate to {num(lowered(case, peak, 3))} if the loss still goes up.",
         setting="peak_lr",
-        to=peak / 3,
+        to=lowered(case, peak, 3),
     )
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "

@@ -321,7 +321,7 @@ def test_a_short_run_that_has_ended_never_learned(symptom, slug, run, manifest):
         (1e-8, "adamw", "raise-lr", 1e-6),
         (0.3, "sgd", "try-small", None),
         (0.3, None, "try-small", None),
-        (30.0, None, "lower-lr", 1.0),
+        (30.0, None, "lower-lr", 0.01),
     ],
 )
 def test_an_unusual_rate_is_the_first_suspect(symptom, peak, optimizer, kind, to):

@@ -176,6 +176,13 @@ def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(calm, pea
     assert (first.kind, first.setting, first.to) == (K.LOWER_LR, setting, to)
 
 
+def test_half_of_a_rate_that_nobody_uses_is_still_too_high(calm):
+    log = changed(calm(), NAN, SURGE) | {"lr": np.full(800, 0.6)}
+    first = diagnosed(log, optimizer="adamw", dtype="bf16").actions[0]
+    assert (first.setting, first.from_, first.to) == ("lr", 0.6, 0.01)
+    assert "with a learning rate of 0.01 (now 0.6)" in first.text
+
+
 def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
     log = changed(calm(), NAN) | {"loss_scale": np.full(800, 1024.0)}
     found = diagnosed(log, dtype="fp16", save_steps=100, save_total_limit=1)

@@ -11,11 +11,11 @@ from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import EXPLODES
+from stabdiag.tree.advice.rates import half_lr, lowered
 from stabdiag.tree.advice.shared import (
     LEVEL,
     Advice,
     clip,
-    half_lr,
     less_decay,
     more_decay,
     near_climb,
@@ -84,6 +84,8 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     highest = int(lr.steps[np.argmax(lr.values)])
     turning = float(lr.values[max(int(np.searchsorted(lr.steps, found.first, "right")) - 1, 0)])
     first, last = answer.steps
+    to = lowered(case, turning)
+    below = f"{num(to)}: the loss stopped falling at {num(turning)}"
     act = found.reload.and_then(
         ActionKind.FIX_SCHEDULE,
         f"fix the schedule, which still raises the learning rate at {case.unit} {highest} (an "
@@ -92,19 +94,19 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
     other = Action(
         ActionKind.LOWER_LR,
-        f"If the schedule is intended, lower its peak: the loss stopped falling at {num(turning)}.",
+        f"If the schedule is intended, lower its peak to {below}.",
         setting="peak_lr",
-        to=turning,
+        to=to,
     )
     warmup = case.manifest.warmup_steps
     if warmup is not None and highest <= warmup:
         # Nothing is wrong with a warm-up that was planned, but for where it leads to.
         act = found.reload.and_then(
             ActionKind.LOWER_LR,
-            f"keep the learning rate below {num(turning)}, where the loss began to climb: the "
-            f"warm-up of {warmup} {case.unit}s goes beyond it",
+            f"keep the learning rate below {below}, and the warm-up of {warmup} {case.unit}s goes "
+            "beyond it",
             setting="peak_lr",
-            to=turning,
+            to=to,
         )
         text = "To keep the peak, lengthen the warm-up."
         other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")

@@ -11,6 +11,7 @@ from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Finding, P
 from stabdiag.model.history import Event
 from stabdiag.model.text import capitalised, num, sentence
 from stabdiag.stats.quantiles import median
+from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
@@ -22,7 +23,6 @@ from stabdiag.tree.advice.shared import (
     batches_at,
     clip,
     first_of,
-    half_lr,
     logged_at,
 )
 from stabdiag.tree.case import Case
@@ -47,8 +47,8 @@ _LONGER_WARMUP = Action(
 )
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
-    "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): if it is fp16, switch to bf16 or "
-    "scale the loss dynamically, as a value above 65504 is the first suspect.",
+    "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 a value above 65504 is the "
+    "first suspect, and bf16 or a dynamic loss scale the remedy.",
     also=(ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE),
     setting="dtype",
 )
@@ -140,13 +140,14 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         return Advice(summary=told, first=first, then=(RESTORE_SCHEDULE, warm_up))
     if start.blew_up:
         return _blown_up(case, start)
+    layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
+    layers, also = f"{layers}loss", tuple[ActionKind, ...]()
+    if case.manifest.dtype is None:
+        layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
+        also = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     look = Advice(
         summary=_how_it_began(case, start),
-        first=_reload(case, start).and_then(
-            ActionKind.INSPECT_LAYERS,
-            "run one forward pass with isnan checks after every layer, from the embedding to the "
-            "loss",
-        ),
+        first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=also),
         then=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
@@ -175,7 +176,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     if start.surge is not None and start.surge.since is not None:
         of, ratio = capitalised(start.surge.of), num(start.surge.ratio)
         told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}."
-    rate = half_lr(case, start.bad.step, "half the learning rate")
+    rate = half_lr(case, start.bad.step, as_noun=True)
     suspects = Action(
         ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
     )

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import sentence
+from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
     TO_BF16,
     Advice,
-    half_lr,
     shown,
     to_log,
 )

@@ -105,22 +105,6 @@ class Decay(Setting):
     name: str = "weight_decay"
 
 
-def half_lr(case: Case, step: int, what: str = "halve the learning rate") -> Setting:
-    """Return half of the learning rate in force at a step, or of its peak once it is down to 0."""
-    logged = case.history.finite("lr")
-    rates = logged.until(step)
-    if not len(rates) or (peak := float(rates.values.max())) <= 0:
-        return Setting(words=what, name="lr")
-    rate = float(rates.values[-1])
-    if not rate:
-        told = f"{num(peak)} at its peak, 0 by then"
-        return Setting(words=f"{what} ({told})", name="peak_lr", now=peak, new=peak / 2)
-    # After a NaN the log may go on: what it logs last is not the rate of now.
-    is_now = num(rate) == num(float(logged.values[-1])) and not case.before_nan
-    told = f"now {num(rate)}" if is_now else f"{num(rate)} at {case.unit} {int(rates.steps[-1])}"
-    return Setting(words=f"{what} ({told})", name="lr", now=rate, new=rate / 2)
-
-
 def clip(case: Case) -> Setting:
     """Return the clip threshold to restart with, and the present one if it is known."""
     now = case.manifest.grad_clip
@@ -236,7 +220,7 @@ def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
 def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings, with what to do where the checkpoint to go back to was deleted."""
     every, kept = case.manifest.checkpoint_every, case.manifest.checkpoints_kept
-    if every is None or kept is None:
+    if every is None or kept is None or case.manifest.checkpoints:
         return findings
     oldest = ((case.history.last_step or 0) // every - kept + 1) * every
     text = (

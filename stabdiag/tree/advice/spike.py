@@ -9,6 +9,7 @@ from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, plural, sentence, sigmas
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
+from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import (
     LEVEL,
     RESTORE_SCHEDULE,
@@ -289,8 +290,9 @@ def _restart(case: Case, spike: _Spike, only_if: str = "") -> Action:
     threshold, reload = clip(case), spike.reload
     cut, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
     if spike.rising is not None:
-        half = spike.rising.end / 2
-        rate = f"a peak learning rate of {num(half)}, half of what it had risen to"
+        half = lowered(case, spike.rising.end, 2)
+        of = ", half of what it had risen to" if half == spike.rising.end / 2 else ""
+        rate = f"a peak learning rate of {num(half)}{of}"
         how = f"with {rate}, and {cut}{only_if}"
         return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=half)
     if spike.jumped:
