@@ -31,7 +31,7 @@ _COMMANDS = {
     "formats": ("tables", "FORMATS"),
     "thresholds": ("tables", "THRESHOLDS"),
     "explain": ("tables", "EXPLAIN"),
-    "config": ("settings", "EPILOG"),
+    "config": ("tables", "CONFIG"),
 }
 
 # The name in the usage, and in the variable by which a shell asks for completions.

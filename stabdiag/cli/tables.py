@@ -1,12 +1,14 @@
-"""The commands that show what stabdiag knows: formats, thresholds, explanations."""
+"""The commands that show what stabdiag knows: formats, thresholds, explanations, settings."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from stabdiag.cli import complete, options
+from stabdiag.cli.commands import FailOn
 from stabdiag.formats import names, render
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ stabdiag explain spike-lr-jump
 stabdiag explain loss spike  # what fits these words
 stabdiag explain Q2.1
 stabdiag explain spike.sigma
+"""
+
+CONFIG = """
+stabdiag config
+stabdiag config --limit spike.sigma=4 --dtype bf16  # what these options change
+stabdiag config --json
+
+**Settings** are read from `stabdiag.toml`, or from `[tool.stabdiag]` in `pyproject.toml`, in the
+working folder or the nearest folder above it. Options go before them.
 """
 
 
@@ -97,3 +108,69 @@ def explain(
 
         text = markdown_page(text, **out.screen)
     out.write(text)
+
+
+class Setting(NamedTuple):
+    """One setting in force: its value, the table or the option that it is from, and a reason."""
+
+    name: str
+    value: str
+    source: str
+    reason: str = ""
+
+
+class Settings(options.Data):
+    """The options about the list of settings."""
+
+    known = ("terminal", "json")
+
+
+@options.bundled
+def config(how: options.Runs, out: Settings, fail_on: options.Severe = None) -> None:
+    """Show the project's settings in force, and where each comes from."""
+    from stabdiag.formats.json import Json, dumps, escape
+    from stabdiag.formats.measured import visible
+
+    chosen = out.chosen(how, [])
+    found = [*_settings(how, fail_on)]
+    if chosen == "json":
+        told: list[Json] = [
+            {key: escape(text) for key, text in one._asdict().items()} for one in found
+        ]
+        out.write(dumps({"file": escape(how.project.name) or None, "settings": told}))
+        return
+    name, value = (max(len(one[cell]) for one in found) for cell in (0, 1))
+    lines = [f"Settings file: {how.project.name or 'none here, nor in a folder above'}", ""]
+    for one in found:
+        lines.append(visible(f"{one.name:{name}}  {one.value:{value}}  {one.source}"))
+        lines += [f"    {visible(one.reason)}"] * bool(one.reason)
+    changed = how.limits.changed
+    rest = len(how.limits.items()) - len(changed)
+    out.write("\n".join([*lines, "", f"{rest} limits as by default: stabdiag thresholds"]))
+
+
+def _settings(how: options.Runs, fail_on: FailOn | None) -> Iterator[Setting]:
+    """Yield what is in force; of the limits, those that differ from their defaults."""
+    project = how.project
+    file: Mapping[str, object]
+    flags: Mapping[str, object]
+    flag = (fail_on, "--fail-on")
+    for key, told in (
+        ("fail-on", (flag, (project.fail_on, project.table()), ("error", "default"))),
+        ("format", ((project.format, project.table()), ("as each command says", "default"))),
+    ):
+        value, source = next(one for one in told if one[0] is not None)
+        yield Setting(key, str(value), source)
+    for table, file, flags, option in (
+        ("columns", project.columns, how.named, "--column"),
+        ("manifest", project.manifest, how.given, "--set"),
+    ):
+        for key, given in {**file, **flags}.items():
+            own = key in file and file[key] == given
+            yield Setting(f"{table}.{key}", str(given), project.table(table) if own else option)
+    for info in how.limits.changed:
+        source = info.set_by if info.set_by == "--limit" else project.table("limits")
+        yield Setting(f"limits.{info.name}", f"{info.value:g}", source)
+    for rule in project.rules:
+        until = f"{'until' if rule in project.ignored else 'expired'} {rule.until}"
+        yield Setting(f"ignore.{rule.slug}", until, project.table("ignore"), rule.reason)

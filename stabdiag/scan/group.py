@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final, TypeAlias
@@ -138,35 +138,9 @@ class _Named:
     attempt: bool
 
 
-class _Beside:
-    """The manifests of a folder: those of one log, by its name, and those of all."""
-
-    def __init__(self, files: Sequence[File]) -> None:
-        self._own: dict[str, list[File]] = {}
-        self._of_all: list[File] = []
-        for file in files:
-            stem = file.path.removesuffix(".manifest.json")
-            if stem != file.path:
-                self._own.setdefault(stem, []).append(file)
-            elif is_manifest(file.path.rpartition("/")[2]):
-                self._of_all.append(file)
-
-    def of(self, logs: Sequence[_Named]) -> tuple[File, ...]:
-        """Return the manifests that go with some logs."""
-        stems = set()
-        for path in (log.file.path for log in logs):
-            folder, slash, name = path.rpartition("/")
-            stems |= {
-                f"{folder}{slash}{stem}"
-                for stem in (name.rpartition(".")[0], name.partition(".")[0])
-            }
-        own = [file for stem in sorted(stems) for file in self._own.get(stem, ())]
-        return (*own, *self._of_all)
-
-
 def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
     """Yield the runs among the files of one folder and of those in which a run keeps its logs."""
-    beside = _Beside(files)
+    beside: dict[str | None, list[File]] = {}  # manifests by the name of a log; None: of all
     named = []
     for file in files:
         if file.path.lower().endswith(ARCHIVES):
@@ -177,6 +151,9 @@ def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
             # A run may have ended before its first record; what else is empty tells of no run.
             if file.size or one.structured:
                 named.append(one)
+        stem = file.path.removesuffix(".manifest.json")
+        if stem != file.path or is_manifest(file.path.rpartition("/")[2]):
+            beside.setdefault(stem if stem != file.path else None, []).append(file)
     named.sort(key=lambda one: (one.stem, one.suffix, one.file.path))
     apart = _apart(named)
     rest = [one for one in named if one.stem not in apart]
@@ -188,24 +165,34 @@ def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
 def _apart(named: list[_Named]) -> set[str]:
     """Return the names of the runs that lie beside each other."""
     is_run = any(one.own and one.structured for one in named)
-    stems: dict[str, set[str]] = {}
-    for one in named:
-        if not one.own and (one.structured or not is_run):
-            stems.setdefault(one.suffix, set()).add(one.stem)
-    if not any(len(beside) > 1 for beside in stems.values()):
-        return set()
-    return {one.stem for one in named if not one.own}
+    apart = [one for one in named if not one.own]
+    kinds = {(one.suffix, one.stem) for one in apart if one.structured or not is_run}
+    are_beside = len(kinds) > len({suffix for suffix, _ in kinds})
+    return {one.stem for one in apart if are_beside}
 
 
-def _job(root: str, run: str, same: list[_Named], beside: _Beside, *, alone: bool) -> Job:
+def _job(
+    root: str,
+    run: str,
+    same: list[_Named],
+    beside: Mapping[str | None, list[File]],
+    *,
+    alone: bool,
+) -> Job:
     is_attempt = all(one.attempt for one in same) and len({one.suffix for one in same}) == 1
     name = same[0].file.path if len(same) == 1 else same[0].stem if alone else ""
+    stems = set()
+    for one in same:
+        folder, slash, file = one.file.path.rpartition("/")
+        stems |= {
+            f"{folder}{slash}{part[0]}" for part in (file.rpartition("."), file.partition("."))
+        }
     return Job(
         key=f"{root}/{name}" if name else root,
         root=root,
         run=run if run and all(one.own for one in same) else _joined(run, name),
         logs=tuple(one.file for one in same),
-        beside=beside.of(same),
+        beside=tuple(file for stem in [*sorted(stems), None] for file in beside.get(stem, ())),
         sure=any(one.structured for one in same),
         attempts=is_attempt and len(same) > 1,
     )

@@ -120,7 +120,7 @@ class _Tally:
         self._outcomes: dict[tuple[int, str], list[int]] = {}
         self._alike: dict[tuple[str, str | None], _Alike] = {}
         self._reasons: dict[str, tuple[int, str]] = {}
-        self._ends: tuple[str, str] | None = None
+        self._ends: set[str] = set()
 
     def add(self, table: pa.Table) -> None:
         """Count the rows of a table."""
@@ -133,7 +133,12 @@ class _Tally:
             count[1] += lost or 0
             if rank < _NOTE:
                 bad.append((rank, -(lost or 0), path, self._rows))
-                self._add_failed(bad[-1], (outcome, kind), step, last)
+                alike = self._alike.setdefault((outcome, kind), _Alike(worst=bad[-1]))
+                alike.worst = min(alike.worst, bad[-1])
+                alike.runs += 1
+                alike.lost += lost or 0
+                alike.steps.extend([] if step is None else [step])
+                alike.last.extend([] if last is None else [last])
             elif severity is None:
                 # Without what differs from log to log: names and numbers.
                 bare = _NUMBER.sub("…", (reason or "").replace(path, "").lstrip(": "))
@@ -145,35 +150,21 @@ class _Tally:
         self.worst = heapq.nsmallest(self._top, chain(self.worst, bad))
         if table.num_rows:
             ends: Any = pc.min_max(table["path"]).as_py()
-            first, last = self._ends or (ends["min"], ends["max"])
-            self._ends = min(first, ends["min"]), max(last, ends["max"])
-
-    def _add_failed(
-        self, place: Place, kind: tuple[str, str | None], step: int | None, last: int | None
-    ) -> None:
-        alike = self._alike.setdefault(kind, _Alike(worst=place))
-        alike.worst = min(alike.worst, place)
-        alike.runs += 1
-        alike.lost -= place[1]
-        if step is not None:
-            alike.steps.append(step)
-        if last is not None:
-            alike.last.append(last)
+            known = {*self._ends, *ends.values()}
+            self._ends = {min(known), max(known)}
 
     def root(self) -> str:
         """Return the folder in which all paths lie: what the first and the last of them share."""
-        first, last = self._ends or ("", "")
-        if first == last:
-            return ""
-        shared: str = os.path.commonprefix([first, last])  # noqa: RUF071 - URLs as well
-        return shared[: shared.rfind("/") + 1]
+        shared: str = os.path.commonprefix(list(self._ends))  # noqa: RUF071 - URLs as well
+        return shared[: shared.rfind("/") + 1] if len(self._ends) > 1 else ""
 
     def counts(self) -> Iterator[Count]:
         """Yield the outcomes, the worst first and of these the most frequent."""
-        order = sorted((rank, -runs, name) for (rank, name), (runs, _) in self._outcomes.items())
-        for rank, _, name in order:
-            runs, lost = self._outcomes[rank, name]
-            yield Count(outcome=name, severity=SEVERITIES[rank], runs=runs, lost_steps=lost)
+        every = self._outcomes.items()
+        for rank, runs, name, lost in sorted(
+            (rank, -n, name, lost) for (rank, name), (n, lost) in every
+        ):
+            yield Count(outcome=name, severity=SEVERITIES[rank], runs=-runs, lost_steps=lost)
 
     def groups(self, rows: Rows) -> list[Group]:
         """Return the groups of like failures, the worst first and of these what lost most."""

@@ -101,8 +101,7 @@ def watch(
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
                 try:
-                    found = source.found(whole=end is End.INPUT)
-                    report, trouble = diagnose(found), None
+                    report, trouble = diagnose(source.found(whole=end is End.INPUT)), None
                 except LogError as error:
                     trouble = error
                 else:
@@ -112,8 +111,7 @@ def watch(
                         sure = certain(report, until.fail_on)
             is_behind = False
         is_first = False
-        if sure is not None and end is None:
-            end = End.FOUND
+        end = End.FOUND if sure is not None and end is None else end
         yield Seen(
             report=report,
             trouble=trouble,
@@ -187,13 +185,6 @@ class Job:
         return f"process {self.number} was sent SIGTERM"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Status:
-    state: str
-    parent: int
-    began: str
-
-
 def _began(number: int) -> str | None:
     """Return when a process began, in a form that is its own; None if it has ended.
 
@@ -201,10 +192,8 @@ def _began(number: int) -> str | None:
     """
     if not _is_there(number):
         return None
-    status = _status(number)
-    if status is None:
-        return ""
-    return None if status.state[:1] in "ZX" else status.began
+    state, _, began = _status(number)
+    return None if state and state in "ZX" else began
 
 
 def _is_there(number: int, *, may_signal: bool = False) -> bool:
@@ -223,22 +212,24 @@ def _ancestors() -> Iterator[int]:
     number = os.getpid()
     while number:
         yield number
-        status = _status(number)
-        number = 0 if status is None else status.parent
+        number = _status(number)[1]
 
 
-def _status(number: int) -> _Status | None:
-    """Return what the system tells of a process: in /proc (proc(5)), or else by ``ps``."""
+def _status(number: int) -> tuple[str, int, str]:
+    """Return what the system tells of a process: its state, its parent, and when it began.
+
+    It does so in /proc (proc(5)), or else by ``ps``.
+    """
     try:
         if _PROC.joinpath("self", "stat").exists():
             told = _PROC.joinpath(str(number), "stat").read_bytes().decode("ascii", "replace")
             fields = told.rpartition(")")[2].split()  # a command's name may hold anything
-            return _Status(state=fields[0], parent=int(fields[1]), began=fields[19])
+            return fields[0], int(fields[1]), fields[19]
         import subprocess
 
         command = ["ps", "-o", "state=,ppid=,lstart=", "-p", str(number)]
         told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
         state, parent, began = told.split(maxsplit=2)
+        return state[:1], int(parent), began
     except (OSError, ValueError, IndexError):
-        return None
-    return _Status(state=state, parent=int(parent), began=began)
+        return "", 0, ""

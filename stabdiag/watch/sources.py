@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
@@ -28,27 +28,6 @@ _BITE: Final = 1 << 16
 
 # Looking up the sizes of thousands of files takes time: this share of one processor at most.
 _SHARE_FOR_LOOKS: Final = 0.02
-
-
-class Source(Protocol):
-    """A log that may grow."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more can come."""
-
-    def look(self) -> bool:
-        """Take what is new, and return whether anything is."""
-
-    def found(self, *, whole: bool) -> Found:
-        """Return the log so far; ``whole`` says that a last line without its end counts.
-
-        Raises:
-            LogError: if nothing can be read yet.
-        """
-
-    def close(self) -> None:
-        """Let go of whatever is open."""
 
 
 def open_source(logs: Sequence[str], asked: Asked) -> Source:
@@ -119,7 +98,13 @@ class File:
         return grew
 
     def found(self, *, whole: bool) -> Found:
-        """Return the log so far, and what lies beside it."""
+        """Return the log so far, and what lies beside it.
+
+        ``whole`` says that a last line without its end counts.
+
+        Raises:
+            LogError: if nothing can be read yet.
+        """
         if self._other is not None:
             return self._other.found(whole=whole)
         if not self._path.exists() and self._grown.is_empty:
@@ -256,6 +241,10 @@ class Place:
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
+
+
+Source: TypeAlias = File | Pipe | Place
+"""A log that may grow."""
 
 
 def _files(path: Path) -> Iterator[tuple[str, int, int]]:
