@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -51,7 +51,16 @@ def main() -> None:
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir()
     for run, table in runs:
-        write_log(logs / f"{run.run_id}.csv", table)
+        part = table.select([name for name in COLUMNS if name in table.column_names])
+        rows = [
+            {
+                name: value if name == "step" else float(f"{value:.6g}")
+                for name, value in row.items()
+                if value is not None
+            }
+            for row in part.to_pylist()
+        ]
+        write_log(logs / f"{run.run_id}.csv", part.column_names, rows)
     # The longest logs first, dealt out in turn.
     paths = sorted(logs.glob("*.csv"), key=lambda log: (-log.stat().st_size, log.name))
     jobs = [(tool, part) for tool in tools_asked for part in range(PROCESSES)]
@@ -81,23 +90,13 @@ def make_environment() -> None:
     shutil.copyfile(PINNED, stamp)
 
 
-def write_log(path: Path, table: pa.Table) -> None:
-    """One log as CSV and as JSON lines: missing is left out, NaN is NaN."""
-    part = table.select([name for name in COLUMNS if name in table.column_names])
-    rows = [
-        {
-            name: value if name == "step" else f"{value:.6g}"
-            for name, value in row.items()
-            if value is not None
-        }
-        for row in part.to_pylist()
-    ]
+def write_log(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, float]]) -> None:
+    """Write one log as CSV and as JSON lines: missing is left out, NaN is NaN."""
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, part.column_names)
+        writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(rows)
-    records = [{name: float(value) for name, value in row.items()} for row in rows]
-    lines = [json.dumps({**record, "step": int(record["step"])}) for record in records]
+    lines = [json.dumps({**row, "step": int(row["step"])}) for row in rows]
     path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8")
 
 

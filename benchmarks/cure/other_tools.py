@@ -10,7 +10,6 @@ the runs.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import re
 import subprocess
@@ -27,7 +26,7 @@ HERE = Path(__file__).parent
 ACCURACY = HERE.parent / "accuracy"
 PYTHON = HERE.parent.parent / ".peers" / "venv" / "bin" / "python"
 TOOLS: Final = ("runmedic", "training-doctor")
-COLUMNS: Final = ("step", "loss", "grad_norm", "lr", "eval_loss")
+COLUMNS: Final[tuple[str, ...]] = ("step", "loss", "grad_norm", "lr", "eval_loss")
 
 Action = dict[str, Any]
 
@@ -90,15 +89,19 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     data = parser.parse_args().data
     sys.path.append(str(ACCURACY))
-    from peers import make_environment
+    from peers import make_environment, write_log
 
     make_environment()
     about = json.loads((data / "runs.json").read_text())
     # Nobody is asked about the runs that only look broken: they have no settings to be changed.
     runs = {run["run"]: run["manifest"] for run in about if not run["run"].startswith("trap/")}
     said: dict[str, dict[str, list[Action]]] = {}
-    with TemporaryDirectory() as name:
-        files = written(rows_of(data / "logs.parquet"), list(runs), Path(name))
+    rows = rows_of(data / "logs.parquet")
+    with TemporaryDirectory() as folder:
+        files = [Path(folder, f"{number:04}.csv") for number in range(len(runs))]
+        for path, run in zip(files, runs, strict=True):
+            known = [{name: row[name] for name in COLUMNS if name in row} for row in rows[run]]
+            write_log(path, COLUMNS, known)
         for tool in TOOLS:
             answer = subprocess.run(
                 (PYTHON, HERE / "tool_worker.py", tool),
@@ -113,24 +116,6 @@ def main() -> None:
                 for number, (run, manifest) in enumerate(runs.items())
             }
     (data / "other_tools.json").write_text(lines_of(said))
-
-
-def written(
-    rows: Mapping[str, Sequence[Mapping[str, float]]], runs: Sequence[str], folder: Path
-) -> list[Path]:
-    """Write each log as CSV and as JSON lines, under its number; return the CSV files."""
-    files = []
-    for number, run in enumerate(runs):
-        path = folder / f"{number:04}.csv"
-        known = [{name: row[name] for name in COLUMNS if name in row} for row in rows[run]]
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(known)
-        records = ({**row, "step": int(row["step"])} for row in known)
-        path.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, records)))
-        files.append(path)
-    return files
 
 
 def actions_of(findings: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> list[Action]:

@@ -100,16 +100,17 @@ class _Hit:
     @property
     def split(self) -> Split:
         """The split, with the runs on either side that have the outcome."""
-        inside, told, ordered = self.inside, self.setting.told, self.setting.ordered
-        value, inverse = self.setting.splits[self.at], self.inverse
-        if inverse and self.setting.opposite is not None:
-            value, inverse = self.setting.opposite, False
+        setting, inverse = self.setting, self.inverse
+        value = setting.splits[self.at]
+        if inverse and setting.opposite is not None:
+            value, inverse = setting.opposite, False
+        inside, outside = self.inside & setting.told, ~self.inside & setting.told
         return Split(
-            setting=self.setting.name,
-            relation=("<" if inverse else "≥") if ordered else ("≠" if inverse else "="),
+            setting=setting.name,
+            relation=("≥<" if setting.ordered else "=≠")[inverse],
             value=value,
-            inside=(int((inside & self.has & told).sum()), int((inside & told).sum())),
-            outside=(int((~inside & self.has & told).sum()), int((~inside & told).sum())),
+            inside=(int((inside & self.has).sum()), int(inside.sum())),
+            outside=(int((outside & self.has).sum()), int(outside.sum())),
         )
 
 
@@ -124,8 +125,7 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
         ),
         np.int64,
     )
-    unread = [code for (_, severity), code in kinds.items() if severity is None]
-    read = ~np.isin(ended, unread)
+    read = ~np.isin(ended, [code for (_, severity), code in kinds.items() if severity is None])
     outcomes = _outcomes(kinds, ended[read])
     compared = Compared(runs=int(read.sum()), outcomes=tuple(outcomes))
     if not outcomes:
@@ -144,9 +144,7 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
 def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[str, Mask]:
     """Return which runs have each frequent outcome; first any error, if that is several outcomes.
 
-    Args:
-        kinds: the number of each outcome and severity.
-        ended: shape (runs,), these numbers.
+    ``ended``, shape (runs,), are the numbers that ``kinds`` has of each outcome and severity.
     """
     bad = [kind for kind in sorted(kinds) if kind[1] in ("error", "warning")]
     failed = np.isin(ended, [kinds[kind] for kind in bad if kind[1] == "error"])
@@ -162,18 +160,11 @@ def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[
 def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
     total, hits = int(setting.told.sum()), setting.count(has)
     size, known = setting.count(setting.told), int((has & setting.told).sum())
-    tails = np.stack(
-        [upper_tail(hits, size, known, total), upper_tail(known - hits, total - size, known, total)]
-    )
+    sides = (hits, size), (known - hits, total - size)
+    tails = np.stack([upper_tail(those, of, known, total) for those, of in sides])
     inverse, split = divmod(int(tails.argmin()), len(size))
-    return _Hit(
-        setting=setting,
-        outcome=outcome,
-        has=has,
-        at=list(setting.splits)[split],
-        inverse=bool(inverse),
-        tail=float(tails.min()),
-    )
+    at, tail = list(setting.splits)[split], float(tails.min())
+    return _Hit(setting=setting, outcome=outcome, has=has, at=at, inverse=bool(inverse), tail=tail)
 
 
 def _told(hits: list[_Hit]) -> list[Common]:
@@ -182,20 +173,20 @@ def _told(hits: list[_Hit]) -> list[Common]:
     tails = np.array([hit.tail for hit in clear])
     chances = np.zeros(len(clear))
     for hit in hits:
-        size = hit.setting.count(hit.setting.told)
-        told = hit.setting.told
-        both = np.concatenate([size, int(told.sum()) - size])
-        chances += chance_of(tails, both, int((hit.has & told).sum()), int(told.sum()))
+        told, size = hit.setting.told, hit.setting.count(hit.setting.told)
+        total = int(told.sum())
+        both = np.concatenate([size, total - size])
+        chances += chance_of(tails, both, int((hit.has & told).sum()), total)
     pairs = zip(clear, chances.tolist(), strict=True)
-    sure = [(hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit)]
+    sure = [(hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)]
     leads: list[tuple[_Hit, Common]] = []
     for hit, chance in sure:
         _add(hit, chance, len(sure), leads)
     return [common for _, common in leads]
 
 
-def _matters(hit: _Hit) -> bool:
-    (hits, size), (others, rest) = hit.split.inside, hit.split.outside
+def _matters(split: Split) -> bool:
+    (hits, size), (others, rest) = split.inside, split.outside
     return (hits + 0.5) * (rest - others + 0.5) >= _ODDS * (others + 0.5) * (size - hits + 0.5)
 
 

@@ -118,7 +118,7 @@ class Reading:
     pace: float = 1.0
     again: list[Job] = field(default_factory=list)
     alone: list[Job] = field(default_factory=list)
-    out: dict[Future[Batch], tuple[list[Job], int, float]] = field(default_factory=dict)
+    out: dict[Future[Batch], tuple[list[Job], int]] = field(default_factory=dict)
     heard: float = field(default_factory=time.monotonic)
 
     def batches(self) -> Iterator[Batch]:
@@ -144,33 +144,29 @@ class Reading:
 
     def _hand_out(self) -> None:
         """Keep two batches for each worker out: one that it reads, and one that waits for it."""
+        found = self.found
         while len(self.out) < 2 * self.hands.width:
-            self.found.look(0)
+            found.look(0)
             if self.again:
                 self._submit([self.again.pop()], 1)
                 continue
-            want = self._size()
-            if self._may_be_more(want):
-                self.found.look(_LOOK)
-                if self.out and self._may_be_more(want):
+            if self._may_be_more():
+                found.look(_LOOK)
+                if self.out and self._may_be_more():
                     return
-            jobs = self.found.take(want / self.pace)
+            share = found.cost * self.pace / (3 * self.hands.width)
+            want = min(max(share, _LEAST), _WORK) if found.done else _WORK
+            jobs = found.take(want / self.pace)
             if jobs:
                 self._submit(jobs, 0)
-            elif self.found.done:
+            elif found.done:
                 break
         if not self.out and self.alone:
             self._submit([self.alone.pop()], 2)
 
-    def _may_be_more(self, want: float) -> bool:
+    def _may_be_more(self) -> bool:
         """Tell whether a batch would be too small that need not be."""
-        return not self.found.done and self.found.cost * self.pace < want
-
-    def _size(self) -> float:
-        """Return the seconds of work that the next batch is to be."""
-        if not self.found.done:
-            return _WORK
-        return min(max(self.found.cost * self.pace / (3 * self.hands.width), _LEAST), _WORK)
+        return not self.found.done and self.found.cost * self.pace < _WORK
 
     def _submit(self, jobs: list[Job], tries: int) -> None:
         try:
@@ -180,10 +176,10 @@ class Reading:
                 f"the executor takes no more work ({_line(error)}); what was read is kept, and the "
                 "same command continues"
             ) from None
-        self.out[future] = (jobs, tries, time.monotonic())
+        self.out[future] = jobs, tries
 
     def _taken(self, future: Future[Batch]) -> Iterator[Batch]:
-        jobs, tries, _ = self.out.pop(future)
+        jobs, tries = self.out.pop(future)
         try:
             batch = future.result()
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the worker's, of any kind
@@ -206,7 +202,7 @@ class Reading:
         """Expect nothing more of what is out, since no worker was heard of for so long."""
         out, self.out = self.out, {}
         self.heard = time.monotonic()
-        for future, (jobs, tries, _) in out.items():
+        for future, (jobs, tries) in out.items():
             future.cancel()
             yield from self._failed(jobs, tries, _LATE)
 
@@ -220,10 +216,8 @@ class Reading:
 
 def _reason(error: BaseException) -> str:
     """Return why a worker did not come back, in words that are the same for every executor."""
-    name = type(error).__name__
-    if name in ("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError"):
-        return _LOST
-    return f"the worker failed: {_line(error)}"
+    lost = ("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError")
+    return _LOST if type(error).__name__ in lost else f"the worker failed: {_line(error)}"
 
 
 def _line(error: BaseException) -> str:

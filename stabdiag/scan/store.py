@@ -136,15 +136,15 @@ class Store:
         found["part"], found["row"] = number, np.arange(table.num_rows)
         return found
 
-    def _at(self, key: str) -> slice:
-        """Return where the rows of a key are among those that are known, the latest last."""
+    def _of(self, key: str) -> Known:
+        """Return the rows of a key among those that are known, the latest last."""
         left, right = (self._keys.searchsorted(hash(key), side) for side in ("left", "right"))
-        return slice(int(left), int(right))
+        return self._known[left:right]
 
     def wants(self, job: Job, version: str, limits: str) -> bool:
         """Tell whether a run has to be read, and take it for one that is there."""
         key = storable_text(job.key)
-        rows = self._known[self._at(key)]
+        rows = self._of(key)
         if not len(rows):
             return self._new.add(hash(key))
         if rows["seen"].any():  # it lies below two of the paths
@@ -170,7 +170,7 @@ class Store:
         for (key, outcome), deciding in zip(
             columns_of(rows, "key", "outcome"), _deciding(rows), strict=True
         ):
-            known = self._known[self._at(key)]
+            known = self._of(key)
             same = outcome == UNREAD and len(known) and known["deciding"][-1] == hash(deciding)
             if same:
                 known["kept"] = True
