@@ -16,7 +16,7 @@ from stabdiag.cli.commands import again, exit_code
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.formats import names
-from stabdiag.model.scan import UNREAD, Row
+from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -82,15 +82,16 @@ def check(
                     write(told.pop(), None)
         except StabdiagError as error:
             code = complain(str(error))
-    totals = _totals(rows)
+    counts = Counter(row.severity or UNREAD for row in rows)
+    ended = f"{plural(len(rows), 'run')}: {totals(counts)}"
 
     def report() -> Iterable[str]:
         if chosen == "lines":
-            return [totals] if shown else [*told, totals]
+            return [ended] if shown else [*told, ended]
         how = {"command": again(context), "fail_on": fails_on, **out.screen}
         return pieces(overview_of(rows, places=logs), chosen, "overview", **how)
 
-    out.tell(report, totals)
+    out.tell(report, ended)
     return code
 
 
@@ -119,15 +120,3 @@ def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None])
         yield row
     if not rows:
         raise NoUsableRecord("; ".join([f"{log}: no log of a run found", *passed.told()]))
-
-
-def _totals(rows: Iterable[Row]) -> str:
-    """Return how many runs there are, and how many of each severity."""
-    counts = Counter(row.severity or UNREAD for row in rows)
-    names = {"error": "failed", "warning": "with a warning", "note": "with a note", "ok": "healthy"}
-    told = [
-        f"{counts[one]} {name}"
-        for one, name in {**names, UNREAD: "not read"}.items()
-        if counts[one]
-    ]
-    return f"{plural(counts.total(), 'run')}: {', '.join(told) or 'none'}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
+from stabdiag.formats import names
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
@@ -65,11 +66,13 @@ def project_of(folder: Path, config: Path | None = None) -> Project:
         ConfigError: if the file cannot be read, or holds what is no setting.
         LimitError: for an unknown limit or a value out of range.
     """
+    here = folder.absolute()
     for path in config_files(folder, config):
         raw = _read(path)
         if raw is not None:
             try:
-                return _checked(raw, _shown(path, folder), _heading(path, raw))
+                shown = path.relative_to(here) if path.is_relative_to(here) else path
+                return _checked(raw, str(shown), _heading(raw))
             except LimitError as error:
                 raise LimitError(f"{path}: {error}") from None
             except StabdiagError as error:
@@ -85,12 +88,6 @@ def config_files(folder: Path, config: Path | None = None) -> Iterator[Path]:
     folder = folder.absolute()
     for place in (folder, *folder.parents):
         yield from (path for name in _NAMES if (path := place / name).is_file())
-
-
-def _shown(path: Path, folder: Path) -> str:
-    """Return a path as it is shown: relative to the folder, if it lies there."""
-    folder = folder.absolute()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -110,10 +107,10 @@ def _read(path: Path) -> dict[str, Any] | None:
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
     found: dict[str, Any] = raw
-    return None if path.name == "pyproject.toml" and not _heading(path, found) else found
+    return None if path.name == "pyproject.toml" and not _heading(found) else found
 
 
-def _heading(path: Path, raw: Mapping[str, Any]) -> str:
+def _heading(raw: Mapping[str, Any]) -> str:
     """Return the table of a file that holds the settings; none if they stand at its top."""
     tool = raw.get("tool", {})
     return "tool.stabdiag" if isinstance(tool, dict) and "stabdiag" in tool else ""
@@ -128,21 +125,21 @@ def _checked(raw: Mapping[str, Any], name: str, heading: str) -> Project:
     for inner in _TABLES:
         if not isinstance(table.get(inner, {}), dict):
             raise ConfigError(f"{'.'.join(filter(None, (heading, inner)))} is not a table")
-    told = Project(
-        name=name,
-        heading=heading,
-        fail_on=_one_of(table, "fail-on", _SEVERITIES),
-        format=_one_of(table, "format", _formats() if "format" in table else ()),
-        columns=table.get("columns", {}),
-        manifest=table.get("manifest", {}),
-        rules=tuple(_rules(table.get("ignore", []))),
-    )
-    _check_run(told)
+    columns, manifest = table.get("columns", {}), table.get("manifest", {})
+    _check_run(columns, manifest)
     # Sections of limits may stand on top, as `stabdiag thresholds -o FILE` writes them.
     sections = {section: table[section] for section in _SECTIONS if section in table}
     limits = dict(_dotted({**table.get("limits", {}), **sections}))
-    held = Limits().override(limits, by=name) if limits else told.limits
-    return Project(**{**vars(told), "limits": held})
+    return Project(
+        name=name,
+        heading=heading,
+        fail_on=_one_of(table, "fail-on", _SEVERITIES),
+        format=_one_of(table, "format", names()),
+        columns=columns,
+        manifest=manifest,
+        limits=Limits().override(limits, by=name),
+        rules=tuple(_rules(table.get("ignore", []))),
+    )
 
 
 def _refuse_others(table: Mapping[str, Any], known: list[str], heading: str) -> None:
@@ -157,12 +154,6 @@ def _refuse_others(table: Mapping[str, Any], known: list[str], heading: str) -> 
             raise ConfigError(f"unknown key {'.'.join(filter(None, (heading, key)))!r}{near}")
 
 
-def _formats() -> tuple[str, ...]:
-    from stabdiag.formats import names
-
-    return names()
-
-
 def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
     value = table.get(key)
     if value is not None and value not in known:
@@ -170,16 +161,15 @@ def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str |
     return value
 
 
-def _check_run(told: Project) -> None:
+def _check_run(columns: Mapping[str, object], manifest: Mapping[str, object]) -> None:
     """Raise an error for a column or a manifest field that no run can have."""
-    if not told.columns and not told.manifest:
-        return
-    from stabdiag.assemble.inputs import Options
-
-    for role, column in told.columns.items():
+    for role, column in columns.items():
         if not isinstance(column, str):
             raise ConfigError(f"columns.{role} wants the name of a column, not {column!r}")
-    Options(settings=told.manifest, columns=told.columns).checked()
+    if columns or manifest:
+        from stabdiag.assemble.inputs import Options
+
+        Options(settings=manifest, columns={r: str(c) for r, c in columns.items()}).checked()
 
 
 def _rules(entries: object) -> Iterator[Ignored]:

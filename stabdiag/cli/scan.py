@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import signal
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -16,10 +15,10 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import again
-from stabdiag.cli.terminal import Exit, live, stopping, tell, write
+from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
-from stabdiag.model.scan import UNREAD, Row
+from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ def scan(
         except KeyboardInterrupt:
             kept = "the same command continues" if store else "nothing is kept without -o"
             tell(f"stopped; {kept}")
-            return Exit(128 + (caught or [signal.SIGINT])[0])
+            return after(caught)
         for line in passed.told():
             tell(line)
         told = {"command": again(context), "fail_on": fails_on, **out.screen}
@@ -218,14 +217,11 @@ class ScanDisplay:
         self._live.update(Group(*lines, Columns([bar, Text(self._told())])), refresh=True)
 
     def _told(self) -> str:
-        counts, total = self._counts, self.total
-        far, left = plural(self.done, "log"), ""
-        if total is not None:
-            # If the logs that come are like those that were.
-            seconds = (total / max(self.done, 1) - 1) * (time.monotonic() - self._began)
-            far = f"{self.done} of {plural(total, 'log')}"
-            left = f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
-        warnings = plural(counts["warning"], "warning") * bool(counts["warning"])
-        unread = f"{counts[UNREAD]} not read" * bool(counts[UNREAD])
-        failed = f"{counts['error']} failed"
-        return ", ".join(filter(None, [far, failed, warnings, unread, left * bool(self.done)]))
+        told = totals(self._counts)
+        if self.total is None:
+            return f"{plural(self.done, 'log')}: {told}"
+        if self.done:  # if the logs that come are like those that were
+            seconds = (self.total / self.done - 1) * (time.monotonic() - self._began)
+            left = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+            told = f"{told}, {left} left"
+        return f"{self.done} of {plural(self.total, 'log')}: {told}"

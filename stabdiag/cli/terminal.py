@@ -196,6 +196,11 @@ def stopping() -> Iterator[Sequence[int]]:
             signal.signal(number, handler)
 
 
+def after(caught: Sequence[int]) -> Exit:
+    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
+    return Exit(128 + (caught or [signal.SIGINT])[0])
+
+
 @contextmanager
 def live(color: bool | None) -> Iterator[Live | None]:
     """Give what is drawn again and again on standard error; None where that is no terminal."""

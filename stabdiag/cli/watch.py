@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -15,7 +14,7 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, exit_code, verdict
-from stabdiag.cli.terminal import Exit, live, stopping, tell, write
+from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
 from stabdiag.model.text import and_more
@@ -129,12 +128,12 @@ def watch(
         if seen.end is not End.STOPPED and seen.trouble is not None:
             raise seen.trouble
         tell(f"stopped before anything was read ({seen.trouble})")
-        return _after(caught)  # stopping it is no bad input
+        return after(caught)  # stopping it is no bad input
     told = verdict(report.diagnosis)
     text = render(report, chosen, verbose=out.verbose, **out.screen)
     _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
-        return _after(caught)
+        return after(caught)
     return exit_code(report.findings, fails_on)
 
 
@@ -146,11 +145,6 @@ def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) 
     except StabdiagError as error:
         tell(f"{error}; the report goes to standard output")
         write(text, None)
-
-
-def _after(caught: Sequence[int]) -> Exit:
-    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
-    return Exit(128 + (caught or [signal.SIGINT])[0])
 
 
 def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:

@@ -10,6 +10,21 @@ ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"
 
 
+_TOLD: Final = {
+    "error": "failed",
+    "warning": "with a warning",
+    "note": "with a note",
+    "ok": "healthy",
+    UNREAD: "not read",
+}
+
+
+def totals(counts: Mapping[str, int]) -> str:
+    """Say how many runs there are of each severity, and how many logs that were not read."""
+    told = [f"{counts[one]} {words}" for one, words in _TOLD.items() if counts.get(one)]
+    return ", ".join(told) or "none"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """What a scan keeps of one run. None is what the log does not tell.

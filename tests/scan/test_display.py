@@ -16,8 +16,8 @@ def test_without_a_terminal_a_line_at_times(capsys):
         display(row)
         display.total = 30
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "stabdiag: 1 log, 0 failed"
-    assert lines[-1].startswith("stabdiag: 26 of 30 logs, 12 failed, 1 warning, 2 not read, ")
+    assert lines[0] == "stabdiag: 1 log: 1 healthy"
+    assert lines[-1].startswith("stabdiag: 26 of 30 logs: 12 failed, 1 with a warning, ")
     assert lines[-1].endswith("left")
 
 
@@ -39,7 +39,7 @@ def test_on_a_terminal_a_bar_below_the_last_failures():
         file.truncate(0)
         bar.show()
         shown = file.getvalue()
-    assert "26 of 26 logs, 12 failed, 1 warning, 2 not read" in shown
+    assert "26 of 26 logs: 12 failed, 1 with a warning, 11 healthy, 2 not read" in shown
     failures = [line for line in shown.splitlines() if "/seed" in line]
     assert [line.partition("/seed")[0][-7:] for line in failures] == ["lr-0.01", *["lr-0.03"] * 4]
     assert r"[red]bad[/]\x1b[2J\n::error" in failures[0]
