@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.levels import IN_A_ROW, beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained, from_the_start, is_distance
@@ -35,6 +35,17 @@ _LOOK = Action(
     "Print two training batches and an evaluation batch: the same batch again, a label among the "
     "inputs or another preparation looks like memorising, too.",
     also=(Do.CHECK_EVALUATION,),
+)
+
+# A model whose evaluations never were below this share of where its training loss began has learned
+# nothing that holds elsewhere.
+_NOTHING = 0.95
+_CARRIES_NOTHING = Action(
+    Do.CHECK_LABELS,
+    "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
+    "for labels of other inputs, a label among the inputs, the same batch again and another "
+    "preparation.",
+    also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
 )
 
 _TURN = tuple(f"generalisation.{one}" for one in ("eval_rise", "train_fall", "min_evaluations"))
@@ -88,14 +99,19 @@ def overfitting(case: Case) -> Evidence | None:
         checkpoint=turn.step,
     )
     is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
-    look, jump = (_LOOK,) if is_soon else (), _jump(case)
-    return Evidence(
+    jump = _jump(case)
+    then = (stop,) if jump else (_LOOK,) if is_soon else ()
+    found = Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
         first=jump or stop,
-        then=(*((stop,) if jump else look), *overfitting.then),
+        then=(*then, *overfitting.then),
     )
+    if jump or turn.best <= _NOTHING * beginning(case.loss.values):
+        return found
+    told = f"{turn.words} Nothing of what was learned carries over to the evaluation."
+    return replace(found, because=told, first=_CARRIES_NOTHING, then=overfitting.then)
 
 
 def _jump(case: Case) -> Action | None:

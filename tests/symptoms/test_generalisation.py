@@ -64,6 +64,13 @@ def every(points):
         ("overfitting", run(TRAIN, TURNED), {}, "Keep the checkpoint nearest to step"),
         ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
         ("overfitting", run(TRAIN, JUMPED), {}, "between steps 400 and 440"),
+        # No evaluation is better than an untrained model's.
+        (
+            "overfitting",
+            run(TRAIN, 5.0 + AT / 400),
+            {},
+            "with their labels, as the model gets them",
+        ),
         # Seen once, nothing is memorised.
         ("eval-gap-from-start", run(TRAIN, TURNED) | {"epoch": AT / 300}, {}, "batches lack"),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
