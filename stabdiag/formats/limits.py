@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -14,12 +15,17 @@ from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
 from stabdiag.model.limits import LimitInfo, Limits
 from stabdiag.model.limits.declare import TREE
-from stabdiag.model.text import filled, limits_in
+from stabdiag.model.text import filled, kept_text, limits_in, names_in
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from stabdiag.formats.terminal.page import Page
+
+
+# The columns of the terminal's table that name a question, and where a threshold is from.
+_NARROW = 4
+_LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
 @dataclass(frozen=True)
@@ -30,109 +36,23 @@ class Row:
     asks for it, ``more`` names the limits that it depends on besides.
     """
 
+    node: str
     symptom: str
     threshold: str
     first_action: str
-    node: str
-    more: tuple[str, ...] = ()
+    more: str
 
     @property
     def limits(self) -> tuple[str, ...]:
         """The names of the limits that the threshold depends on."""
-        return (*limits_in(self.threshold), *self.more)
+        return (*limits_in(self.threshold), *names_in(self.more))
 
 
-# The columns of the terminal's table that name a question, and where a threshold is from.
-_NARROW = 4
-_LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
-
-# The tree's own six rows, and below them what else the walk can find.
-ROWS: tuple[Row, ...] = (
-    Row("loss NaN or infinite", "any", "§1: find the layer where it starts", "Q1.1"),
-    Row(
-        "single-step spike",
-        "loss > μ + {spike.sigma} σ, beyond chance",
-        "Q2.3: check the gradient-norm panel",
-        "Q2.1",
-        ("spike.window", "spike.false_alarm"),
-    ),
-    Row(
-        "persistent elevation",
-        "not back within μ + {spike.recovery_sigma} σ in {spike.recovery_steps} steps",
-        "Q2.4: reload the checkpoint before it",
-        "Q2.2",
-    ),
-    Row("gradient norm infinite or NaN in fp16, bf16", "any", "§3: check the loss scaling", "Q3.1"),
-    Row(
-        "loss rising",
-        "over {divergence.window} steps, p < {divergence.significance}",
-        "§4: check LR, decay, gradient",
-        "Q4.1",
-        ("divergence.material",),
-    ),
-    Row(
-        "weight norm changing",
-        "> {divergence.weight_norm_ratio} × in {divergence.window} steps",
-        "adjust the weight decay by 2 ×",
-        "Q4.3",
-    ),
-    Row(
-        "loss missing while the rest is logged",
-        "{nan.absent_records} records in a row",
-        "treat it as NaN: §1",
-        "Q1.1",
-    ),
-    Row(
-        "gradient norm before a NaN",
-        "> {nan.grad_surge} × its rolling mean",
-        "lengthen warm-up, lower the LR, clip",
-        "Q1.3",
-    ),
-    Row(
-        "gradient norm at a spike",
-        "> {spike.grad_ratio} × its rolling mean",
-        "inspect that step's batch",
-        "Q2.3",
-    ),
-    Row(
-        "learning rate jumping",
-        "× {spike.lr_jump} from one point to the next",
-        "correct the schedule",
-        "Q2.3",
-        ("spike.lookback",),
-    ),
-    Row(
-        "batch seen again",
-        "within {spike.batch_lookback} steps",
-        "correct the data loader",
-        "Q2.3",
-    ),
-    Row(
-        "loss scale collapsed",
-        "< {precision.scale_floor}, or pinned at its floor",
-        "check init and activations",
-        "Q3.2",
-    ),
-    Row(
-        "overflows too frequent",
-        "> {precision.overflow_factor} × the scaler's probe rate",
-        "lower the LR by 2 ×, or use bf16",
-        "Q3.2",
-        ("precision.growth_interval",),
-    ),
-    Row(
-        "learning rate rising with the loss",
-        "> {divergence.lr_rise} × over the window",
-        "correct the schedule",
-        "Q4.2",
-    ),
-    Row(
-        "gradient norm rising with the loss",
-        "> {divergence.grad_norm_rise} × over the window",
-        "lower the LR by 2 ×",
-        "Q4.4",
-    ),
-)
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return the quick reference: the tree's own six rows, and what else the walk can find."""
+    _, _, *lines = kept_text("reference", "thresholds").splitlines()
+    return tuple(Row(*map(str.strip, line.split("|")[1:-1])) for line in lines)
 
 
 def source(row: Row, limits: Limits) -> str:
@@ -162,7 +82,7 @@ def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     widths = (_NARROW, third, third, third, _NARROW)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
     yield from columns(head, widths, page, "bold")
-    for row in ROWS:
+    for row in rows():
         said = "tree" if TREE in source(row, limits) else "ours"
         cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action, said)
         yield from columns(cells, widths, page)
@@ -195,7 +115,7 @@ def markdown(limits: Limits) -> str:
         ("Symptom", "Threshold", "First action", "Node", "Source"),
         [
             (r.symptom, filled(r.threshold, limits), r.first_action, r.node, source(r, limits))
-            for r in ROWS
+            for r in rows()
         ],
     )
     declared = own_table(
@@ -218,7 +138,7 @@ def markdown(limits: Limits) -> str:
 
 def as_json(limits: Limits) -> str:
     """Return rows and limits as strict JSON."""
-    rows: list[Json] = [
+    reference: list[Json] = [
         {
             "symptom": row.symptom,
             "threshold": filled(row.threshold, limits),
@@ -227,7 +147,7 @@ def as_json(limits: Limits) -> str:
             "limits": list(row.limits),
             "source": source(row, limits),
         }
-        for row in ROWS
+        for row in rows()
     ]
     declared: dict[str, Json] = {
         info.name: {
@@ -241,7 +161,7 @@ def as_json(limits: Limits) -> str:
         }
         for info in limits.items()
     }
-    return dumps({"schema": 1, "rows": rows, "limits": declared})
+    return dumps({"schema": 1, "rows": reference, "limits": declared})
 
 
 def toml(limits: Limits) -> str:
