@@ -244,7 +244,6 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
 
 
 def _values(scale: Scale, *, few: bool) -> list[float]:
-    """Return the values at which a vertical axis is marked."""
     ends = [scale.low, scale.high]
     if scale.high <= scale.low:
         return ends[:1]

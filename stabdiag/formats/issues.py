@@ -91,7 +91,6 @@ def _value(text: str) -> str:
 
 
 def _property(text: str) -> str:
-    """Return log text as the value of a property, before the message."""
     return _value(text).replace(":", "%3A").replace(",", "%2C")
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -151,11 +150,8 @@ def dumps(value: Json, *, indent: int | None = 2) -> str:
 
     A CI server may take ``##[error]`` anywhere for an order; JSON can write it differently.
     """
-    return ORDERS.sub(_sign, json.dumps(value, indent=indent, allow_nan=False))
-
-
-def _sign(order: re.Match[str]) -> str:
-    return f"\\u{ord(order.group()):04x}"
+    text = json.dumps(value, indent=indent, allow_nan=False)
+    return ORDERS.sub(lambda sign: f"\\u{ord(sign.group()):04x}", text)
 
 
 def escape(text: str) -> str:

@@ -90,7 +90,6 @@ def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Eleme
 
 
 def _found(finding: Finding, fail_on: str) -> ET.Element:
-    """Return the test of a symptom that was found."""
     case = _case("symptoms", finding.slug)
     return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
 
@@ -115,10 +114,6 @@ def _with_findings(
             text = f"{finding.summary}\n\nWhat to do:\n{actions}"
             case.append(element("failure", {"type": finding.slug, "message": headline}, text))
         else:
-            told = [
-                f"{finding.severity.value}: {headline}. {finding.summary}",
-                actions,
-                *told,
-            ]
+            told = [f"{finding.severity.value}: {headline}. {finding.summary}", actions, *told]
     case.append(element("system-out", {}, "\n".join(told)))
     return case

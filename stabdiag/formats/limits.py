@@ -91,7 +91,6 @@ def _reference(limits: Limits, page: Page) -> Iterator[Text]:
 
 
 def _declared(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield every limit by section: its name, its value, and why it is so."""
     for section, group in groupby(limits.items(), key=lambda info: info.name.partition(".")[0]):
         infos = list(group)
         yield from page.heading(f"[{section}]")

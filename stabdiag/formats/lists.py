@@ -80,10 +80,7 @@ def sheet_json(sheet: Sheet) -> str:
         "stabdiag": __version__,
         **keys("sheet=name subject summary", sheet),
         "lists": [
-            {
-                **keys("title begin", one),
-                "items": [_entry(tick, one) for tick in one.ticks],
-            }
+            {**keys("title begin", one), "items": [_entry(tick, one) for tick in one.ticks]}
             for one in sheet.lists
         ],
     }

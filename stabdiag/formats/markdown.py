@@ -103,7 +103,6 @@ def also_found(report: Report | Comparison) -> Iterator[str]:
 
 
 def _messages(report: Report) -> Iterator[str]:
-    """Yield the last of what the log says in words."""
     said = report.history.messages
     if not said:
         return
@@ -199,7 +198,6 @@ def _row(answer: Answer, *, strong: bool) -> list[str]:
 
 
 def _missing(report: Report) -> Iterator[str]:
-    """Yield what is not in the log, and what that costs."""
     lines = [f"- {code(one.role)}: {escape(one.cost)}" for one in report.not_logged]
     if report.not_checked:
         lines.append(f"- not checked: {escape(unchecked(report))}")
@@ -208,7 +206,6 @@ def _missing(report: Report) -> Iterator[str]:
 
 
 def _reading(report: Report) -> Iterator[str]:
-    """Yield how the log was read."""
     lines = [f"- {kind}: {escape(told)}" for kind, told in notes(report)]
     left = len(lines) - _MOST_NOTES
     more = [f"- … and {left} more"] if left > 0 else []

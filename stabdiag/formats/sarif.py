@@ -6,14 +6,13 @@ What could not be answered or checked is a notification: it did not pass.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote
 
 from stabdiag._version import __version__
 from stabdiag.formats.issues import fingerprints, line_of, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
-from stabdiag.model.findings import Answer, AskedOf, Finding, Ignored, Severity, Verdict
+from stabdiag.model.findings import AskedOf, Finding, Severity, Verdict
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
 from stabdiag.model.text import filled, kept_text
@@ -47,7 +46,10 @@ def render(report: Report) -> str:
             {
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
-                    _unanswered(answer)
+                    _notification(
+                        answer.question,
+                        f"{answer.question} could not be answered: {answer.because}",
+                    )
                     for answer in report.tree.answers
                     if answer.verdict is Verdict.UNKNOWN
                 ]
@@ -79,17 +81,14 @@ def _text(text: str) -> Json:
 
 
 def _rule(finding: Finding, limits: Limits) -> Json:
-    rule, level = rule_of(finding, limits), LEVELS[finding.severity]
+    (meaning, markdown), level = rule_of(finding, limits), LEVELS[finding.severity]
     return {
         "id": finding.slug,
         "shortDescription": _text(finding.title),
-        "fullDescription": {"text": rule.meaning},
-        "help": {"text": rule.plain, "markdown": rule.markdown},
+        "fullDescription": {"text": meaning},
+        "help": {"text": _plain(markdown), "markdown": markdown},
         "defaultConfiguration": {"level": level},
-        "properties": {
-            "tags": ["training", finding.section],
-            "problem.severity": _GITHUB[level],
-        },
+        "properties": {"tags": ["training", finding.section], "problem.severity": _GITHUB[level]},
     }
 
 
@@ -103,13 +102,15 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
         }
     }
     when = "" if finding.step is None else f" ({finding.unit} {finding.step})"
+    ignored = finding.ignored
+    why = ignored and escape(f"{ignored.reason} (until {ignored.until})")
     return {
         "ruleId": finding.slug,
         "ruleIndex": rule,
         "level": LEVELS[finding.severity],
         "message": _text(f"{finding.title}{when}. {finding.summary} {finding.first_action}"),
         "locations": [] if place is None else [location],
-        **({"suppressions": [_suppression(finding.ignored)]} if finding.ignored else {}),
+        **({"suppressions": [{"kind": "external", "justification": why}]} if why else {}),
         "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
         "properties": {
             "step": finding.step,
@@ -122,36 +123,17 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
     }
 
 
-def _suppression(rule: Ignored) -> Json:
-    return {"kind": "external", "justification": escape(f"{rule.reason} (until {rule.until})")}
-
-
-def _unanswered(answer: Answer) -> Json:
-    told = f"{answer.question} could not be answered: {answer.because}"
-    return _notification(answer.question, told)
-
-
 def _notification(about: str, told: str) -> Json:
     return {"descriptor": {"id": about}, "level": "note", "message": _text(told)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """An outcome or a symptom: its meaning in a paragraph, and all of its text as Markdown."""
-
-    meaning: str
-    markdown: str
-
-    @property
-    def plain(self) -> str:
-        """The text without Markdown's signs."""
-        return _SIGNS.sub("", self.markdown)
-
-
-def rule_of(finding: Finding, limits: Limits) -> Rule:
-    """Return the rule by which something was found, with the limits in force."""
+def rule_of(finding: Finding, limits: Limits) -> tuple[str, str]:
+    """Return what a finding means, in a paragraph, and all that is written of it as Markdown."""
     kind = "symptoms" if finding.section == "symptom" else "outcomes"
     markdown = filled(kept_text(kind, finding.slug), limits)
     means = _MEANS.search(markdown)
-    meaning = _SIGNS.sub("", means.group(1)).replace("\n", " ") if means else finding.title
-    return Rule(meaning=meaning, markdown=markdown)
+    return _plain(means[1]).replace("\n", " ") if means else finding.title, markdown
+
+
+def _plain(markdown: str) -> str:
+    return _SIGNS.sub("", markdown)

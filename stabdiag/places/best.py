@@ -91,7 +91,6 @@ def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
 
 
 def _name(log: Log) -> str:
-    """Return the path of the run that a log belongs to, or its own."""
     return str(_run_of(log) or log.path)
 
 
@@ -151,7 +150,6 @@ def _run_of(log: Log) -> PurePosixPath | None:
 def _files_of(
     run: PurePosixPath, log: Log, logs: Iterable[Log], entries: Iterable[Entry]
 ) -> list[Entry]:
-    """Return the files of the run that a log belongs to."""
     if log.format == _TENSORBOARD:
         events = [one for one in logs if one.format == _TENSORBOARD]
         return [one.entry for one in events if _lies_in(run, one.path.parent)]
@@ -169,7 +167,6 @@ def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
 
 
 def _read_run(log: Log, run: PurePosixPath, place: Place, files: Sequence[Entry]) -> Columns:
-    """Read the files of a run as one log."""
     name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
 
     def inside() -> Iterator[tuple[PurePosixPath, Stream]]:

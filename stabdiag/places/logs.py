@@ -196,7 +196,6 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
 
 
 def _newest(logs: Sequence[Log]) -> Log:
-    """Return the newest of several runs."""
     last = max(log.written for log in logs)
     fresh = [log for log in logs if log.written >= last - _A_MINUTE]
     names = {str(log.path) for log in fresh}

@@ -105,7 +105,6 @@ def _told_apart(paths: Sequence[str]) -> list[str]:
 
 
 def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> _Piece:
-    """Rename a file's columns so that its roles have the same names as in the files before it."""
     own = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
     for role, name in own.items():

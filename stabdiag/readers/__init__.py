@@ -28,11 +28,7 @@ def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -
 
 
 def read_stream(
-    stream: Stream,
-    *,
-    format: str | None = None,
-    wanted: Wanted = every_column,
-    grows: bool = False,
+    stream: Stream, *, format: str | None = None, wanted: Wanted = every_column, grows: bool = False
 ) -> Columns:
     """Read a log from a stream, packed or not.
 

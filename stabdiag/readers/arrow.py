@@ -226,7 +226,6 @@ def _nothing(rows: int, missing: int) -> Piece:
 
 
 def _from_times(array: Array, missing: int) -> Piece:
-    """Read times, durations and dates in seconds."""
     kind = array.type
     if types.is_date32(kind):
         scale = 86_400.0

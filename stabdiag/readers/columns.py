@@ -362,11 +362,7 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     _, rank = np.unique(values[numbers], return_inverse=True)
     codes[numbers] = rank + len(code)
     return Column(
-        values=codes,
-        present=numbers | (states == WORD),
-        null=null,
-        is_text=True,
-        words=tuple(code),
+        values=codes, present=numbers | (states == WORD), null=null, is_text=True, words=tuple(code)
     )
 
 

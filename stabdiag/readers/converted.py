@@ -99,10 +99,7 @@ def _retaken(step: Any, steps: Any, before: Any, after: Any) -> Retaken:
     if {one.shape for one in values} != {(len(steps),)}:
         raise ValueError("a pair of losses for each step")
     return Retaken(
-        step=int(step),
-        steps=np.array(steps, dtype=np.int64),
-        before=values[0],
-        after=values[1],
+        step=int(step), steps=np.array(steps, dtype=np.int64), before=values[0], after=values[1]
     )
 
 

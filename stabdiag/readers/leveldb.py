@@ -56,7 +56,6 @@ class Records:
         return tuple(found)
 
     def _of_block(self, block: bytes, at: int, *, last: bool) -> Iterator[bytes]:
-        """Return the records that end in a block."""
         # The end of a block that is too short for a head is padding.
         while at < len(block) and at + _HEAD.size <= _BLOCK:
             fragment = _fragment(block, at)

@@ -141,7 +141,6 @@ def _of_series(series: Any) -> Piece:
 
 
 def _of_times(array: AnyArray) -> Piece:
-    """Read times and durations in seconds."""
     missing = np.isnat(array)
     micros = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
     return piece_of_numbers(np.where(missing, np.nan, micros / 1e6), missing)

@@ -19,14 +19,7 @@ from urllib.parse import unquote, urlsplit
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import (
-    BadLine,
-    Chunk,
-    Columns,
-    Rows,
-    gathered,
-    piece_of_cells,
-)
+from stabdiag.readers.columns import BadLine, Chunk, Columns, Rows, gathered, piece_of_cells
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import STANDARD_INPUT, Stream
 from stabdiag.readers.words import number_of

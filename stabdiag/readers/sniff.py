@@ -178,7 +178,6 @@ def _about_values(data: bytes) -> str:
 
 
 def _given(stream: Stream) -> str:
-    """Return how the file is passed to a shell command."""
     return "< FILE" if stream.name == STANDARD_INPUT else f"< {shlex.quote(stream.name)}"
 
 
@@ -263,7 +262,6 @@ def _not_shown(stream: Stream, head: bytes, *, whole: bool) -> Reader | None:
 
 
 def _by_suffix(name: str, head: bytes, *, whole: bool) -> Reader | None:
-    """Return the format that the suffix of a name promises."""
     if whole and not head.strip():
         return None
     stem = name.lower()

@@ -272,7 +272,6 @@ _BUNCH: Final = 4096
 
 
 def _read_trackio(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
-    """Read the run that was logged to last."""
     columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
     # Earlier versions knew a run by its name alone.
     key = "run_id" if "run_id" in columns else "run_name"

@@ -170,7 +170,6 @@ def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> AnyArray:
 
 
 def _words(block: Bytes, starts: Ints) -> AnyArray:
-    """Return the little-endian 32-bit number at each start."""
     words: AnyArray = block[starts[:, np.newaxis] + np.arange(4)].view("<u4")[:, 0]
     return words
 

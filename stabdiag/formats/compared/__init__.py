@@ -163,7 +163,6 @@ def _step(step: int | None) -> str:
 
 
 def _apart(values: tuple[float, float] | None) -> str:
-    """Return how far two values lie apart."""
     if values is None:
         return ""
     gap = abs(values[0] - values[1])

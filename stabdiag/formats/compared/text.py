@@ -45,7 +45,6 @@ def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
-    """Yield the picture of the losses, and for each role where it parts."""
     picture, rows = view.overlay(comparison), view.partings(comparison)
     if not rows:
         return

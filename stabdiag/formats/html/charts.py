@@ -223,11 +223,7 @@ def _recovery(report: Report) -> Iterator[Mark]:
             if answer.asked_of is AskedOf.LEAD_UP:
                 last = min(last, report.diagnosis.step or last)
             yield Mark(
-                kind="recovery",
-                step=first,
-                last=last,
-                label="Recovery window",
-                level=float(level),
+                kind="recovery", step=first, last=last, label="Recovery window", level=float(level)
             )
 
 
@@ -293,5 +289,4 @@ def _shown(computed: Floats) -> Floats:
 
 
 def _packed(values: AnyArray) -> str:
-    """Return numbers as the base64 of little-endian doubles."""
     return b64encode(np.asarray(values, dtype="<f8").tobytes()).decode("ascii")

@@ -144,14 +144,12 @@ def _usual(series: Series, first: int, last: int) -> float | None:
 
 
 def _rate(series: Series, first: int, last: int) -> tuple[float | None, str]:
-    """Return the throughput in these steps, and what it counts."""
     name = plain(series.column).replace("_", " ")
     unit = next((unit for unit, pattern in _WORK if pattern.search(name)), None)
     return (None, "tokens") if unit is None else (_usual(series, first, last), unit)
 
 
 def _each(report: Report, unit: str) -> Amount:
-    """Return the work of one step, by manifest and log."""
     batch = report.manifest.batch_size
     length = other_number(report.manifest.others(report.history.config), "sequence_length")
     if report.history.counts_epochs:

@@ -63,7 +63,7 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
         cause=cause_of(one),
         suspects=list(suspects(one)),
         guilty=[panel.branch for panel in panels_of(one) if panel.holds],
-        meaning=rule_of(report.diagnosis, report.limits).meaning,
+        meaning=rule_of(report.diagnosis, report.limits)[0],
         decisive=decisive(report),
         messages=report.history.messages[-_MESSAGES:],
         plot=Markup("" if plot is None else _drawn(plot)),
@@ -101,7 +101,6 @@ def _title(report: Report) -> str:
 
 
 def _marks(one: Incident) -> list[Mark]:
-    """Return the steps that the chart marks."""
     marks = []
     if one.checkpoint:
         marks.append(Mark(step=one.checkpoint, label="checkpoint", kind="good"))
@@ -160,7 +159,6 @@ def _filled(template: str, **values: object) -> str:
 
 
 def _limits(limits: dict[str, Scalar]) -> Markup:
-    """Return limits by name, as Markdown."""
     return Markup(", ".join(f"`{name}` {number(value)}" for name, value in limits.items()))
 
 

@@ -120,7 +120,6 @@ def _payload(overview: Overview) -> dict[str, Any]:
 
 
 def _short(value: float | None) -> float | None:
-    """Return a number to six digits, as a page shows it."""
     if value is None or not np.isfinite(value):
         return None
     return value if isinstance(value, int) else float(f"{value:.6g}")

@@ -202,21 +202,17 @@ def _tail(cell: str, width: int) -> str:
 class _Buffer(StringIO):
     """Text in memory that claims the encoding of the stream it is meant for."""
 
-    def __init__(self, encoding: str) -> None:
-        super().__init__()
-        self._encoding = encoding
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        return self._encoding
+    encoding = "utf-8"
 
 
 def console_for(
     width: int, *, color: bool = False, encoding: str = "utf-8", record: bool = False
 ) -> Console:
     """Return a console that asks neither the environment nor the terminal."""
+    file = _Buffer()
+    file.encoding = encoding
     return Console(
-        file=_Buffer(encoding),
+        file=file,
         width=width,
         color_system="standard" if color else None,
         force_terminal=color,

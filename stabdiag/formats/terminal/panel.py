@@ -66,7 +66,6 @@ def _curve(history: History, page: Page) -> Iterator[Text]:
 
 
 def _verdict(report: Report, page: Page) -> Iterator[Text]:
-    """Yield the findings so far, in short."""
     findings = report.findings
     for found in findings[:_MOST_FINDINGS]:
         first = found is findings[0]

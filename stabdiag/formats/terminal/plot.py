@@ -103,7 +103,6 @@ def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str,
 
 
 def _marked(drawn: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
-    """Return one row of the curve in front of its background."""
     chars = [
         marks.get(column, (" ", "")) if char in (BLANK, " ") else (char, "cyan")
         for column, char in enumerate(drawn)

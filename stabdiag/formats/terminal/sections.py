@@ -61,7 +61,6 @@ def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
 
 
 def _named(found: Finding, page: Page, style: str = "") -> Text:
-    """Return a finding's title, step and slug."""
     when = " (before the NaN)" if page.verbose and found.asked_of is AskedOf.LEAD_UP else ""
     return page.line(
         page.text(f"{found.headline}{when}", style), page.text(f"  [{found.slug}]", "dim")

@@ -150,7 +150,6 @@ class Manifest:
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
-        """Return the fields that only the other manifest knows."""
         return {name: value for name, value in other.known.items() if name not in self.known}
 
 
@@ -276,7 +275,6 @@ def _dtype_flags(told: Mapping[str, Any]) -> tuple[str | None, set[str]]:
 
 
 def _is_classifier(told: Mapping[str, Any]) -> bool:
-    """Tell whether a configuration of the HF library is that of a classifier, or of a regressor."""
     models = told.get(ARCHITECTURES)
     return _problem(told) is not None or "Classification" in str(models)
 

@@ -40,7 +40,6 @@ class Role:
 
 
 def _role(name: str, meaning: str, names: str, *, prefixes: str = "", **how: bool) -> Role:
-    """Return a role whose names and prefixes are written in one text."""
     known, begins = names_in(names), names_in(prefixes)
     return Role(name=name, meaning=meaning, names=known, prefixes=begins, **how)
 

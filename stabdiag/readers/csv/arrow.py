@@ -30,11 +30,7 @@ _PASSES: Final = 4
 
 
 def read_block(
-    block: bytes,
-    names: tuple[str, ...],
-    delimiter: str,
-    texts: set[str],
-    wanted: Wanted,
+    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], wanted: Wanted
 ) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 

@@ -176,7 +176,6 @@ def _is_table(header: list[str], rows: list[list[str]]) -> bool:
 
 
 def _counts(rows: list[list[str]]) -> bool:
-    """Return whether the first column counts the rows."""
     return all(row[0] == str(number) for number, row in enumerate(rows))
 
 

@@ -73,13 +73,8 @@ def _widen(records: list[Rows], listed: Rows) -> None:
 
 
 def _columns(
-    stream: Stream,
-    chunks: list[Rows],
-    tables: Tables,
-    format: str,
-    config: Mapping[str, object],
+    stream: Stream, chunks: list[Rows], tables: Tables, format: str, config: Mapping[str, object]
 ) -> Columns:
-    """Return the columns of some records of a document."""
     if not rows_in(chunks):
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
     columns = gathered(
@@ -89,7 +84,6 @@ def _columns(
 
 
 def _why_nothing(tables: Tables) -> str:
-    """Return why a document holds no record."""
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
         names = ", ".join(repr("/".join(path)) for path in empty[:_NAMED] if path)

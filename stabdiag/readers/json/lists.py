@@ -156,7 +156,6 @@ def named(tables: Tables, source: str) -> tuple[Event, ...]:
 
 
 def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Name the one list that is the document."""
     path: Path = (name_of_values(source),)
     if () in tables.indexed:
         tables.indexed[path] = tables.indexed.pop(())

@@ -186,7 +186,6 @@ class Document:
         return Broken(f"not JSON, expecting {wanted}{self._shown(self._at)}")
 
     def _shown(self, place: int) -> str:
-        """Return what stands at a place, for a message."""
         found = self._text[place : place + _SHOWN].partition("\n")[0].rstrip()
         return f" at {found!r}"
 
@@ -203,7 +202,6 @@ class Document:
 
 
 def _listed(text: str) -> list[object] | None:
-    """Return the values that commas separate, or None if the text is not such."""
     found = _decoded(f"[{text}]")
     return found if found is not None else _decoded(mended(f"[{text}]"))
 
