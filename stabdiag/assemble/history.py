@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.losses import load, read_losses, with_hidden_norms, with_nan_of_any
+from stabdiag.assemble.losses import (
+    load,
+    of_whole_epochs,
+    read_losses,
+    with_hidden_norms,
+    with_nan_of_any,
+)
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
@@ -99,7 +105,6 @@ def build_history(
         ends=columns.ends,
     )
     losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
-    events += [*losses.events, *order.events]
     # 6. History: the series of one run.
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
@@ -108,6 +113,8 @@ def build_history(
             f"{plural(order.runs, 'attempt')}"
         )
     run = order.run(number)
+    losses = of_whole_epochs(losses, clock, order.steps, run)
+    events += [*losses.events, *order.events]
     if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
     if order.runs > 1:

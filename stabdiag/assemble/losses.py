@@ -17,7 +17,7 @@ from stabdiag.assemble.hidden import (
     records_of_another_kind,
 )
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
-from stabdiag.assemble.steps import Steps
+from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
@@ -370,3 +370,21 @@ def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: b
     )
     event = Event(kind=EventKind.HIDDEN_NAN, message=message, step=at)
     return replace(losses, values=values, events=[*losses.events, event])
+
+
+def of_whole_epochs(losses: Losses, clock: Steps, steps: Ints, run: Mask) -> Losses:
+    """Return the losses of a run without those of bars that show the mean since their epoch began.
+
+    The first of an epoch is of one batch. ``steps`` are those of the clock, counted on.
+    """
+    rows = np.flatnonzero(losses.records & run)
+    if np.array_equal(steps[rows], clock.steps[rows]):
+        return losses
+    ends = ends_of_means(clock.steps[rows], losses.values[rows])
+    if ends is None:
+        return losses
+    records = losses.records.copy()
+    records[rows] = ends
+    message = "each loss is the mean since its epoch began: of an epoch the last counts"
+    event = Event(kind=EventKind.COLUMN, message=message)
+    return replace(losses, records=records, events=[*losses.events, event])

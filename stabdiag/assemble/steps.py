@@ -22,6 +22,9 @@ _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 _DAY = timedelta(days=1).total_seconds()
 
+# So much likelier, in nats and on average, each move has to be as that of a mean.
+_LIKELIER = 0.1
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Steps:
@@ -159,3 +162,32 @@ def _is_days(column: Column) -> bool:
 def _rises(times: Floats) -> bool:
     """Tell whether times rise nearly always: the length of a step goes up and down."""
     return len(times) >= MANY and bool(np.mean(times[1:] > times[:-1]) > MOST)
+
+
+def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
+    """Return which losses stand for a whole epoch if each is a mean since its epoch began, or None.
+
+    From step b of an epoch to step c a mean moves by some σ√(1/b - 1/c), the loss of a step as much
+    anywhere. What is likelier holds, of moves with the absolute deviations of a Laplace
+    distribution. Those of the first epoch are left out: there any loss falls most at first.
+
+    Args:
+        counts: the steps as they were logged, shape (records,), which start again with each epoch.
+        losses: shape (records,); those that are not finite count in any case.
+    """
+    finite = np.isfinite(losses)
+    done = counts[finite] + max(1.0 - counts.min(initial=1), 0.0)
+    turned = np.diff(done) <= 0
+    inside = ~turned & (np.cumsum(turned) > 0)
+    moves = np.abs(np.diff(losses[finite]))[inside]
+    if len(moves) < MANY or not moves.any():
+        return None
+    spread = np.sqrt(-np.diff(1 / done)[inside])
+    as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))
+    if np.log(np.mean(moves)) - as_means < _LIKELIER:
+        return None
+    # An epoch that the log breaks off in tells of too few steps.
+    ends = np.append(turned, done[-1] >= done[:-1][turned][-1])
+    kept = ~finite
+    kept[np.flatnonzero(finite)[ends]] = True
+    return kept

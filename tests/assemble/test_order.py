@@ -186,7 +186,7 @@ def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build):
             log += falling(range(begin, begin + 1400, 100), epoch=epoch)
     history = build(log)
     assert history.source.attempts == 3
-    assert len(history.series["loss"]) == 4 * 14
+    assert len(history.series["epoch"]) == 4 * 14
     assert not messages(history, EventKind.REWIND)
 
 

@@ -1,9 +1,11 @@
 """The step of each record."""
 
+import numpy as np
 import pytest
 
 import stabdiag
 from stabdiag.model.history import EventKind
+from tests.assemble.conftest import messages
 
 
 def notes(history):
@@ -91,3 +93,31 @@ def test_what_starts_again_too_often_counts_within_something_else(build, times, 
     runs = [(range(6 + i % 2), 3.0 - i / 10) for i in range(times)]
     told = "'epoch' serves" if serves else "the record's number serves"
     assert told in notes(build(epochs(*runs)))[0]
+
+
+def of_bars(losses, *, as_means):
+    """A bar of 40 steps an epoch, drawn at each, with the loss of the step or the mean so far."""
+    shown = np.array(losses).reshape(-1, 40)
+    shown = shown.cumsum(axis=1) / np.arange(1, 41) if as_means else shown
+    places = [(n, at) for n in range(len(shown)) for at in range(40)]
+    return [{"epoch": n, "step": at + 1, "loss": float(shown[n, at])} for n, at in places]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0])
+def test_of_the_means_since_an_epoch_began_the_last_counts(build, scale):
+    losses = 3 - np.arange(400) / 400 + np.random.default_rng(2).normal(scale=scale, size=400)
+    assert len(build(of_bars(losses, as_means=False)).series["loss"]) == 400
+    history = build(of_bars(losses, as_means=True))
+    assert history.series["loss"].steps.tolist() == list(range(40, 401, 40))
+    assert history.series["loss"].values == pytest.approx(losses.reshape(-1, 40).mean(axis=1))
+    assert any(
+        "the mean since its epoch began" in one for one in messages(history, EventKind.COLUMN)
+    )
+
+
+def test_means_of_an_epoch_that_broke_off_count_only_if_they_are_not_finite(build):
+    losses = 3 + np.random.default_rng(2).normal(size=400)
+    bars = of_bars(losses, as_means=True)
+    assert build(bars[:-20]).series["loss"].steps[-1] == 360
+    lost = build([*bars[:-20], *({**one, "loss": np.nan} for one in bars[-20:-10])]).series["loss"]
+    assert lost.steps.tolist() == [*range(40, 361, 40), *range(381, 391)]
