@@ -61,6 +61,20 @@ def _start(known: Floats) -> float:
     return max(float(known[0] - stride), 0.0)
 
 
+def counted_on(steps: Floats, unit: Floats) -> Floats:
+    """Return steps with those counted on that are rounded: 800, 1K, 1K, 1K, 1K, 2K.
+
+    Each lies at the stride before behind the last one, as long as that rounds to what is written.
+    Both arrays have the shape (lines,); the ``unit`` of a step that is written in full is 0.
+    """
+    mended = steps.copy()
+    for row in np.flatnonzero(unit[2:]) + 2:
+        on = 2 * mended[row - 1] - mended[row - 2]
+        if on > mended[row - 1] and 2 * abs(on - steps[row]) <= unit[row]:
+            mended[row] = on
+    return mended
+
+
 def told_in(config: Mapping[str, object], name: str) -> float | None:
     """Return a number among the arguments that the log prints; it may be written as 7,012."""
     try:

@@ -23,7 +23,7 @@ from stabdiag.readers.columns import (
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Cells, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
-from stabdiag.readers.text.steps import TOTAL, filled, totals_of_training
+from stabdiag.readers.text.steps import TOTAL, counted_on, filled, totals_of_training
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
 # The name of the loss of training in the logs that have bars.
@@ -32,16 +32,23 @@ LOSS: Final = "loss"
 # Python itself prints a rate of zero as 0.0.
 _ROUNDED: Final = re.compile(rb"0\.00{1,20}")
 
+# 1K, as LeRobot writes the steps from 1000 on.
+_IN_THOUSANDS: Final = re.compile(r"(\d{1,4})([KMB])")
+
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Stored:
-    """Lines of one kind with the same columns, by their places in the log."""
+    """Lines of one kind with the same columns, by their places in the log.
+
+    Steps are written in whole multiples of their ``unit``, 0 for one.
+    """
 
     kind: Kind
     at: Ints
     steps: Floats
+    unit: Floats
     ranks: Ints
     pieces: Mapping[str, Piece]
 
@@ -85,15 +92,20 @@ class Table:
         if clock is not None:
             pieces.setdefault(CLOCK, piece_of_numbers(clock, np.isnan(clock), gap=ABSENT))
         given = pieces.get(self._grammar.step)
-        steps = np.full(len(at), np.nan)
+        steps, unit = np.full(len(at), np.nan), np.zeros(len(at))
         if given is not None:
             whole = (given.states == NUMBER) & (np.abs(given.values) < EXACT)
             steps[whole] = given.values[whole]
+            words = (_IN_THOUSANDS.fullmatch(word) for word in given.words)
+            for row, word in zip(np.flatnonzero(given.states == WORD), words, strict=True):
+                unit[row] = 1000.0 ** " KMB".index(word[2]) if word is not None else 0.0
+                steps[row] = float(word[1]) * unit[row] if word is not None else np.nan
         self._stored.append(
             _Stored(
                 kind=kind,
                 at=at + offset,
                 steps=steps,
+                unit=unit,
                 ranks=np.full(len(at), NO_RANK) if ranks is None else ranks,
                 pieces=pieces,
             )
@@ -125,7 +137,8 @@ class Table:
         ranks = np.concatenate([one.ranks for one in stored])[order]
         kept = of_one_rank(kind, steps, ranks)
         how = of_lines([one.kind.step.value for one in stored])
-        steps[kept] = filled(steps[kept], how[kept])
+        unit = np.concatenate([one.unit for one in stored])[order]
+        steps[kept] = filled(counted_on(steps[kept], unit[kept]), how[kept])
         record = kept & of_lines([one.kind.is_record for one in stored])
         new = record.copy()
         if self._grammar.joined:

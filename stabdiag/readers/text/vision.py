@@ -169,6 +169,25 @@ VISION: Final = (
         ),
     ),
     TextReader(
+        name="lerobot",
+        title="a log of LeRobot",
+        recognised="a line of step:N smpl:N ep:N epch:N loss:N",
+        loses="the last digits of 1K steps and more, which are counted on",
+        example="step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …",
+        grammar=Grammar(
+            step="step",
+            kinds=(
+                Line(
+                    pattern=rb"step:(\d{1,4}[KMB]?) smpl:[\w.]{1,12} ep:[\w.]{1,12} "
+                    rb"epch:([\d.]{1,12}) (loss:[^\n]{1,1000})",
+                    names=("step", "epoch"),
+                    pairs=SIGNS,
+                    named=lambda name: {"updt_s": "step_time"}.get(name, name),
+                ),
+            ),
+        ),
+    ),
+    TextReader(
         name="basicsr",
         title="a log of BasicSR, as of Real-ESRGAN",
         recognised="a line with [epoch: N, iter: N, lr:(N,)] and losses such as l_pix:",

@@ -27,6 +27,7 @@ STEPS = {
     "fairseq": range(100, 1300, 100),
     "hf-trainer-stdout/bars": range(10, 130, 10),
     "hf-trainer-stdout": range(1, 13),
+    "lerobot": range(200, 2600, 200),
     "llmc": range(12),
     "llmc/stdout": range(1, 13),
     "maskrcnn": range(20, 260, 20),
@@ -116,6 +117,7 @@ def test_roles_beside_the_loss():
             *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
         },
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
+        "lerobot/plain.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
         "maskrcnn/plain.log": {"lr", "step_time", "clock"},
         "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
