@@ -21,8 +21,15 @@ _ANSI: Final = re.compile(
 _WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
-# Where a dict goes on that is printed over several lines, as pprint and json.dumps(indent=2) do.
-_GOES_ON: Final = re.compile(rb"(?<=[{,])\n(?=[ \t]{1,16}[\"'][^\"'\n]{1,80}[\"']: )")
+# A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
+# stand among the arguments of a program.
+_ENTRY: Final = (
+    rb"[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
+    rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
+)
+_SPREAD: Final = re.compile(
+    rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}" % (_ENTRY, _ENTRY)
+)
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -31,9 +38,9 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
-    carriage return in it has become a newline, which ``line_at`` does not count, and a dict printed
-    over several lines is one line. The ``>`` of a log
-    that is quoted in a mail is gone, full-width punctuation is plain, and losses are called so.
+    carriage return in it has become a newline, which ``line_at`` does not count, and a dict of
+    numbers that is printed over several lines is one line. The ``>`` of a log that is quoted in a
+    mail is gone, full-width punctuation is plain, and losses are called so.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -53,7 +60,7 @@ class Text:
             block = in_english(block)
         self._joined = _NO_BREAKS
         if b",\n " in block or b"{\n " in block:
-            joined = _GOES_ON.sub(b" ", block)
+            joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
             arrays = (np.frombuffer(one, dtype=np.uint8) for one in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined

@@ -14,11 +14,7 @@ from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.readers.text.asides import alarms
-from stabdiag.readers.text.measured import (
-    Evidence,
-    lines_with_a_loss,
-    spans_of,
-)
+from stabdiag.readers.text.measured import Evidence, spans_of
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
     COARSE,
@@ -35,6 +31,7 @@ from stabdiag.readers.text.tokens import (
     counters_of,
     headings_of,
     is_word,
+    lines_with_a_loss,
     makes_a_record,
 )
 

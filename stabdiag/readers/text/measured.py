@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -30,6 +30,7 @@ from stabdiag.readers.text.tokens import (
     COUNTER,
     EPOCH,
     FIRST,
+    LONGEST,
     LOSS,
     NTH,
     OTHER_MEASURES,
@@ -42,6 +43,7 @@ from stabdiag.readers.text.tokens import (
     evaluated,
     fields_of,
     is_word,
+    lines_with_a_loss,
     makes_a_record,
     renamed,
     told_of_evaluations,
@@ -49,8 +51,6 @@ from stabdiag.readers.text.tokens import (
 )
 
 _Found: TypeAlias = tuple[int, bytes, Spans]
-
-_LONGEST: Final = 2000
 
 # What the names of rates, norms and scales contain.
 _BESIDE: Final = re.compile(rb"lr|[Rr]ate|[Nn]orm|[Ss]cale", re.IGNORECASE)
@@ -68,29 +68,6 @@ _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER)
 
 # Every word for an evaluation contains one of these.
 _WORDS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
-
-
-def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that may name a loss, and where it begins; long lines in pieces."""
-    begin = 0
-    for line in data.split(b"\n"):
-        if word in line:
-            if len(line) <= _LONGEST:
-                yield begin, line
-            else:
-                yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
-        begin += len(line) + 1
-
-
-def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each piece of a long line that may name a loss."""
-    end = 0
-    place = line.find(word)
-    while place >= 0:
-        begin = max(place - _LONGEST, end)
-        end = max(min(begin + _LONGEST, len(line)), place + len(word))
-        yield begin, end
-        place = line.find(word, end)
 
 
 def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> Spans:
@@ -156,10 +133,12 @@ class Measured(Kind):
         for begin, line in lines_with_a_loss(data, self.word):
             after.append(begin if self.counter == FIRST else _start(begin, line))
             lines.append(line)
-        return [
+        parts = [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)
             for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
         ]
+        usual = max(parts, key=lambda part: len(part.starts), default=None)
+        return [_evaluated_beside(usual, part) if usual is not None else part for part in parts]
 
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of a line, none if it is not of this kind."""
@@ -190,6 +169,24 @@ class Measured(Kind):
         return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
 
 
+def _evaluated_beside(usual: Part, part: Part) -> Part:
+    """Return a part of an evaluation if it tells the steps of the usual part again, without rates.
+
+    Step... (500 | Loss: 2.31, Learning Rate: 1e-4) and Step... (500 | Loss: 2.4, Acc: 0.4), as the
+    Flax scripts of Hugging Face print them.
+    """
+    alike = {STEP} | {name for name in part.names if is_a_loss(name)}
+    rates = {name for name in usual.names if _goes_with_a_loss(name)}
+    if not (rates and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
+        return part
+    told, again = (one.cells[one.names.index(STEP)] for one in (usual, part))
+    # A block may begin between the two lines of a step.
+    if len({*again} - {*told}) > 1:
+        return part
+    names = (name if name == STEP or trains(name) else f"{VALIDATED}{name}" for name in part.names)
+    return replace(part, names=tuple(names))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Around(Kind):
     """Lines below a heading that tell what belongs to a loss: a rate, a norm or a scale.
@@ -217,7 +214,7 @@ class Around(Kind):
     def _below(self, data: bytes, begin: int, end: int) -> Iterator[tuple[int, dict[str, bytes]]]:
         """Yield what the lines between two headings tell without a loss."""
         for line in data[begin:end].split(b"\n"):
-            if self.word not in line and len(line) <= _LONGEST and _BESIDE.search(line):
+            if self.word not in line and len(line) <= LONGEST and _BESIDE.search(line):
                 spans = spans_of(line).items()
                 told = {name: line[slice(*at)] for name, at in spans if _goes_with_a_loss(name)}
                 if told:
@@ -279,7 +276,7 @@ class Evaluation(Kind):
     def _lines(self, data: bytes) -> Iterator[_Found]:
         """Yield the lines of this kind, in order."""
         for begin, line in _lines_with_a_word(data):
-            if len(line) > _LONGEST:
+            if len(line) > LONGEST:
                 continue
             if self.word not in line:
                 yield from self._below(data, begin, line)
@@ -294,7 +291,7 @@ class Evaluation(Kind):
             return
         end = begin + len(heading)
         for _ in range(_BELOW):
-            begin, end = end + 1, line_end(data, end + 1, _LONGEST)
+            begin, end = end + 1, line_end(data, end + 1, LONGEST)
             line = data[begin:end]
             if self.word.lower() in line.lower():
                 if not self._has_the_counter(line):

@@ -24,6 +24,9 @@ Spans: TypeAlias = dict[str, Span]
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
 LOSS: Final = b"oss"
 
+# How long a line may be that is read as a whole.
+LONGEST: Final = 2000
+
 # What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
 # such as mse, is as often a metric as it is a loss.
 OTHER_LOSSES: Final = (
@@ -62,7 +65,7 @@ _TITLE: Final = (
 
 # What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…);
 # and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
-_AROUND: Final = rb"(?:[\[\"']|\{'\w{1,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+_AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
 # A number, without the full stop of a sentence that it ends.
 _NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
@@ -140,6 +143,29 @@ def makes_a_record(name: str, word: bytes) -> bool:
     if word not in OTHER_MEASURES:
         return is_a_loss(name)
     return judge_without_a_loss(assign([name]).columns)
+
+
+def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that may name a loss, and where it begins; long lines in pieces."""
+    begin = 0
+    for line in data.split(b"\n"):
+        if word in line:
+            if len(line) <= LONGEST:
+                yield begin, line
+            else:
+                yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
+        begin += len(line) + 1
+
+
+def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each piece of a long line that may name a loss."""
+    end = 0
+    place = line.find(word)
+    while place >= 0:
+        begin = max(place - LONGEST, end)
+        end = max(min(begin + LONGEST, len(line)), place + len(word))
+        yield begin, end
+        place = line.find(word, end)
 
 
 class Field(NamedTuple):

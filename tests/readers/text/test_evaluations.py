@@ -43,6 +43,17 @@ def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
     assert held_out.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
 
 
+def test_a_step_that_is_told_again_without_its_rate_is_evaluated(put):
+    text = "".join(
+        f"Step... ({n} | Loss: {4 - n / 100}, Learning Rate: 1e-4)\n"
+        + (f"Step... ({n} | Loss: {5 - n / 100}, Acc: 0.4)\n" if n % 10 == 0 else "")
+        for n in range(1, 61)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 61)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(10, 61, 10)]
+
+
 @pytest.mark.parametrize(
     "line",
     [

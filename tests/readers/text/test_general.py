@@ -129,6 +129,8 @@ BESIDE = [
         {"Weight Norm": 300, "Grad Norm": 1.5, "Loss Scale": 4096},
     ),
     ("mse: 0.5", {"mse": 0.5}),
+    ("train: {{'acc': 0.5, 'lr': 1e-4}}", {"acc": 0.5, "lr": 1e-4}),
+    ("grad_norm={{'0_default': 1.5, '1_fp32': 0.0}}", {"grad_norm": 1.5, "fp32": 0.0}),
     ("memory: 40.1 GB grad_norm: 1.5", {"memory": 40.1, "grad_norm": 1.5}),
     ("time: 1.2 s lr: 1e-4", {"time": 1.2, "lr": 1e-4}),
     ("lrate 1e-4", {"lrate": 1e-4}),
@@ -497,6 +499,14 @@ def test_arguments_below_no_step_are_not_those_of_a_loss(put):
     series = stabdiag.read(put(text + "step: 31\nlr: 9.0\n")).series
     assert set(series) == {"loss", "lr"}
     assert series["lr"].values.tolist() == [1e-4] * 30
+
+
+def test_arguments_on_several_lines_are_no_record(put):
+    told = (
+        "args {\n  'max_steps': 1000,\n  'loss_scale': 65536,\n  'fp16': True,\n  'name': 'x'\n}\n"
+    )
+    loss = stabdiag.read(put(told + log("step {n} loss {loss} loss_scale 8"))).series["loss"]
+    assert loss.steps.tolist() == list(range(1, 61))
 
 
 def test_a_line_is_found_behind_a_dict_on_several(put):
