@@ -6,16 +6,13 @@ Every format's escape function begins with ``visible``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Scalar
+from stabdiag.model.limits import Limits
 from stabdiag.model.text import num
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from stabdiag.model.arrays import Floats
-    from stabdiag.model.findings import Scalar
-    from stabdiag.model.limits import Limits
 
 # Lines by which a job gives orders to the server that runs it, were they not changed: ``::error::``
 # of GitHub where a line begins, ``##[error]`` and ``##vso[…]`` of Azure anywhere in it.

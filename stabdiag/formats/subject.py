@@ -37,24 +37,19 @@ _COMPANIONS = {
 _LEVELS = {"spike": "base", "divergence": "best"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """A named value to compare the main curve with."""
-
-    name: str
-    value: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plot:
-    """What is drawn: one series, its companions, the first and last step, the event, a level."""
+    """What is drawn: one series, its companions, the first and last step, and the event.
+
+    ``level`` is a value to compare the main curve with, and its name.
+    """
 
     series: Series
     companions: tuple[Series, ...]
     first: int
     last: int
     event: int | None
-    level: Level | None = None
+    level: tuple[str, float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +150,12 @@ def choose(report: Report) -> Plot | None:
     )
 
 
-def _level(series: Series, report: Report) -> Level | None:
+def _level(series: Series, report: Report) -> tuple[str, float] | None:
     if series.role == "loss_scale":
-        return Level(name="floor", value=report.limits.precision.scale_floor)
+        return "floor", report.limits.precision.scale_floor
     name = _LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
     value = report.diagnosis.evidence.get(name)
-    return Level(name=name, value=value) if isinstance(value, float) else None
+    return (name, value) if isinstance(value, float) else None
 
 
 def _main(history: History, finding: Finding) -> Series | None:

@@ -1,16 +1,15 @@
 """Names for the arrays that the program computes with, for annotations.
 
-When the program runs they are only arrays: numpy.typing would cost every command some of its
-start-up time.
+When the program runs they are just names: NumPy and its types would cost commands that compute
+nothing some of their start-up time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Floats: TypeAlias = NDArray[np.float64]
@@ -20,4 +19,4 @@ if TYPE_CHECKING:
     Bytes: TypeAlias = NDArray[np.uint8]
     AnyArray: TypeAlias = NDArray[Any]
 else:
-    Floats = Ints = Mask = Positions = Bytes = AnyArray = np.ndarray
+    Floats = Ints = Mask = Positions = Bytes = AnyArray = object

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from datetime import date
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypedDict
+from typing import Final, Self, TypeAlias, TypedDict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import date
-
-    from stabdiag.model.arrays import Floats, Ints, Mask
-
+from stabdiag.model.arrays import Floats, Ints, Mask
 
 Scalar: TypeAlias = str | int | float | bool | None
 

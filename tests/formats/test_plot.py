@@ -93,7 +93,7 @@ def test_section_three_draws_the_loss_scale(nan):
     plot = choose(replace(nan, findings=(found,)))
     assert plot.series.role == "loss_scale"
     assert [companion.role for companion in plot.companions] == ["grad_norm"]
-    assert (plot.level.name, plot.level.value) == ("floor", 1)
+    assert plot.level == ("floor", 1)
 
 
 def test_the_weight_norm_that_moves_most_is_drawn(persistent):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
@@ -70,12 +71,10 @@ def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
     """
     labels = {0: number(scale.high, 3), ROWS - 1: number(scale.low, 3)}
     level = None
-    if plot.level is not None and scale.low < plot.level.value < scale.high:
-        level = _at_row(plot.level.value, scale)
-        if level in labels:  # too close to an extreme
-            level = None
-        else:
-            labels[level] = f"{plot.level.name} {number(plot.level.value, 3)}"
+    name, value = plot.level or ("", math.nan)
+    if scale.low < value < scale.high and (at := _at_row(value, scale)) not in labels:
+        level = at  # unless it is too close to an extreme
+        labels[at] = f"{name} {number(value, 3)}"
     for tick in scale.ticks(_MOST_TICKS):
         at = _at_row(tick, scale)
         if not labels.keys() & {at - 1, at, at + 1}:
