@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from stabdiag.formats.json import Json, dumps
 from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import Finding, Severity
-from stabdiag.model.history import Event, Source
+from stabdiag.model.history import Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
 
@@ -90,13 +90,10 @@ def _value(text: str) -> str:
     return visible(text).replace("%", "%25")
 
 
-def _property(text: str) -> str:
-    return _value(text).replace(":", "%3A").replace(",", "%2C")
-
-
 def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
     """Return one annotation, of lines and properties that may be log text."""
-    told = (f"{name}={_property(str(v))}" for name, v in properties.items() if v is not None)
+    known = {name: _value(str(one)) for name, one in properties.items() if one is not None}
+    told = (f"{name}={v.replace(':', '%3A').replace(',', '%2C')}" for name, v in known.items())
     return f"::{level} {','.join(told)}::{'%0A'.join(map(_value, lines))}"
 
 
@@ -118,8 +115,9 @@ def _annotations(report: Report) -> Iterator[str]:
 
 
 def _messages(report: Report) -> Iterator[str]:
+    source = report.history.source
     for event in report.history.messages[-_MOST_MESSAGES:]:
-        path = event_path(event, report.history.source)
+        path = _relative(event.path or source.path_at(event.step), source)
         yield annotation("notice", event.message, file=path, line=event.line, title="The log says")
 
 
@@ -136,11 +134,6 @@ def log_path(source: Source, step: int | None = None) -> str | None:
     repository if the command ran there.
     """
     return _relative(source.path_at(step), source)
-
-
-def event_path(event: Event, source: Source) -> str | None:
-    """Return the path of the file that an event was read from, or None."""
-    return _relative(event.path or source.path_at(event.step), source)
 
 
 def _relative(path: str, source: Source) -> str | None:

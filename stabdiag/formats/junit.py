@@ -34,7 +34,7 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     name = report.history.source.name
     suite = element("testsuite", {"name": name, **counts, "skipped": skipped})
     suites.append(suite)
-    suite.append(_properties(report))
+    suite.append(properties(_told(report)))
     suite.extend(cases)
     ET.indent(suites)
     body = ET.tostring(suites, encoding="unicode")
@@ -53,22 +53,23 @@ def element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.El
     return made
 
 
-def _properties(report: Report) -> ET.Element:
-    found = report.diagnosis
-    told = {
+def properties(told: Mapping[str, object]) -> ET.Element:
+    """Return the properties of a suite, by name."""
+    made = element("properties", {})
+    made.extend(element("property", {"name": name, "value": one}) for name, one in told.items())
+    return made
+
+
+def _told(report: Report) -> dict[str, object]:
+    found, changed = report.diagnosis, "; ".join(changed_limits(report.limits))
+    return {
         "stabdiag": __version__,
         "diagnosis": found.slug,
         "severity": found.severity.value,
         "step": "none" if found.step is None else found.step,
         "summary": found.summary,
+        **({"limits": changed} if changed else {}),
     }
-    if changed := "; ".join(changed_limits(report.limits)):
-        told["limits"] = changed
-    properties = element("properties", {})
-    properties.extend(
-        element("property", {"name": name, "value": value}) for name, value in told.items()
-    )
-    return properties
 
 
 def _case(group: str, name: str) -> ET.Element:

@@ -163,13 +163,6 @@ _MAIN = ("Q1.1", "Q2.1", "Q4.1")
 _OPEN = ("What", "Where", "Which")
 
 
-def in_a_word(asks: str, verdict: Verdict) -> str:
-    """Return the answer to a question in one word, for people."""
-    if verdict is Verdict.UNKNOWN or not asks.startswith(_OPEN):
-        return verdict.value
-    return "found" if verdict is Verdict.YES else "none"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """One question's answer.
@@ -192,7 +185,9 @@ class Answer:
     @property
     def word(self) -> str:
         """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
-        return in_a_word(self.asks, self.verdict)
+        if self.verdict is Verdict.UNKNOWN or not self.asks.startswith(_OPEN):
+            return self.verdict.value
+        return "found" if self.verdict is Verdict.YES else "none"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from io import StringIO
 from stabdiag._version import __version__
 from stabdiag.formats import scans as words
 from stabdiag.formats.json import Json, dumps, keys, plain
-from stabdiag.formats.junit import element
+from stabdiag.formats.junit import element, properties
 from stabdiag.formats.measured import visible
 from stabdiag.model.findings import Severity, fails
 from stabdiag.model.scan import Changes, Group, Overview, Row, Split
@@ -128,14 +128,10 @@ def junit_of(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
     counts = {"tests": overview.runs, "failures": failed, "errors": 0}
     values = {"stabdiag": __version__, "summary": words.summary(overview)}
     values |= {"in common": "\n".join(map(words.statement, overview.common))}
-    properties = element("properties", {})
-    properties.extend(
-        element("property", {"name": name, "value": value}) for name, value in values.items()
-    )
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
     yield _opening("testsuites", {"name": "stabdiag", **counts})
     yield _opening("testsuite", {"name": "stabdiag scan", **counts, "skipped": overview.of(None)})
-    yield _xml(properties)
+    yield _xml(properties(values))
     for row in overview.rows:
         yield _xml(_case(row, overview, fail_on))
     yield "</testsuite>\n</testsuites>\n"

@@ -81,7 +81,8 @@ def may_serve(name: str) -> bool:
         or is_an_lr(name)
         or is_a_reward(name)
         or is_evaluation(name)
-        or may_stand_in(name)
+        or _measure(name) is not None
+        or is_of_opponents(name)
         or tells_split(name)
         or names_measurements(name)
         or names_results(name)
@@ -355,11 +356,6 @@ def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
             name = found[measure]
             note = f"took {name!r} as the loss, by its name"
             yield StandIn(loss=name, eval_loss=held_out.get(measure), note=note)
-
-
-def may_stand_in(name: str) -> bool:
-    """Tell whether a column may serve as the loss of a log without one by name."""
-    return _measure(name) is not None or is_of_opponents(name)
 
 
 def _measure(name: str) -> str | None:

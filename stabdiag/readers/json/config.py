@@ -38,29 +38,22 @@ def told_at_the_head(head: bytes) -> dict[str, object]:
     return found
 
 
-def may_be_a_setting(name: str) -> bool:
-    """Tell whether a column of this name may hold one word, which is a setting."""
-    return plain(name) in _WORDS
-
-
 def with_config(columns: Columns) -> Columns:
     """Return the columns without those of a configuration, which becomes ``config``.
 
     A number of a configuration is no series that was logged, and a word that stands in all records,
     such as ``"precision": "bfloat16"``, is a setting.
     """
-    names = tuple(name for name in columns.names if not _is_of_a_config(name))
+    parted = {name: name.partition("/") for name in columns.names}
+    names = tuple(
+        name for name, (holder, bar, _) in parted.items() if not (bar and _HOLDER.fullmatch(holder))
+    )
     words: dict[str, object] = {}
     for name in names:
-        if may_be_a_setting(name):
+        if plain(name) in _WORDS:
             column = columns.load(name)
             if column.is_text and len(column.words) == 1 and not column.logged.any():
                 words[name] = column.words[0]
     if len(names) == len(columns.names) and not words:
         return columns
     return replace(columns, names=names or columns.names, config={**words, **columns.config})
-
-
-def _is_of_a_config(name: str) -> bool:
-    holder, bar, _ = name.partition("/")
-    return bool(bar) and _HOLDER.fullmatch(holder) is not None
