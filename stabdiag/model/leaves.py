@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stabdiag.model.findings import Severity
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """A leaf: its slug, how bad it is, its section and its title."""
 
     slug: str
@@ -43,9 +42,6 @@ _ROWS = (
     ("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),
 )
 
-OUTCOMES = tuple(
-    Outcome(slug=slug, severity=severity, section=section, title=title)
-    for slug, severity, section, title in _ROWS
-)
+OUTCOMES = tuple(map(Outcome._make, _ROWS))
 
 BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}
