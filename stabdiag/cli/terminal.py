@@ -95,13 +95,17 @@ def terminal(output: Path | None, color: bool | None) -> Terminal:
 def write(text: str | Iterable[str], output: Path | None) -> None:
     """Write text, or pieces of it, to the terminal, or to a file as a whole or not at all."""
     pieces = _ended([text] if isinstance(text, str) else text)
-    if output is None:
-        for piece in pieces:
-            _print(piece)
-        sys.stdout.flush()
+    if output is not None:
+        with written_whole(output) as file:
+            file.writelines(piece.encode() for piece in pieces)
         return
-    with written_whole(output) as file:
-        file.writelines(piece.encode() for piece in pieces)
+    for piece in pieces:
+        try:
+            sys.stdout.write(piece)
+        except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+            sys.stdout.flush()
+            sys.stdout.buffer.write(piece.encode())
+    sys.stdout.flush()
 
 
 def _ended(pieces: Iterable[str]) -> Iterator[str]:
@@ -112,14 +116,6 @@ def _ended(pieces: Iterable[str]) -> Iterator[str]:
         yield piece
     if last and not last.endswith("\n"):
         yield "\n"
-
-
-def _print(text: str) -> None:
-    try:
-        sys.stdout.write(text)
-    except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode())
 
 
 def add_to_summary(report: Report, command: str) -> None:

@@ -41,13 +41,7 @@ def compare_runs(
     *,
     kind: str | None = None,
 ) -> Comparison:
-    """Compare runs, each with its manifest.
-
-    Args:
-        histories: two or more.
-        manifests: one for each.
-        limits: thresholds.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; inferred from the runs if not given.
+    """Compare runs, each with its manifest; what they are to each other is inferred if not given.
 
     Raises:
         StabdiagError: for fewer than two runs, or an unknown kind.
@@ -81,20 +75,14 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
         )
     given = list(zip(histories, manifests, strict=True))
     ranks = [rank_of(history.source.name, manifest) for history, manifest in given]
+    # Where not each has a rank of its own, a letter; after Z come numbers.
+    labels = [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]
+    if None not in ranks and len(set(ranks)) == len(ranks):
+        labels = [f"rank {rank}" for rank in ranks]
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
-        for label, rank, (history, manifest) in zip(_labels(ranks), ranks, given, strict=True)
+        for label, rank, (history, manifest) in zip(labels, ranks, given, strict=True)
     )
-
-
-def _labels(ranks: Sequence[int | None]) -> list[str]:
-    """Return a label for each run: its rank, where each has one of its own, else a letter.
-
-    After Z come numbers.
-    """
-    if None not in ranks and len(set(ranks)) == len(ranks):
-        return [f"rank {rank}" for rank in ranks]
-    return [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]
 
 
 def _reference(runs: Sequence[Run], kind: Kind) -> Run:

@@ -180,22 +180,16 @@ def _parts(one: Parting, comparison: Comparison) -> bool:
         return False
     if one.role in ("loss_scale", "lr"):
         return True
-    return one.unrounded > _start(comparison, one) and not any(
-        _is_shard(comparison, other)
-        for other in comparison.of(one.runs[1]).values()
-        if base(other.role) == base(one.role)
-    )
-
-
-def _is_shard(comparison: Comparison, one: Parting) -> bool:
-    """Tell whether a norm differs at its first point already, by more than one update does."""
-    x, y = one.values or (0.0, 0.0)
-    apart = abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
-    return one.unrounded == _start(comparison, one) and apart
-
-
-def _start(comparison: Comparison, one: Parting) -> int:
-    return int(comparison.against.history.series[one.role].steps[0])
+    series = comparison.against.history.series
+    if one.unrounded <= series[one.role].steps[0]:
+        return False
+    for other in comparison.of(one.runs[1]).values():
+        x, y = other.values or (0.0, 0.0)
+        at_once = other.unrounded == series[other.role].steps[0]
+        is_shard = at_once and abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
+        if is_shard and base(other.role) == base(one.role):
+            return False
+    return True
 
 
 def _disagreement(one: Parting) -> Finding:

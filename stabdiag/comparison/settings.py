@@ -172,11 +172,8 @@ def _rates(rates: list[Parting]) -> str:
     if not rates:
         return ""
     one = min(rates, key=lambda rate: rate.unrounded or 0)
-    a, b = one.runs
-    return (
-        f"The logged learning rates of {a} and {b} part at step {one.unrounded}: "
-        f"{close(one.unrounded_values)}."
-    )
+    told = f"The logged learning rates of {one.runs[0]} and {one.runs[1]} part at step"
+    return f"{told} {one.unrounded}: {close(one.unrounded_values)}."
 
 
 def _effect(comparison: Comparison, rates: list[Parting]) -> str:

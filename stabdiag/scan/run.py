@@ -38,6 +38,8 @@ _TICK: Final = 0.5
 # Seconds beyond those that its logs may take after which nothing is expected of a batch.
 _GRACE: Final = 60.0
 
+# How executors call it that a worker died; and why a log then is unread, whichever it was.
+_ENDED: Final = ("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError")
 _LOST: Final = "kills the worker that reads it, or needs too much memory"
 _LATE: Final = "no worker returned it in time"
 
@@ -183,10 +185,14 @@ class Reading:
         try:
             batch = future.result()
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the worker's, of any kind
-            yield from self._failed(jobs, tries, _reason(error))
+            is_lost = type(error).__name__ in _ENDED
+            reason = _LOST if is_lost else f"the worker failed: {_line(error)}"
+            yield from self._failed(jobs, tries, reason)
             return
-        if not tries:
-            self._learn(jobs, batch)
+        took = pc.sum(batch.rows["seconds"]).as_py()
+        if not tries and batch.rows.num_rows == len(jobs) and took:  # reckon with what they cost
+            ratio = took / sum(map(_cost, jobs))
+            self.pace = 0.7 * self.pace + 0.3 * min(max(ratio, 0.05), 50.0)
         yield batch
 
     def _failed(self, jobs: Sequence[Job], tries: int, reason: str) -> Iterator[Batch]:
@@ -205,19 +211,6 @@ class Reading:
         for future, (jobs, tries) in out.items():
             future.cancel()
             yield from self._failed(jobs, tries, _LATE)
-
-    def _learn(self, jobs: Sequence[Job], batch: Batch) -> None:
-        """Reckon with what logs have cost so far."""
-        took = pc.sum(batch.rows["seconds"]).as_py()
-        if batch.rows.num_rows == len(jobs) and took:
-            ratio = took / sum(map(_cost, jobs))
-            self.pace = 0.7 * self.pace + 0.3 * min(max(ratio, 0.05), 50.0)
-
-
-def _reason(error: BaseException) -> str:
-    """Return why a worker did not come back, in words that are the same for every executor."""
-    lost = ("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError")
-    return _LOST if type(error).__name__ in lost else f"the worker failed: {_line(error)}"
 
 
 def _line(error: BaseException) -> str:
