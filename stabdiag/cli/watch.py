@@ -20,8 +20,6 @@ from stabdiag.files import keep_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
-    from stabdiag.model.report import Report
-    from stabdiag.places import Found
     from stabdiag.watch import Job, Seen
 
 # The largest number that a process can have.
@@ -86,12 +84,9 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.api.diagnosis import report_on
-    from stabdiag.assemble.inputs import run_found, wanted_columns
     from stabdiag.formats import render, writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
-    from stabdiag.places import Asked
     from stabdiag.watch import End, Until, open_source
     from stabdiag.watch import watch as run
 
@@ -106,12 +101,7 @@ def watch(
     ask = how.asked(attempt=how.attempt, literal=literal)
     known = None if how.manifest is None else read_manifest(how.manifest)
 
-    def diagnose(found: Found) -> Report:
-        history, manifest = run_found(found, known, ask)
-        report = report_on(history, manifest, ask.limits, literal=ask.literal)
-        return report.ignoring(ask.ignored)
-
-    source = open_source(logs, Asked(format=ask.format, wanted=wanted_columns(ask.columns)))
+    source = open_source(logs, ask.of_a_log)
     with closing(source), stopping() as caught, display(logs, out.color) as show:
         until = Until(
             fail_on=None if fails_on is FailOn.NEVER else Severity(fails_on.value),
@@ -119,6 +109,7 @@ def watch(
             process=job,
             stopped=lambda: bool(caught),
         )
+        diagnose = partial(ask.report, manifest=known)
         for seen in run(source, diagnose, until, interval=interval):
             show(seen)
     if kill and job is not None and seen.certain is not None:

@@ -75,12 +75,9 @@ def opened(
 ) -> Iterator[Hands]:
     """Give an executor and how many logs it reads at a time; what was made here ends with it.
 
-    Args:
-        executor: one that is there, what makes one, ``"dask"``, or ``"module:callable"``; processes
-            of this machine if not given.
-        jobs: how many logs are read at a time; as many as there are cores, or as the workers of a
-            cluster have threads, if not given.
-        scheduler: the address of Dask's scheduler.
+    It is one that is there, what makes one, ``"dask"`` or ``"module:callable"``; if not given,
+    processes of this machine. It reads as many logs as there are cores, or as the workers of a
+    cluster have threads, if ``jobs`` is not given.
 
     Raises:
         StabdiagError: if there is no such executor, or it does not answer.

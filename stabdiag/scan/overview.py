@@ -25,7 +25,7 @@ from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
 from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Row, Unread
 from stabdiag.scan.common import in_common
-from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, WorstFirst, columns_of, rows_of
+from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, columns_of, rows_of
 
 Place: TypeAlias = tuple[int, int, str, int]
 
@@ -86,7 +86,7 @@ def overview_of(
         common=common,
         compared=compared,
         unread=tuple(tally.unread()),
-        rows=WorstFirst(rows=rows),
+        rows=rows,
         root=tally.root(),
         changes=None if before is None else _changes(rows, Rows.of(before)),
         seconds=seconds,

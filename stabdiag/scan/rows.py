@@ -88,7 +88,10 @@ def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rows:
-    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count."""
+    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count.
+
+    They are gone through with the worst first, and read each time anew.
+    """
 
     parts: Sequence[Path | pa.Table]
     which: Sequence[Ints]
@@ -131,35 +134,20 @@ class Rows:
                 tables.append(table.take(which[wanted]))
         return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WorstFirst:
-    """All rows, the worst first; they are read each time that they are gone through."""
-
-    rows: Rows
-
     def __iter__(self) -> Iterator[Row]:
         for table in self.tables():
             yield from rows_of(table)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield them as tables, a limited number of rows at a time."""
-        order = self._order()
-        for begin in range(0, len(order), _TABLE):
-            yield self.rows.take(order[begin : begin + _TABLE])
-
-    def _order(self) -> Ints:
-        """Return the numbers of the rows in order: by severity, steps lost, and path."""
-        names = ("severity", "lost_steps", "path")
-        none = SCHEMA.empty_table().select(names)
-        held: Any = pa.concat_tables([none, *self.rows.batches(*names)])
+        """Yield them by severity, steps lost and path, a limited number of rows at a time."""
+        by: Any = {"severity": "ascending", "lost_steps": "descending", "path": "ascending"}
+        none = SCHEMA.empty_table().select(list(by))
+        held: Any = pa.concat_tables([none, *self.batches(*by)])
         rank: Any = pc.index_in(held["severity"], pa.array(SEVERITIES, pa.string()))
-        keys = pa.table([rank, held["lost_steps"].fill_null(0), held["path"]], list(names))
-        order: Any = pc.sort_indices(
-            keys,
-            [("severity", "ascending"), ("lost_steps", "descending"), ("path", "ascending")],
-        )
-        return np.asarray(order, np.int64)
+        keys = pa.table([rank, held["lost_steps"].fill_null(0), held["path"]], list(by))
+        order = np.asarray(pc.sort_indices(keys, [*by.items()]), np.int64)
+        for begin in range(0, len(order), _TABLE):
+            yield self.take(order[begin : begin + _TABLE])
 
 
 def write_rows(rows: Iterable[Row], output: Path) -> None:
@@ -170,7 +158,7 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
     """
     from pyarrow import parquet
 
-    tables = rows.tables() if isinstance(rows, WorstFirst) else [table_of(rows)]
+    tables = rows.tables() if isinstance(rows, Rows) else [table_of(rows)]
     with (
         written_whole(output) as file,
         parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,

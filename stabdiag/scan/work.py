@@ -24,6 +24,7 @@ from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.history import Series
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
@@ -70,6 +71,17 @@ class Ask(Options):
         if not self.timeout > 0:
             raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
         return super().checked()
+
+    @property
+    def of_a_log(self) -> Asked:
+        """What is asked of the log itself."""
+        return Asked(format=self.format, wanted=wanted_columns(self.columns))
+
+    def report(self, found: Found, manifest: Manifest | None = None) -> Report:
+        """Return the report on a log that was read; the manifest replaces what lies beside it."""
+        history, told = run_found(found, manifest, self)
+        report = report_on(history, told, self.limits, literal=self.literal)
+        return report.ignoring(self.ignored)
 
     @cached_property
     def stamp(self) -> str:
@@ -130,10 +142,9 @@ class _Reading:
         ask, began = self.ask, time.monotonic()
 
         def diagnosed() -> Row:
-            history, told = run_found(found(), None, ask)
-            report = report_on(history, told, ask.limits, literal=ask.literal).ignoring(ask.ignored)
+            report = ask.report(found())
             self.show(report)
-            return row_of(report, shown_path(history.source.name), job.run)
+            return row_of(report, shown_path(report.history.source.name), job.run)
 
         try:
             row = _about(job, ask, self.reader.read(diagnosed))
@@ -163,12 +174,11 @@ class _Reading:
     def _members(self, place: Place, job: Job) -> Iterator[Row]:
         entries = {str(one.path): one for one in place.entries()}
         runs = list(jobs_below("", _lister(entries), self.passed))
-        asked = Asked(format=self.ask.format, wanted=wanted_columns(self.ask.columns))
         rows = 0
         for run, held in _held(place, runs, entries):
             # What tells whether it changed is the archive.
             inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=held.name)
-            for row in self.row(inside, partial(_of_place, held, inside, asked)):
+            for row in self.row(inside, partial(_of_place, held, inside, self.ask)):
                 rows += 1
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
         if not rows:
@@ -207,16 +217,15 @@ def shown_path(path: str) -> str:
 
 def _found(job: Job, ask: Ask) -> Found:
     """Read the log of a run that lies on a disk, in a bucket or behind a URL."""
-    asked = Asked(format=ask.format, wanted=wanted_columns(ask.columns))
     paths = [_path(job.root, one) for one in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_place(paths, format=asked.format, wanted=asked.wanted)
+        return read_place(paths, format=ask.format, wanted=ask.of_a_log.wanted)
     place = Remote(job.root) if is_url else Folder(Path(job.root))
-    return _of_place(place, job, asked)
+    return _of_place(place, job, ask)
 
 
-def _of_place(place: Place, job: Job, asked: Asked) -> Found:
+def _of_place(place: Place, job: Job, ask: Ask) -> Found:
     base = str(place.path) if isinstance(place, Folder | Remote) else ""
     root = f"{base.rstrip('/')}/" if base else ""
     keyed = [
@@ -229,8 +238,8 @@ def _of_place(place: Place, job: Job, asked: Asked) -> Found:
         for one in (*job.logs, *job.beside)
     ]
     if len(job.logs) == 1:
-        return only_log(place, keyed[0], keyed, asked)
-    return best_of(place, keyed, asked)
+        return only_log(place, keyed[0], keyed, ask.of_a_log)
+    return best_of(place, keyed, ask.of_a_log)
 
 
 def _lister(entries: Mapping[str, Entry]) -> Lister:
