@@ -221,7 +221,8 @@ class ScanDisplay:
         if self.total is None:
             return f"{plural(self.done, 'log')}: {told}"
         if self.done:  # if the logs that come are like those that were
-            seconds = (self.total / self.done - 1) * (time.monotonic() - self._began)
+            share = max(self.total / self.done - 1, 0)
+            seconds = share * (time.monotonic() - self._began)
             left = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
             told = f"{told}, {left} left"
         return f"{self.done} of {plural(self.total, 'log')}: {told}"
