@@ -131,7 +131,7 @@ def test_a_check_of_nothing_is_told(stabdiag, tmp_path):
     told = stabdiag("check", "empty", "missing")
     assert (told.code, told.out) == (2, "0 runs: none\n")
     assert told.err.splitlines() == [
-        "stabdiag: empty: no log of a run found",
+        "stabdiag: empty: no log of a run found; stabdiag formats lists what can be read",
         "stabdiag: missing: no such file; check the path",
     ]
 

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from stabdiag._version import __version__
 from stabdiag.cli import complete
+from stabdiag.cli.options import option
 from stabdiag.cli.terminal import Exit, complain
 from stabdiag.errors import StabdiagError
 
@@ -130,19 +131,21 @@ def _epilog(text: str) -> str:
     return f"**Examples**\n\n{shown}\n\n{rest}"
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"stabdiag {__version__}")
+        raise typer.Exit
+
+
 def _main(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            "-V",
-            callback=lambda value: _print_version() if value else None,
-            is_eager=True,
-            help="Print the version and exit.",
+        option(
+            "--version -V", "Print the version and exit.", callback=_print_version, is_eager=True
         ),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an internal error.")
+        bool, option("--debug", "Show the traceback of an internal error.")
     ] = False,  # taken out before all this is imported
 ) -> None:
     pass
@@ -156,8 +159,3 @@ def _usage(error: Exception, words: Sequence[str]) -> Exit:
     command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
     # Without a command, the help has been shown already.
     return complain(f"{message} (see {command} --help)") if message else Exit.REFUSED
-
-
-def _print_version() -> NoReturn:
-    typer.echo(f"stabdiag {__version__}")
-    raise typer.Exit

@@ -14,7 +14,7 @@ import typer
 from stabdiag.cli import options
 from stabdiag.cli.commands import again, exit_code
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
-from stabdiag.errors import NoUsableRecord, StabdiagError
+from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
@@ -119,4 +119,4 @@ def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None])
         rows += 1
         yield row
     if not rows:
-        raise NoUsableRecord("; ".join([f"{log}: no log of a run found", *passed.told()]))
+        raise passed.nothing_in(log)

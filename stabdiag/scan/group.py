@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final, TypeAlias
 
+from stabdiag.errors import NoUsableRecord
 from stabdiag.places.beside import is_manifest
 from stabdiag.places.best import ARCHIVES
 from stabdiag.places.logs import may_be_log
@@ -113,6 +114,11 @@ class Passed:
         """Note what another part of the scan passed over."""
         for why, times in other.counts.items():
             self.over(why, other.examples[why], times)
+
+    def nothing_in(self, place: str) -> NoUsableRecord:
+        """Return the error for a place in which no run was found."""
+        told = [f"{place}: no log of a run found", *self.told()]
+        return NoUsableRecord("; ".join([*told, "stabdiag formats lists what can be read"]))
 
     def told(self) -> list[str]:
         """Say what was passed over, a line for each reason."""

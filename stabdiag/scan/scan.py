@@ -136,8 +136,7 @@ def scan_into(
     passed.add(listed)
     rows, before = store.rows()
     if not len(rows):
-        told = [f"{and_more(names)}: no log of a run found", *passed.told()]
-        raise NoUsableRecord("; ".join([*told, "stabdiag formats lists what can be read"]))
+        raise passed.nothing_in(and_more(names))
     if where is not None:
         rows, before = select(rows, where), None
     overview = overview_of(
