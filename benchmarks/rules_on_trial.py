@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="reward that holds",
         purpose="the loss of a run that is trained for a reward may rise while that holds",
-        off={f"{TREE}.comparable:held_reward": always(None)},
+        off={f"{TREE}.reward:held_reward": always(None)},
         needed="runs of reinforcement learning",
     ),
     # Why?

@@ -59,6 +59,7 @@ NEAR_MISSES = {
     "plateau-at-chance": ("symptom-underfitting", "symptom-not-learning"),
     "not-learning": ("symptom-underfitting", "symptom-plateau-at-chance"),
     "lr-too-high": ("healthy-batch-1", "symptom-lr-no-warmup"),
+    "reward-not-rising": ("healthy-policy", "healthy-q-learning"),
     "learning-slow": ("symptom-underfitting", "symptom-not-learning"),
     "initial-loss-off": ("healthy-batch-1", "symptom-plateau-at-chance"),
     "plateau-early": ("healthy-epochs", "healthy-epochs-restarts"),

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
-from stabdiag.tree.comparable import Ramp, Reward, Shift
+from stabdiag.tree.comparable import Ramp, Shift
 from stabdiag.tree.measure import Measures, measure
 from stabdiag.tree.question import Reply
+from stabdiag.tree.reward import Reward
 from stabdiag.tree.run import Run
 
 

@@ -20,9 +20,8 @@ from stabdiag.model.roles.settings import hardens, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import BESIDE, beginning
-from stabdiag.stats.quantiles import FEWEST, NEARLY, median, usual_gap
-from stabdiag.stats.rise import Rise, net_rise
-from stabdiag.stats.shape import EXPLODES, Spike
+from stabdiag.stats.quantiles import FEWEST, NEARLY, median
+from stabdiag.stats.shape import Spike
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, named, near_spike
 from stabdiag.tree.rises import is_clear, rise_of
@@ -34,10 +33,6 @@ _FOUND_WITHIN = 2
 # A rise goes with a change if at half of the one no less than this share of the other was made, and
 # no less is left.
 _EVEN = 0.25
-
-# A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
-# plays goes up and down by a tenth all the time.
-_LOST = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,20 +65,6 @@ class Ramp:
     def holds(self, spike: Spike) -> bool:
         """Whether a jump that stayed is a part of the rise."""
         return not spike.recovered and self.first <= spike.onset < self.last
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reward:
-    """How a reward ended: its column, its best level, near which step, and its last level.
-
-    A level is a mean of ``points`` rewards.
-    """
-
-    column: str
-    best: float
-    best_at: int
-    last: float
-    points: int
 
 
 def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
@@ -267,55 +248,3 @@ def to_compare(ramp: Ramp) -> str:
     if ramp.weighs:
         return "log the parts of the loss unweighted, too"
     return "an evaluation at one setting of it tells whether the run still learns"
-
-
-def held_reward(run: Run) -> Reward | None:
-    """Return the reward, if the run is trained for one and it has not fallen.
-
-    What such a run minimises follows what it does: the better it plays, the larger the values that
-    it has to predict, and their errors. A fall of the reward is measured as a rise of the loss is,
-    but has to be larger.
-    """
-    reward = run.history.finite("reward")
-    fall = _fall(run, reward)
-    if fall is None or not len(run.loss) or not np.ptp(reward.values):
-        return None
-    # Nothing but a reward that rose excuses a loss that ends so far above its middle.
-    x = run.loss.values
-    ends = median(x[-max(len(x) // 10, 1) :])
-    explodes = fall.progress <= fall.bar and ends > EXPLODES * median(np.abs(x))
-    silent = int(run.loss.steps[-1] - reward.steps[-1])
-    over = silent > max(run.limits.divergence.window, usual_gap(reward.steps))
-    if explodes or over or _is_lost(run, fall):
-        return None
-    return _ending(reward, fall)
-
-
-def lost_reward(run: Run) -> Reward | None:
-    """Return the reward of a run that is trained for one, if it has clearly fallen."""
-    reward = run.history.finite("reward")
-    fall = _fall(run, reward)
-    return _ending(reward, fall) if fall is not None and _is_lost(run, fall) else None
-
-
-def _fall(run: Run, reward: Series) -> Rise | None:
-    """Return the fall of a reward, as the rise of its negative; None where it is too short."""
-    limits = run.limits.divergence
-    if len(reward) < limits.min_points:
-        return None
-    wanted = max(round(limits.window / usual_gap(reward.steps)), limits.min_points)
-    return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
-
-
-def _ending(reward: Series, fall: Rise) -> Reward:
-    return Reward(
-        column=reward.column,
-        best=-fall.best_level,
-        best_at=int(reward.steps[fall.best]),
-        last=-fall.last_level,
-        points=fall.points,
-    )
-
-
-def _is_lost(run: Run, fall: Rise) -> bool:
-    return is_clear(run, fall) and fall.amount > _LOST * max(fall.progress, abs(fall.best_level))

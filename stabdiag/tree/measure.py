@@ -13,7 +13,8 @@ from stabdiag.stats.quantiles import FEWEST, medians
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.comparable import Ramp, Reward, Shift, held_reward, ramp_of, shifts_of
+from stabdiag.tree.comparable import Ramp, Shift, ramp_of, shifts_of
+from stabdiag.tree.reward import Reward, held_reward, lost_reward
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 from stabdiag.tree.run import Run
 
@@ -82,9 +83,13 @@ def _spikes(
     The loss of one of two opponents may shift, and so may one that is measured on something else.
     """
     caused, shifted = run.suspect, [shift.spike for shift in shifts]
+    lost = lost_reward(run)
     longest = run.points(run.limits.spike.recovery_steps / 2, IN_A_ROW)
 
     def is_ours(spike: Spike) -> bool:
+        # Up to its best level, the reward held.
+        if lost is not None and run.at(spike.end) < lost.best_at:
+            return False
         if spike.recovered or caused[spike.onset]:
             return True
         if spike in shifted or (ramp is not None and ramp.holds(spike)):

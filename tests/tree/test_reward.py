@@ -75,6 +75,12 @@ def test_a_reward_that_never_rose_excuses_no_explosion(calm):
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
+def test_no_reward_excuses_errors_beyond_all_values(calm):
+    log = calm() | {"reward": EARNED}
+    log["loss"] *= np.exp(np.linspace(0, 25, 800))
+    assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
+
+
 def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm):
     log = calm()
     log["loss"] += np.arange(800) / 100  # from the first step on, as while a policy learns

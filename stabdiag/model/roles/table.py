@@ -200,7 +200,7 @@ ROLES: tuple[Role, ...] = (
         "policy_entropy",
         "entropy of a policy",
         "policy_entropy entropy actor_entropy objective_entropy train_entropy policy_entropy_avg "
-        "losses_entropy",
+        "losses_entropy entropy_loss train_entropy_loss",
     ),
     _role(
         "clip_fraction",

@@ -25,9 +25,9 @@ from stabdiag.tree.advice.shared import (
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.tree.comparable import Reward, lost_reward
 from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
 from stabdiag.tree.drivers import at_or_near
+from stabdiag.tree.reward import Reward, lost_reward
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."

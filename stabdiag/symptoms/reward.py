@@ -1,0 +1,130 @@
+"""A reward that fell and stayed down, or never rose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.peaks import BY_CHANCE
+from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.symptoms.losses import BEYOND_CHANCE, HARDLY, TENTHS
+from stabdiag.symptoms.stuck import without_learning
+from stabdiag.symptoms.symptom import MANY, Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import half_lr
+from stabdiag.tree.case import Case
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.divergence import mean_of
+from stabdiag.tree.reward import Reward, lost_reward
+
+# Below this entropy, in nats, a policy takes one action in more than 998 of 1,000 cases.
+_DECIDED = 0.01
+
+
+@Symptom(
+    slug="reward-not-rising",
+    family="learning",
+    title="The reward does not rise",
+    needs=("reward",),
+    explained_by=("nan", "divergence-unexplained"),
+    enough=(at_least("divergence.min_points", "reward"),),
+    then=(
+        Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Print the rewards of one episode, and the advantages with their signs.",
+        ),
+        Action(Do.RERUN, "Run three other seeds: chance decides much of what a policy learns."),
+        Action(Do.LOG_MORE, "Log the policy's entropy, the value loss and the KL of each update."),
+    ),
+)
+def reward_not_rising(case: Case) -> Evidence | None:
+    """Has the reward clearly fallen, or never risen since the run began?"""
+    lost = lost_reward(case)
+    if lost is not None:
+        return _fallen(case, lost)
+    return _flat(case) if _begins(case.history.finite("reward")) else None
+
+
+def _begins(reward: Series) -> bool:
+    """Tell whether a log holds the beginning of the run, and enough of it to tell a trend."""
+    return len(reward) >= MANY and reward.steps[0] <= max(TENTHS, 2 * usual_gap(reward.steps))
+
+
+def _fallen(case: Case, lost: Reward) -> Evidence:
+    """Report a reward that fell; it is an error if all that was won is lost."""
+    gained = lost.best - lost.first
+    rate = half_lr(case, lost.best_at)
+    reload = checkpoint_before(case, lost.best_at).reload(
+        f"the fall of the reward, from about {case.unit} {lost.best_at} on"
+    )
+    return Evidence(
+        because=f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} "
+        f"{lost.best_at} to {num(lost.last)} ({mean_of(lost.points)}); it began at "
+        f"{num(lost.first)}{_entropy(case)}.",
+        title="The reward fell and stayed down",
+        severity=Severity.ERROR if lost.last <= lost.first + HARDLY * gained else None,
+        step=lost.best_at,
+        measured={"first": lost.first, "best": lost.best, "last": lost.last},
+        first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
+        then=(*_explore(case), *reward_not_rising.then),
+    )
+
+
+def _flat(case: Case) -> Evidence | None:
+    """Report a reward no tenth of which lies above the first by more than chance, nor a trend.
+
+    What mostly is as high as it ever is needs not rise.
+    """
+    reward = case.history.finite("reward")
+    x, steps, size = reward.values, reward.steps, len(reward) // TENTHS
+    parts = x[-TENTHS * size :].reshape(TENTHS, size)
+    means, error = parts.mean(axis=1), float(np.sqrt(2 * parts.var(axis=1).mean() / size))
+    rose = means.max() - means[0] > BEYOND_CHANCE * error or mann_kendall(x) < BY_CHANCE
+    if rose or (x.max() > 0 and median(x) >= x.max()):
+        return None
+    begun, ends = float(means[0]), float(means[-1])
+    first, last = int(steps[0]), int(steps[-1])
+    small = Action(
+        Do.TRY_SMALL,
+        "Run the same code on a task that is solved within minutes, such as CartPole: if the "
+        "reward rises there, look at the exploration and the rewards, else at the code.",
+    )
+    return without_learning(
+        case,
+        reward_not_rising,
+        step=first,
+        because=f"From {case.unit} {first} to {last} the reward {reward.column!r} never rose "
+        f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last"
+        f"{_entropy(case)}",
+        measured={"first": begun, "best": float(means.max()), "last": ends},
+        first=next(iter(_explore(case)), small),
+    )
+
+
+def _late_entropy(case: Case) -> float | None:
+    """Return the policy's entropy in the last tenth, if it no longer explores.
+
+    Some log the entropy's negative, as a loss. That of a density may be below 0, and says nothing.
+    """
+    entropy = case.history.finite("policy_entropy").values
+    if not len(entropy) or (entropy.min() < 0 < entropy.max()):
+        return None
+    late = float(levels(np.abs(entropy), TENTHS)[-1])
+    return late if late < _DECIDED else None
+
+
+def _entropy(case: Case) -> str:
+    late = _late_entropy(case)
+    return "" if late is None else f"; the policy's entropy is {num(late)}: it no longer explores"
+
+
+def _explore(case: Case) -> tuple[Action, ...]:
+    """Return what to do about a policy that no longer explores."""
+    if _late_entropy(case) is None:
+        return ()
+    text = "Start again with a tenth of the learning rate and a larger bonus for the entropy."
+    return (Action(Do.LOWER_LR, text, checkpoint=0),)

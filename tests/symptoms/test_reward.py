@@ -1,0 +1,73 @@
+"""A reward that fell, or never rose."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+N = 400
+STEPS = np.arange(N)
+NOISE = np.random.default_rng(5).normal(0, 2, N)
+PART = STEPS / N
+
+
+def log(reward, **more):
+    return {"step": STEPS, "loss": 0.1 * NOISE, "episode_reward": reward} | more
+
+
+UP_AND_DOWN = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 20.0, 20.0])
+DIPS = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 120.0, 120.0])
+FLAT = 20 + NOISE
+# Few episodes reach what pays.
+SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "title", "severity", "first"),
+    [
+        (log(UP_AND_DOWN + NOISE), "The reward fell and stayed down", "error", "Reload the last"),
+        (log(DIPS + NOISE), "The reward fell and stayed down", "warning", "Reload the last"),
+        (log(FLAT), "The reward does not rise", "warning", "Run the same code"),
+        (log(SELDOM), "The reward does not rise", "warning", "Run the same code"),
+        (log(np.full(N, -200.0)), "The reward does not rise", "warning", "Run the same code"),
+        (log(FLAT, entropy=np.full(N, 1e-4)), "The reward does not rise", "warning", "Start again"),
+        (log(FLAT, **{"train/entropy_loss": np.full(N, -1e-4)}), "", "warning", "Start again"),
+        (log(FLAT, lr=np.zeros(N)), "", "warning", "Find out what sets the learning rate to 0"),
+    ],
+)
+def test_found(symptom, run, title, severity, first):
+    found = symptom("reward-not-rising", run)
+    assert title in found.title
+    assert found.severity.value == severity
+    assert found.first_action.startswith(first)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        log(20 + 20 * PART + NOISE),
+        # In stages, up and down by less than a quarter, and solved from the start.
+        log(np.where(PART < 0.8, 20, 60) + NOISE),
+        log(UP_AND_DOWN[: N // 2].repeat(2) * (1 - 0.1 * (PART > 0.9)) + NOISE),
+        log(np.minimum(500, 505 + NOISE)),
+        log(np.full(N, 500.0)),
+        # A log that begins in mid-run, and a short one.
+        log(FLAT) | {"step": 10_000 + STEPS},
+        {name: values[:90] for name, values in log(FLAT).items()},
+    ],
+)
+def test_quiet(symptom, run):
+    assert symptom("reward-not-rising", run) is None
+
+
+def test_a_policy_that_explores_needs_no_bonus(symptom):
+    for entropy in (np.full(N, 0.5), 0.001 * NOISE):
+        found = symptom("reward-not-rising", log(FLAT, entropy=entropy))
+        assert "entropy" not in found.summary
+
+
+def test_a_loss_that_jumps_while_the_reward_rises_is_none_of_its_fall():
+    loss = 1 + 0.1 * NOISE
+    loss[60:90] += 40
+    report = stabdiag.diagnose(log(UP_AND_DOWN + NOISE, loss=loss))
+    assert [one.slug for one in report.findings] == ["reward-not-rising"]
