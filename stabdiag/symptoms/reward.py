@@ -15,7 +15,7 @@ from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import BEYOND_CHANCE, HARDLY, TENTHS
 from stabdiag.symptoms.stuck import without_learning
 from stabdiag.symptoms.symptom import MANY, Evidence, Symptom, at_least
-from stabdiag.tree.advice.shared import half_lr
+from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import mean_of
