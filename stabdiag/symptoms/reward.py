@@ -6,7 +6,6 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.peaks import BY_CHANCE
@@ -31,7 +30,7 @@ _DECIDED = 0.01
     title="The reward does not rise",
     needs=("reward",),
     explained_by=("nan", "divergence-unexplained"),
-    enough=(at_least("divergence.min_points", "reward"),),
+    enough=(at_least(MANY, "reward"),),
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
@@ -43,15 +42,12 @@ _DECIDED = 0.01
 )
 def reward_not_rising(case: Case) -> Evidence | None:
     """Has the reward clearly fallen, or never risen since the run began?"""
-    lost = lost_reward(case)
+    lost, reward = lost_reward(case), case.history.finite("reward")
     if lost is not None:
-        return _fallen(case, lost)
-    return _flat(case) if _begins(case.history.finite("reward")) else None
-
-
-def _begins(reward: Series) -> bool:
-    """Tell whether a log holds the beginning of the run, and enough of it to tell a trend."""
-    return len(reward) >= MANY and reward.steps[0] <= max(TENTHS, 2 * usual_gap(reward.steps))
+        # A policy that learns on falls back by less at times.
+        return _fallen(case, lost) if lost.best - lost.last >= lost.last - lost.first else None
+    begins = reward.steps[0] <= max(TENTHS, 2 * usual_gap(reward.steps))
+    return _flat(case) if begins else None
 
 
 def _fallen(case: Case, lost: Reward) -> Evidence:

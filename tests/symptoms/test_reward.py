@@ -16,7 +16,7 @@ def log(reward, **more):
 
 
 UP_AND_DOWN = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 20.0, 20.0])
-DIPS = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 120.0, 120.0])
+DIPS = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 80.0, 80.0])
 FLAT = 20 + NOISE
 # Few episodes reach what pays.
 SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
@@ -51,6 +51,7 @@ def test_found(symptom, run, title, severity, first):
         log(UP_AND_DOWN[: N // 2].repeat(2) * (1 - 0.1 * (PART > 0.9)) + NOISE),
         log(np.minimum(500, 505 + NOISE)),
         log(np.full(N, 500.0)),
+        log(np.maximum(DIPS, np.where(PART > 0.5, 130, 0)) + NOISE),
         # A log that begins in mid-run, and a short one.
         log(FLAT) | {"step": 10_000 + STEPS},
         {name: values[:90] for name, values in log(FLAT).items()},
