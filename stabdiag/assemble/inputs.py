@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 # Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
 # epochs: a run may break off early.
 _COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
+
+# Lightning names a learning rate after its optimizer: lr-AdamW, lr-SGD/pg1.
+_OPTIMIZER = re.compile(
+    r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])", re.IGNORECASE
+)
+_OF_HF_TRAINER = ("trainer-state", "hf-trainer-stdout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +161,11 @@ def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Man
 
 def infer(manifest: Manifest, history: History) -> Manifest:
     """Fill in what the manifest leaves open and the log reveals."""
-    found = {"dtype": _dtype(history), "checkpoint_every": _cadence(manifest, history)}
+    found = {
+        "dtype": _dtype(history),
+        "optimizer": _optimizer(history),
+        "checkpoint_every": _cadence(manifest, history),
+    }
     new = {k: v for k, v in found.items() if v is not None and getattr(manifest, k) is None}
     values: dict[str, Any] = {name: value for name, (value, _) in new.items()}
     grounds = {name: why for name, (_, why) in new.items()}
@@ -194,6 +205,17 @@ def _dtype(history: History) -> tuple[str, str] | None:
     if values[0] > 1:
         # A scale of 1 is none: some frameworks write it whatever the dtype.
         return "fp16", f"a loss scale of {values[0]:g} was used, which only fp16 training needs"
+    return None
+
+
+def _optimizer(history: History) -> tuple[str, str] | None:
+    """Return the optimizer that the learning rate is named after, or the framework's own."""
+    rate = history.get("lr")
+    named = _OPTIMIZER.search(rate.column) if rate is not None else None
+    if named:
+        return named[1].lower(), f"the learning rate is logged as {rate.column!r}"
+    if history.source.format in _OF_HF_TRAINER:
+        return "adamw", "the HF Trainer uses it unless told otherwise"
     return None
 
 

@@ -1,5 +1,7 @@
 """What a manifest and a log that counts epochs tell of each other."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,23 @@ def test_a_setting_that_never_changes_is_of_the_manifest():
     assert known.known == {"weight_decay": 0.1, "optimizer": "adamw"}
     assert known.logged == ("optimizer", "weight_decay")
     assert stabdiag.diagnose(log, manifest={"weight_decay": 0.2}).manifest.weight_decay == 0.2
+
+
+@pytest.mark.parametrize(
+    ("column", "optimizer"),
+    [("lr-AdamW", "adamw"), ("lr-SGD/pg1", "sgd"), ("lr", None), ("lr-adamant", None)],
+)
+def test_a_learning_rate_is_named_after_its_optimizer(column, optimizer):
+    log = epochs()
+    log[column] = log.pop("lr")
+    known = stabdiag.diagnose(log, columns={"lr": column}).manifest
+    assert known.optimizer == optimizer
+    assert ("optimizer" in known.inferred) == (optimizer is not None)
+
+
+def test_the_hf_trainer_uses_adamw_unless_told_otherwise(tmp_path):
+    records = [{"step": at, "loss": 2.0 / at} for at in range(1, 9)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
+    assert stabdiag.diagnose(tmp_path).manifest.optimizer == "adamw"
+    (tmp_path / "manifest.json").write_text('{"optim": "adafactor"}')
+    assert stabdiag.diagnose(tmp_path).manifest.optimizer == "adafactor"
