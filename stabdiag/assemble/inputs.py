@@ -210,10 +210,9 @@ def _dtype(history: History) -> tuple[str, str] | None:
 
 def _optimizer(history: History) -> tuple[str, str] | None:
     """Return the optimizer that the learning rate is named after, or the framework's own."""
-    rate = history.get("lr")
-    named = _OPTIMIZER.search(rate.column) if rate is not None else None
-    if named:
-        return named[1].lower(), f"the learning rate is logged as {rate.column!r}"
+    rate = history.finite("lr").column
+    if named := _OPTIMIZER.search(rate):
+        return named[1].lower(), f"the learning rate is logged as {rate!r}"
     if history.source.format in _OF_HF_TRAINER:
         return "adamw", "the HF Trainer uses it unless told otherwise"
     return None
