@@ -14,7 +14,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
-from stabdiag.model.text import every, num, plural
+from stabdiag.model.text import every, kept_text, num, plural
 
 _SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
 _BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}
@@ -309,75 +309,20 @@ CHECKS: tuple[Check, ...] = (
     ("seed", "Seed", "Is it fixed?", _seed),
 )
 
-# What to try before a long run: slug, what, why and how. No manifest shows whether it was done.
-_TRIALS: Final = (
-    (
-        "overfit-one-batch",
-        "The model can overfit one batch",
-        "If its loss does not fall to nearly zero, something is wired wrong and no setting helps.",
-        "Train on one batch of 32 examples repeatedly, without regularisation.",
-    ),
-    (
-        "gradients-flow",
-        "Gradients reach every parameter",
-        "A parameter without one is frozen, detached, or not in the optimizer.",
-        "After one backward pass, print the parameters whose grad is None or all zero.",
-    ),
-    (
-        "initial-loss",
-        "The first loss is at chance level",
-        "{chance}",
-        "Compute the loss of the untrained model on a batch.",
-    ),
-    (
-        "known-recipe",
-        "A published recipe gives the published result",
-        "Matching a published number shows that the whole pipeline is right.",
-        "Train a published recipe with your code before you change anything in it.",
-    ),
-    (
-        "batches",
-        "Batches hold what they should",
-        "Indices in range, labels that match their inputs, sane lengths, masks in place.",
-        "Write unit tests of a batch, and decode one and read it.",
-    ),
-    (
-        "same-twice",
-        "Two short runs with one seed are the same",
-        "Otherwise no failure can be reproduced later.",
-        "Run 100 steps twice: `stabdiag compare FIRST SECOND --as reruns`.",
-    ),
-    (
-        "resume",
-        "A resume continues where the run stopped",
-        "Weights, optimizer, schedule, scaler and data position must all come back.",
-        "Stop a short run, resume it, and hold it against one uninterrupted run: "
-        "`stabdiag compare WHOLE RESUMED --as resume`.",
-    ),
-    (
-        "ranks",
-        "Ranks see different data and take equally many steps",
-        "Without set_epoch all see the same; an uneven last batch leaves the others waiting.",
-        "Print the sample indices of the first batch on every rank.",
-    ),
-    (
-        "signals",
-        "The health signals are logged",
-        "Loss, gradient norm before clipping, learning rate, throughput, MFU, evaluation loss; by "
-        "layer where cheap, and the loss scale in fp16.",
-        "Log ten steps and run `stabdiag checklist` on the log.",
-    ),
-)
-
 
 def _trials(manifest: Manifest) -> tuple[Tick, ...]:
-    """Return the checks to tick by hand, with this run's numbers where the manifest has them."""
+    """Return the checks to tick by hand, with this run's numbers where the manifest has them.
+
+    They are kept as a text: what to try, why and how. No manifest shows whether it was done.
+    """
     classes = manifest.vocab_size
     chance = "Guessing among K classes costs log K; the manifest does not record K."
     if classes is not None and classes > 1:
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
+    _, _, *lines = kept_text("reference", "trials").splitlines()
+    cells = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
     return tuple(
         replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
-        for slug, title, because, do in _TRIALS
+        for slug, title, because, do in cells
     )

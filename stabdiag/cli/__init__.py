@@ -18,34 +18,17 @@ from stabdiag.cli.options import option
 from stabdiag.cli.terminal import Exit, complain
 from stabdiag.errors import StabdiagError
 
-# The commands in the order of the help, and the modules that hold each with its examples.
+# The commands in the order of the help, and the module that holds each.
 _COMMANDS = {
-    "diagnose": ("diagnose", "EPILOG"),
-    "watch": ("watch", "EPILOG"),
-    "check": ("check", "EPILOG"),
-    "scan": ("scan", "EPILOG"),
-    "compare": ("compare", "EPILOG"),
-    "postmortem": ("documents", "POSTMORTEM"),
-    "convert": ("documents", "CONVERT"),
-    "preflight": ("checks", "PREFLIGHT"),
-    "checklist": ("checks", "CHECKLIST"),
-    "formats": ("tables", "FORMATS"),
-    "thresholds": ("tables", "THRESHOLDS"),
-    "explain": ("tables", "EXPLAIN"),
-    "config": ("tables", "CONFIG"),
+    **{name: name for name in ("diagnose", "watch", "check", "scan", "compare")},
+    **dict.fromkeys(("postmortem", "convert"), "documents"),
+    **dict.fromkeys(("preflight", "checklist"), "checks"),
+    **dict.fromkeys(("formats", "thresholds", "explain", "config"), "tables"),
 }
 
 # The name in the usage, and in the variable by which a shell asks for completions.
 _NAME = "stabdiag"
 _COMPLETE = "_STABDIAG_COMPLETE"
-
-EPILOG = """
-stabdiag run.jsonl  # what went wrong, and what to do first
-stabdiag run.jsonl -o report.html
-stabdiag scan runs  # every run below a folder, and what the failed ones share
-stabdiag explain "loss spike"
-stabdiag --install-completion
-"""
 
 
 def main() -> Exit:
@@ -107,10 +90,11 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
 
     Setting up the others takes 5% of the time of a small log.
     """
+    epilogs = _epilogs()
     app = typer.Typer(
         name=_NAME,
         no_args_is_help=True,
-        epilog=_epilog(EPILOG),
+        epilog=epilogs[_NAME],
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -118,17 +102,21 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_main)
     for name in [name for name in asked if name in _COMMANDS] or _COMMANDS:
-        module, epilog = _COMMANDS[name]
-        home = import_module(f"stabdiag.cli.{module}")
-        app.command(epilog=_epilog(getattr(home, epilog)))(getattr(home, name))
+        home = import_module(f"stabdiag.cli.{_COMMANDS[name]}")
+        app.command(epilog=epilogs[name])(getattr(home, name))
     return app
 
 
-def _epilog(text: str) -> str:
-    """Return examples, a line each, and what is told below them, as Markdown."""
-    examples, _, rest = text.strip().partition("\n\n")
-    shown = "\n\n".join(f"`{line}`" for line in examples.splitlines())
-    return f"**Examples**\n\n{shown}\n\n{rest}"
+def _epilogs() -> dict[str, str]:
+    """Return what stands below the options of each command: examples, and what else is kept."""
+    # importlib.resources is right for a package in an archive, too, and takes as long as a log.
+    kept = Path(__file__).parent.with_name("explain") / "reference" / "commands.md"
+    epilogs = {}
+    for section in kept.read_text(encoding="utf-8").split("\n## ")[1:]:
+        name, examples, *rest = section.strip().split("\n\n", 2)
+        shown = "\n\n".join(f"`{line}`" for line in examples.splitlines())
+        epilogs[name] = "\n\n".join(["**Examples**", shown, *rest])
+    return epilogs
 
 
 def _print_version(asked: bool) -> None:

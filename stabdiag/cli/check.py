@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from stabdiag.model.report import Report
     from stabdiag.scan.work import Ask
 
-EPILOG = """
-stabdiag check runs  # every run below a folder
-stabdiag check runs/smoke runs/*.jsonl --fail-on warning
-stabdiag check runs --quiet  # the totals alone
-stabdiag check runs --format junit -o report.xml
-
-**Exit codes**: 0 nothing at or above `--fail-on` in any run; 1 a finding at or above it; 2 an
-unreadable log or usage error; 70 internal error, no verdict.
-"""
-
 
 class Lines(options.Brief):
     """The options about the lines of a check, or what is written instead of them."""

@@ -18,24 +18,6 @@ from stabdiag.formats import render
 if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
-PREFLIGHT = """
-stabdiag preflight config.json
-stabdiag preflight training_args.json --set total_steps=100000
-stabdiag preflight config.yaml --fail-on warning -o preflight.json
-
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
-usage error; 70 internal error, no verdict.
-"""
-
-CHECKLIST = """
-stabdiag checklist run.jsonl
-stabdiag checklist metrics.csv --dtype fp16 --set grad_clip=1.0
-stabdiag checklist run.jsonl --format markdown -o checklist.md
-
-**Exit codes**: 0 the lists were written; 1 with `--fail-on not-done`, a line is not done; 2
-unreadable input or usage error; 70 internal error, no verdict.
-"""
-
 
 class FailOnLine(StrEnum):
     """Which line of a list makes the exit code 1."""

@@ -14,17 +14,6 @@ from stabdiag.files import keep_inputs
 from stabdiag.formats import names, render
 from stabdiag.model.comparison import Kind
 
-EPILOG = """
-stabdiag compare seed1.jsonl seed2.jsonl seed3.jsonl  # do the seeds end alike?
-stabdiag compare monday/metrics.csv tuesday/metrics.csv --as reruns  # where do they diverge?
-stabdiag compare slurm-101.out slurm-102.out --as resume  # does it continue properly?
-stabdiag compare job  # a folder with rank0/log.jsonl, rank1/log.jsonl, …
-stabdiag compare a.jsonl b.jsonl --column loss=train/ce --fail-on warning --format markdown
-
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
-usage error; 70 internal error, no verdict.
-"""
-
 
 class Compared(options.Brief):
     """The options about a comparison."""

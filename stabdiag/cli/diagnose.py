@@ -19,21 +19,6 @@ from stabdiag.cli.terminal import (
 from stabdiag.errors import LogError, ManifestError
 from stabdiag.files import keep_inputs
 
-EPILOG = """
-stabdiag run.jsonl  # diagnose is what it does if no command is named
-stabdiag diagnose lightning_logs  # a folder: the best log in it
-stabdiag diagnose slurm-101.out slurm-102.out  # several attempts at one run
-stabdiag diagnose s3://bucket/run/metrics.jsonl
-stabdiag diagnose metrics.csv --dtype fp16 --column loss=train/ce
-stabdiag diagnose run.parquet --manifest config.json -o report.html
-stabdiag diagnose run.jsonl --write sarif=report.sarif --write junit=report.xml
-stabdiag diagnose run.jsonl --quiet --fail-on warning || echo "look at it"
-zcat run.jsonl.gz | stabdiag diagnose - --json
-
-**Exit codes**: 0 nothing at or above `--fail-on`; 1 a finding at or above it; 2 unreadable input or
-usage error; 70 internal error, no verdict.
-"""
-
 
 @options.bundled
 def diagnose(

@@ -18,22 +18,6 @@ from stabdiag.model.text import plural
 if TYPE_CHECKING:
     pass
 
-POSTMORTEM = """
-stabdiag postmortem run.jsonl
-stabdiag postmortem run.jsonl -o incident.md
-stabdiag postmortem slurm-101.out --manifest config.json -o incident.html
-
-**Exit codes**: 0 the document was written, whatever was found; 2 unreadable input or usage error;
-70 internal error.
-"""
-
-CONVERT = """
-stabdiag convert run.jsonl -o run.parquet
-stabdiag convert metrics.csv --dtype fp16 --column loss=train/ce -o run.parquet
-
-**Exit codes**: 0 the file was written; 2 unreadable input or usage error; 70 internal error.
-"""
-
 # Suffixes under which nobody looks for Parquet.
 _NOT_PARQUET = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md")
 

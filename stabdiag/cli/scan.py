@@ -34,19 +34,6 @@ _BAR: Final = 30
 _EVERY: Final = 30.0
 _REFRESH: Final = 0.1
 
-EPILOG = """
-stabdiag scan runs  # every run below a folder
-stabdiag scan runs -o rows  # keep the rows; the next scan reads only what changed
-stabdiag scan wandb mlruns 'old/*.tar.gz' s3://bucket/sweep
-stabdiag scan runs --where severity=error --top 30
-stabdiag scan runs -o rows --write html=runs.html --write parquet=runs.parquet
-stabdiag scan /shared/runs -o rows --executor dask --scheduler tcp://node1:8786
-
-**Exit codes**: 1 a finding at or above `--fail-on` in some run; otherwise 2 if a log cannot be
-read, or for wrong usage; otherwise 0; 130 and 143 stopped (the same command continues); 70 an
-internal error, which is no verdict.
-"""
-
 
 class Overviews(options.Data):
     """The options about an overview."""

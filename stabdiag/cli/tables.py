@@ -14,34 +14,6 @@ from stabdiag.formats import names, render
 if TYPE_CHECKING:
     from stabdiag.formats.lists import LogFormat
 
-FORMATS = """
-stabdiag formats
-stabdiag formats --format json
-"""
-
-THRESHOLDS = """
-stabdiag thresholds
-stabdiag thresholds -o limits.toml  # edit it, then: --config limits.toml
-stabdiag thresholds --limit spike.sigma=4
-"""
-
-EXPLAIN = """
-stabdiag explain  # list everything
-stabdiag explain spike-lr-jump
-stabdiag explain loss spike  # what fits these words
-stabdiag explain Q2.1
-stabdiag explain spike.sigma
-"""
-
-CONFIG = """
-stabdiag config
-stabdiag config --limit spike.sigma=4 --dtype bf16  # what these options change
-stabdiag config --json
-
-**Settings** are read from `stabdiag.toml`, or from `[tool.stabdiag]` in `pyproject.toml`, in the
-working folder or the nearest folder above it. Options go before them.
-"""
-
 
 @options.bundled
 def formats(out: options.Sheet) -> None:

@@ -25,21 +25,6 @@ if TYPE_CHECKING:
 # The largest number that a process can have.
 _LARGEST: Final = (1 << 31) - 1
 
-EPILOG = """
-stabdiag watch run.jsonl  # a panel beside a job, until Ctrl-C
-stabdiag watch run.jsonl --pid $JOB --kill  # stop the job that fails
-stabdiag watch slurm-101.out; [ $? -eq 1 ] && scancel 101  # or stop it yourself
-stabdiag watch slurm-101.out --until-idle 3600 -o report.json
-python train.py 2>&1 | tee train.log | stabdiag watch -
-
-Progress goes to standard error, the final report to standard output. Lines of standard input are
-not passed on: put `tee` before it.
-
-**Exit codes**: 0 no finding at or above `--fail-on`; 1 a finding, as soon as it is certain; 2
-unreadable input or wrong usage; 130 stopped by Ctrl-C before anything was certain, 143 by SIGTERM;
-70 an internal error, which is no verdict.
-"""
-
 
 @options.bundled
 def watch(
