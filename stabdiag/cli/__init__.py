@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from pkgutil import get_data
 from typing import Annotated
 
 import typer
@@ -109,10 +110,10 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
 
 def _epilogs() -> dict[str, str]:
     """Return what stands below the options of each command: examples, and what else is kept."""
-    # importlib.resources is right for a package in an archive, too, and takes as long as a log.
-    kept = Path(__file__).parent.with_name("explain") / "reference" / "commands.md"
+    # importlib.resources takes as long to import as a small log to be read.
+    kept = get_data("stabdiag", "explain/reference/commands.md") or b""
     epilogs = {}
-    for section in kept.read_text(encoding="utf-8").split("\n## ")[1:]:
+    for section in kept.decode().split("\n## ")[1:]:
         name, examples, *rest = section.strip().split("\n\n", 2)
         shown = "\n\n".join(f"`{line}`" for line in examples.splitlines())
         epilogs[name] = "\n\n".join(["**Examples**", shown, *rest])
