@@ -66,8 +66,9 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
     if high < risen or (high - begun <= CLEAR * noise and not stays):
         return None
-    # A rate that nobody uses is no matter of the warm-up.
+    # A rate that nobody uses is no matter of the warm-up, nor is one at which the loss stays up.
     off = rate_off(case) if is_high(case) else None
+    stays_up = off is None and median(late) >= risen
     step, steps = int(loss.steps[at]), _warmup(case)
     warm = Action(
         Do.ADD_WARMUP,
@@ -76,20 +77,22 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         setting="warmup_steps",
         to=steps,
     )
-    lower = Action(
-        Do.LOWER_LR,
-        f"Lower the peak learning rate to {num(lowered(case, peak, 3))} if the loss still goes up.",
-        setting="peak_lr",
-        to=lowered(case, peak, 3),
-    )
+    to = lowered(case, peak, 10 if stays_up else 3)
+    text = f"Lower the peak learning rate to {num(to)} if the loss still goes up."
+    if stays_up:
+        text = f"Lower the peak learning rate from {num(peak)} to {num(to)} and start again."
+    lower = Action(Do.LOWER_LR, text, setting="peak_lr", to=to)
+    act, then = (lower, warm) if stays_up else (warm, lower)
+    if off is not None:
+        act, then = off[1], warm
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
         f"the loss went up from {num(begun)} to at least {num(high)} at {IN_A_ROW} logged points "
         f"in a row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
-        first=warm if off is None else off[1],
-        then=(lower if off is None else warm, clip_at(case)),
+        first=act,
+        then=(then, clip_at(case)),
     )
 
 

@@ -42,6 +42,13 @@ def of_400(rates):
     [
         ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 80 steps"),
         # A rate that nobody uses comes before the warm-up.
+        # What stays up at the peak is not mended by a warm-up to it.
+        (
+            "lr-no-warmup",
+            run(CONSTANT, np.where(AT < 2, LOSS, 9.0 + NOISY)),
+            {},
+            "peak learning rate from",
+        ),
         ("lr-no-warmup", run(100 * cosine(0, N), SURGING), {"optimizer": "adamw"}, "to 0.01 and"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 50}, "its warm-up of 50"),
         ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "its warm-up of 200"),
