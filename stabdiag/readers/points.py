@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,21 +81,21 @@ class Points:
         tags = np.frombuffer(self._tags, dtype=np.int64)[order]
         steps = np.frombuffer(self._steps, dtype=np.int64)[order]
         values = np.frombuffer(self._values, dtype=np.float64)[order]
-        records = _records(tags, steps)
-        counted = len(records.steps) == 1 or bool((steps != steps[0]).any())
+        of_points, at = _records(tags, steps)
+        counted = len(at) == 1 or bool((steps != steps[0]).any())
         by_tag = np.argsort(tags, kind="stable")
         ends = np.cumsum(np.bincount(tags)).tolist()
-        rows = Rows(rows=len(records.steps))
+        rows = Rows(rows=len(at))
         if counted:
-            step = piece_of_numbers(records.steps.astype(np.float64))
+            step = piece_of_numbers(at.astype(np.float64))
             rows.parts[_STEP] = [(None, step)]
         for name, number in self._numbers.items():
             mine = by_tag[ends[number - 1] if number else 0 : ends[number]]
             if name not in rows.parts:
-                rows.parts[name] = [(records.rows[mine], piece_of_numbers(values[mine]))]
+                rows.parts[name] = [(of_points[mine], piece_of_numbers(values[mine]))]
         # When the last point of each record was written, 0 where that is not known.
-        written = np.zeros(len(records.steps))
-        written[records.rows] = np.frombuffer(self._clock, dtype=np.float64)[order]
+        written = np.zeros(len(at))
+        written[of_points] = np.frombuffer(self._clock, dtype=np.float64)[order]
         if (written > 0).any():
             clock = piece_of_numbers(written, written <= 0, gap=ABSENT)
             rows.parts.setdefault(_CLOCK, [(None, clock)])
@@ -103,16 +103,11 @@ class Points:
         return replace(columns, events=events, config=config or {})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Records:
-    """The record of each point, shape (points,), and the step of each record."""
+def _records(tags: Ints, steps: Ints) -> tuple[Ints, Ints]:
+    """Return the record of each point, shape (points,), and the step of each record.
 
-    rows: Ints
-    steps: Ints
-
-
-def _records(tags: Ints, steps: Ints) -> _Records:
-    """Give each point its record: one for each attempt, step, and repetition of a tag at a step."""
+    There is one for each attempt, step, and repetition of a tag at a step.
+    """
     attempts = _attempts(tags, steps)
     order = np.lexsort((steps, tags, attempts))
     again = _same(order, attempts, tags, steps)
@@ -123,7 +118,7 @@ def _records(tags: Ints, steps: Ints) -> _Records:
     first = ~_same(order, attempts, steps, repetition)
     rows = np.empty(len(order), dtype=np.int64)
     rows[order] = np.cumsum(first) - 1
-    return _Records(rows=rows, steps=steps[order][first])
+    return rows, steps[order][first]
 
 
 def _same(order: Ints, *keys: Ints) -> Mask:
