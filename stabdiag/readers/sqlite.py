@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
@@ -17,10 +17,6 @@ from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import Record, flattened, record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 # What reading a damaged database raises; MemoryError, if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+
+from rich.text import Text
 
 from stabdiag.formats.terminal import sections
 from stabdiag.formats.terminal.page import Page, Printable, console_for
 from stabdiag.model.report import Report
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
 
 LAYOUT = (
     sections.head,

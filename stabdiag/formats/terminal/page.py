@@ -11,17 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from stabdiag.formats.measured import code, visible
-
-if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, RenderResult
-
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""
