@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from stabdiag.cli.terminal import Exit, public
+from stabdiag.cli.terminal import Exit
+from stabdiag.model.text import shown
 
 if TYPE_CHECKING:
     from stabdiag.model.checks import Tick
@@ -59,7 +60,7 @@ def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> st
     A flag that was not given (None, False) is left out; one with a list is repeated. Secrets in a
     URL are left out as well, since a report is passed on.
     """
-    words = ["stabdiag", name, *map(public, places)]
+    words = ["stabdiag", name, *map(shown, places)]
     for flag, given in flags.items():
         if given is True:
             words.append(flag)

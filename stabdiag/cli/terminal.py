@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
+from stabdiag.model.text import shown
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -149,20 +150,11 @@ def tell(message: str) -> None:
 def tell_of_runs_beside(place: str, source: Source) -> None:
     """Say how to diagnose all runs of a place that holds more than the one that was read."""
     if source.runs_beside:
-        place = public(place)
+        place = shown(place)
         tell(
             f"{place} holds several runs, and this is one of them; to diagnose them all, run"
             f" stabdiag scan {shlex.quote(place)}"
         )
-
-
-def public(place: str) -> str:
-    """Return a place as it may be shown: a URL without its secrets."""
-    if "://" not in place:
-        return place
-    from stabdiag.places.remote import shown
-
-    return shown(place)
 
 
 def complain(message: str) -> Exit:
@@ -230,14 +222,14 @@ def progress(logs: Sequence[str]) -> Iterator[None]:
 
     from stabdiag.readers.source import watched
 
-    first = public(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
+    first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
     more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
     told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
     what = f"Reading {ascii(first)[1:-1]}{more}{told} …"
     text = TextColumn("{task.description}", markup=False)
     # Of a folder or a server nobody knows yet how much will be read.
-    shown = (SpinnerColumn(), text) if waits else (text, BarColumn(), TaskProgressColumn())
-    with Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+    columns = (SpinnerColumn(), text) if waits else (text, BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None if waits else size)
         with watched(lambda count: bar.advance(task, count)):
             yield

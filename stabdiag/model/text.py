@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from operator import attrgetter
+from urllib.parse import urlsplit
 
 from stabdiag.model.limits import Limits
 
@@ -98,6 +99,19 @@ def capitalised(words: str) -> str:
 def uncapitalised(words: str) -> str:
     """Return a sentence's words with a small letter, to stand within another."""
     return words[0].lower() + words[1:]
+
+
+def shown(place: str) -> str:
+    """Return a place as it may be passed on: a URL without a password or a signature."""
+    if "://" not in place:
+        return place
+    try:
+        parts = urlsplit(place)
+    except ValueError:
+        return f"{place.partition('://')[0]}://..."
+    host = parts.netloc.rpartition("@")[2]
+    query = "?..." if parts.query else ""
+    return f"{parts.scheme}://{host}{parts.path}{query}"
 
 
 def clipped(words: str, most: int) -> str:

@@ -17,9 +17,10 @@ from ipaddress import IPv6Address, ip_address
 from pathlib import PurePosixPath
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urljoin
 
 from stabdiag.errors import LogError, TooSlow, did_you_mean
+from stabdiag.model.text import shown
 from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped, opened
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Stream
@@ -219,17 +220,6 @@ class _Paced(_Raw):
                 )
             self._waited, self._came = 0.0, 0
         return data
-
-
-def shown(url: str) -> str:
-    """Return a URL without what may be secret, such as a password or a signature."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return f"{url.partition('://')[0]}://..."
-    host = parts.netloc.rpartition("@")[2]
-    query = "?..." if parts.query else ""
-    return f"{parts.scheme}://{host}{parts.path}{query}"
 
 
 def written(one: dict[str, Any]) -> float | None:

@@ -13,8 +13,9 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.model.text import shown
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
-from stabdiag.places.remote import Remote, fail, shown, written
+from stabdiag.places.remote import Remote, fail, written
 from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.

@@ -28,12 +28,13 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
+from stabdiag.model.text import shown
 from stabdiag.places import Asked, Found, read_place
 from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES, best_of, only_log
 from stabdiag.places.folder import Entry, Folder, Place
 from stabdiag.places.read import is_archive
-from stabdiag.places.remote import Remote, shown
+from stabdiag.places.remote import Remote
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.executors import Reader, TimedOut
@@ -144,7 +145,7 @@ class _Reading:
         def diagnosed() -> Row:
             report = ask.report(found())
             self.show(report)
-            return row_of(report, shown_path(report.history.source.name), job.run)
+            return row_of(report, shown(report.history.source.name), job.run)
 
         try:
             row = _about(job, ask, self.reader.read(diagnosed))
@@ -200,19 +201,14 @@ def _about(job: Job, ask: Ask, row: Row) -> Row:
 
 def unread(job: Job, ask: Ask, reason: str) -> Row:
     """Return the row of a log that was not read."""
-    path = shown_path(_path(job.root, job.logs[0]))
-    for name in (path, job.key, shown_path(job.root)):
+    path = shown(_path(job.root, job.logs[0]))
+    for name in (path, job.key, shown(job.root)):
         reason = reason.removeprefix(f"{name}: ")
     return _about(job, ask, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
 
 
 def _path(root: str, one: File) -> str:
     return f"{root}/{one.path}" if root else one.path
-
-
-def shown_path(path: str) -> str:
-    """Return a path as a row may keep it: a URL without its secrets."""
-    return shown(path) if "://" in path else path
 
 
 def _found(job: Job, ask: Ask) -> Found:
@@ -373,4 +369,4 @@ def _settings(report: Report) -> Iterator[tuple[str, str]]:
     ]
     for name in names[:_SETTINGS]:
         value = str(told[name])
-        yield name[:_LONGEST], (shown(value) if "://" in value else value)[:_LONGEST]
+        yield name[:_LONGEST], shown(value)[:_LONGEST]

@@ -16,8 +16,8 @@ from pyarrow import parquet
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.text import shown
 from stabdiag.places import read_place
-from stabdiag.places.remote import shown
 
 
 @pytest.fixture
