@@ -169,7 +169,7 @@ def _remote(url: str, passed: Passed) -> Iterator[Job]:
         LogError: if it cannot be listed.
     """
     told: dict[str, Any] = {}
-    if not url.startswith("mlflow://"):  # a run that a server keeps
+    if not url.startswith("mlflow://"):  # that is a run that a server keeps
         place = Remote(url)
         if "*" in url and not url.startswith(("http://", "https://")):
             try:
