@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
+    chance,
     curve,
     data,
     generalisation,
@@ -28,7 +29,7 @@ from stabdiag.tree.case import Case
 # Of equally severe findings, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
     stuck.loss_constant,
-    stuck.plateau_at_chance,
+    chance.plateau_at_chance,
     curve.loss_oscillating,
     learning.not_learning,
     reward.reward_not_rising,

@@ -9,6 +9,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.levels import BESIDE, block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     HARDLY,
@@ -26,7 +27,6 @@ from stabdiag.symptoms.losses import (
 from stabdiag.symptoms.stuck import (
     held_out_is_constant,
     loss_constant,
-    plateau_at_chance,
     unchanged_norm,
     without_learning,
 )

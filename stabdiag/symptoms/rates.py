@@ -76,8 +76,8 @@ def lr_too_high(case: Case) -> Evidence | None:
         because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
-        first=_lower(case) if off is None else off[1],
-        then=(*((_lower(case, again=True),) if unknown else ()), *lr_too_high.then),
+        first=lower_rate(case) if off is None else off[1],
+        then=(*((lower_rate(case, again=True),) if unknown else ()), *lr_too_high.then),
     )
 
 
@@ -166,7 +166,8 @@ def _largest_rise(parts: Floats) -> tuple[int, int, float]:
     return low, high, float(parts[high] - parts[low])
 
 
-def _lower(case: Case, *, again: bool = False) -> Action:
+def lower_rate(case: Case, *, again: bool = False) -> Action:
+    """Return the advice to start with a lower rate; ``again`` if that was tried."""
     peak, start = peak_rate(case), "If it still climbs, go on" if again else "Start again"
     if peak is None:
         part = "hundredth" if again else "tenth"

@@ -1,14 +1,12 @@
-"""A loss that stands still: to the last digit, or at chance level; and what holds it there."""
+"""Losses and evaluations that are the same to the last digit, and what holds a loss still."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
@@ -16,17 +14,12 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import TELLING, median
 from stabdiag.symptoms.losses import (
     FALLEN,
-    HARDLY,
     ONE_BATCH,
     TENTHS,
-    after_warmup,
-    best_evaluation,
     few_trained,
-    has_ended,
     rate_is_zero,
-    small_test,
 )
-from stabdiag.symptoms.rates import learning_slow, setting_off
+from stabdiag.symptoms.rates import setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -35,16 +28,6 @@ _DIGITS = 4
 
 # A loss that falls to 0 at once had more than this share of its first value just before.
 _AT_ONCE = 0.1
-
-# Between bursts a loss that learns nothing comes back to one level: this share of each half of the
-# run lies there. Of healthy runs no more than a fifth of both halves lies at one level of chance.
-_RESTS = 0.4
-
-# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
-_USUAL_CLASSES = (10, 100, 1000)
-
-# A network trained on noise ends up to three bands above chance: it follows the batches it saw.
-_ABOVE_CHANCE = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,73 +260,3 @@ def eval_constant(case: Case) -> Evidence | None:
             step=end,
         ),
     )
-
-
-@Symptom(
-    slug="plateau-at-chance",
-    severity=Severity.ERROR,
-    family="learning",
-    title="The loss is stuck at chance level",
-    needs=("loss",),
-    explained_by=("nan",),
-    enough=(few_trained,),
-    then=(
-        Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
-        Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
-        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
-        Action(Do.LOWER_LR, "Divide the learning rate by 10: far too high also ends at chance."),
-    ),
-)
-def plateau_at_chance(case: Case) -> Evidence | None:
-    """Does the loss stay at the logarithm of the number of classes?"""
-    after = after_warmup(case)
-    band, told = case.limits.learning.chance_band, case.manifest.vocab_size
-    late = levels(after.values, TENTHS)[1:]
-    above = _ABOVE_CHANCE * band if told else band
-    for classes in (told,) if told else _USUAL_CLASSES:
-        chance = math.log(classes)
-        if told and _only_memorised(case, chance, late):
-            break
-        low = chance * (1 - band)
-        settled = late.max() <= chance * (1 + above)
-        if late.min() >= low and (settled or _returns_to(after.values, chance, band)):
-            break
-    else:
-        return None
-    if best_evaluation(case) < chance * (1 - 2 * band):
-        return None
-    # A loss that falls all along, however slowly, is not stuck, unless it only memorises.
-    evaluated = np.diff(case.history.finite("eval_loss").values)
-    generalises = len(evaluated) > 0 and bool((evaluated < 0).all())
-    memorised = _only_memorised(case, chance, late) and not generalises
-    if not memorised and learning_slow.found(case):
-        return None
-    first, last = int(after.steps[0]), int(after.steps[-1])
-    whose = "of the manifest" if told else "(a common number; the manifest gives none)"
-    return without_learning(
-        case,
-        plateau_at_chance,
-        step=first,
-        because=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians over "
-        f"a tenth of the run) from {case.unit} {first} to {last}: guessing "
-        f"among {classes} classes {whose} costs {num(chance)}",
-        measured={"loss": float(late[-1]), "log_k": chance, "classes": classes},
-        first=small_test(chance),
-    )
-
-
-def _returns_to(x: Floats, level: float, band: float) -> bool:
-    """Tell whether the loss comes back to a level after each burst, from beginning to end."""
-    near = np.abs(x - level) <= band * level
-    return all(half.mean() >= _RESTS for half in np.array_split(near, 2))
-
-
-def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
-    """Tell whether no evaluation was ever better than chance, and the loss is little better."""
-    held = case.history.finite("eval_loss").values
-    if len(held) < case.limits.generalisation.min_evaluations or not has_ended(case):
-        return False
-    limits = case.limits.learning
-    at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
-    near = float(held[-1]) <= chance * (1 + HARDLY)
-    return at_chance and near and bool(late.min() >= chance * limits.hardly)

@@ -10,6 +10,9 @@ from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
 from stabdiag.model.text import names_in
 
+_ACCURACIES = "accuracy acc top1 acc1"
+_HELD_OUT = ("eval", "val", "valid", "validation", "test", "dev")
+
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
 
@@ -211,7 +214,13 @@ ROLES: tuple[Role, ...] = (
     _role(
         "accuracy",
         "share of the training examples that are right",
-        "accuracy acc train_accuracy train_acc top1 acc1 mean_token_accuracy",
+        f"{_ACCURACIES} train_accuracy train_acc mean_token_accuracy",
+        training=False,
+    ),
+    _role(
+        "eval_accuracy",
+        "share of the held-out examples that are right",
+        " ".join(f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _HELD_OUT),
         training=False,
     ),
     _role(

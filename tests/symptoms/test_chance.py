@@ -1,0 +1,80 @@
+"""Guessing that shows by the accuracy that is logged beside a loss."""
+
+import math
+
+import numpy as np
+import pytest
+
+FOUR = math.log(4)
+ENTROPY = -0.85 * math.log(0.85) - 0.15 * math.log(0.15)
+SHAKY = np.array([0.004, -0.002, 0.003, -0.001, 0.002, -0.003, 0.001, 0.0])
+
+
+def epochs(held, accuracy, loss=None):
+    """Return epochs with evaluations, as Keras logs them."""
+    loss = held if loss is None else loss
+    return {
+        "epoch": np.arange(len(held)),
+        "loss": loss,
+        "val_loss": held,
+        "val_accuracy": np.broadcast_to(accuracy, len(held)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (epochs(FOUR + SHAKY[:4], [0.23, 0.27, 0.25, 0.25]), "among 4 classes"),
+        (epochs(FOUR + SHAKY, 25.0), "among 4 classes"),
+        (epochs(math.log(2) + SHAKY, [0.5, 0.48, 0.51, 0.5] * 2), "among 2 classes"),
+        (epochs(ENTROPY + SHAKY, 0.85), "the more frequent of two classes"),
+        # The accuracy of the training alone.
+        (
+            {"epoch": np.arange(8), "loss": FOUR + SHAKY, "accuracy": np.full(8, 0.25)},
+            "among 4 classes",
+        ),
+    ],
+)
+def test_an_accuracy_proves_a_guess_soon(symptom, run, says):
+    found = symptom("plateau-at-chance", run)
+    assert found.severity == "warning"
+    assert says in found.summary
+    assert found.actions[0].kind == "try-small"
+
+
+def test_a_guess_after_a_jump_is_a_matter_of_the_rate(symptom):
+    held = FOUR + np.abs(SHAKY)
+    run = epochs(np.append([30.0, 4.0], held), 0.25)
+    found = symptom("plateau-at-chance", run)
+    assert [one.kind for one in found.actions].count("lower-lr") == 1
+    assert found.actions[0].kind == "lower-lr"
+
+
+def test_many_epochs_of_guessing_are_an_error(symptom):
+    found = symptom("plateau-at-chance", epochs(FOUR + np.tile(SHAKY, 3), 0.25))
+    assert found.severity == "error"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        # It is right more often than a guess is.
+        epochs(FOUR + SHAKY, 0.4),
+        # The majority is not always named.
+        epochs(ENTROPY + SHAKY, [0.85, 0.84] * 4),
+        # Better than the majority, all alike.
+        epochs(0.8 * ENTROPY + SHAKY, 0.85),
+        # It learned to guess less.
+        epochs(np.append(FOUR + SHAKY, 1.2), [0.25] * 8 + [0.4]),
+        # It falls each time, however slowly.
+        epochs(np.linspace(FOUR, 0.992 * FOUR, 8), 0.25),
+        # The training learns.
+        epochs(FOUR + SHAKY, 0.25, loss=np.linspace(FOUR, 0.3, 8)),
+        # A policy.
+        {**epochs(FOUR + SHAKY, 0.25), "reward": np.arange(8)},
+        # Two are too few.
+        epochs(FOUR + SHAKY[:2], 0.25),
+    ],
+)
+def test_what_may_not_be_a_guess_is_not_told(symptom, run):
+    assert symptom("plateau-at-chance", run) is None
