@@ -88,7 +88,7 @@ def build_history(
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
-    data, dropped = load(columns, names)
+    data, dropped = load(columns, names, of_epochs=clock.of_epochs)
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, with the NaN that is hidden among them and the gradient norms.
     data, put_back = with_hidden_norms(data, null_is_nan=columns.tells_null)

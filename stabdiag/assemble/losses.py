@@ -41,13 +41,18 @@ _LARGEST = 1e100
 _HABIT = 0.4
 
 
-def load(columns: Columns, names: Mapping[str, str]) -> tuple[dict[str, Column], list[Event]]:
-    """Load the column of every role but the step, and drop what is no measurement."""
+def load(
+    columns: Columns, names: Mapping[str, str], *, of_epochs: bool
+) -> tuple[dict[str, Column], list[Event]]:
+    """Load the column of every role but the step, and drop what is no measurement.
+
+    ``of_epochs`` tells that the epoch serves as the step.
+    """
     data: dict[str, Column] = {}
     events: list[Event] = []
     for role, name in names.items():
         # What serves as the step is no series beside it.
-        if role == "step" or (role == "epoch" and "step" not in names):
+        if role == "step" or (role == "epoch" and of_epochs):
             continue
         column = columns.load(name)
         no_measurement = _no_measurement(columns.source, role, name, column)

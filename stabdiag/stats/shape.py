@@ -153,6 +153,25 @@ def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
     return spike.end + skipped + (first + 1) * width - 1
 
 
+def exploded_from(x: Floats, at: int) -> int:
+    """Return since when a loss had stayed far above all that it had been, up to a position.
+
+    Args:
+        x: shape (n,), finite.
+        at: the position, where trouble was found: what exploded before has raised the level that
+            later points are held against. It is returned where nothing had.
+
+    Far is by the factor of what explodes, beyond the highest of some points, and within as many.
+    """
+    before = x[:at]
+    if len(before) < 2 * IN_A_ROW or before.min() <= 0:
+        return at
+    highest, lowest = np.maximum.accumulate(before), np.minimum.accumulate(before[::-1])[::-1]
+    count, since = np.arange(1, at + 1), np.searchsorted(lowest, EXPLODES * highest, "right")
+    far = (count >= IN_A_ROW) & (since <= 2 * count) & (at - since >= IN_A_ROW)
+    return int(since[far.argmax()]) if far.any() else at
+
+
 def rise_points(x: Floats, at: int, reach: Reach) -> int:
     """Return how many points the loss took from 20% to 60% of its way up to the peak.
 

@@ -93,11 +93,13 @@ def overfitting(case: Case) -> Evidence | None:
         return None
     stop = Action(
         Do.STOP_EARLY,
-        f"Keep the checkpoint nearest to {case.unit} {turn.step}, where the evaluation loss "
+        f"Keep the checkpoint nearest to {case.place_of(turn.step)}, where the evaluation loss "
         f"was {num(turn.best)}, and stop there.",
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
+    if (restarted := _restarted(case, turn)) is not None:
+        return restarted
     is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
     jump = _jump(case)
     then = (stop,) if jump else (_LOOK,) if is_soon else ()
@@ -154,17 +156,48 @@ def eval_rising(case: Case) -> Evidence | None:
     turn = _turn(case)
     if turn is None or not turn.is_clear or turn.falls:
         return None
-    return Evidence(
+    return _restarted(case, turn) or Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Keep the checkpoint nearest to {case.unit} {turn.step} and evaluate it again on the "
-            "same data in evaluation mode: another number means that the evaluation is at fault.",
+            f"Keep the checkpoint nearest to {case.place_of(turn.step)} and evaluate it again on "
+            "the same data in evaluation mode: another number means that the evaluation errs.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turn.step,
         ),
+    )
+
+
+def _restarted(case: Case, turn: Turn) -> Evidence | None:
+    """Report that the evaluation loss turned where a learning rate restarted that is still up.
+
+    Under a cyclic rate it rises where a cycle begins, and comes down with the rate.
+    """
+    lr, held = case.history.finite("lr"), case.history.finite("eval_loss").steps
+    following = int(held[np.searchsorted(held, turn.step, "right")])
+    until, after = lr.until(turn.step).values, lr.between(turn.step + 1, following).values
+    if not len(until) or not len(after):
+        return None
+    low, high, last = float(until[-1]), float(after.max()), float(lr.values[-1])
+    if low <= 0 or min(high, last, float(until.max())) < case.limits.schedule.jump * low:
+        return None
+    return Evidence(
+        title="The evaluation loss rose where the learning rate restarted",
+        severity=Severity.NOTE,
+        because=f"{turn.words} The learning rate rose from {num(low)} to {num(high)} then, and was "
+        f"{num(last)} at the end.",
+        step=turn.step,
+        measured=turn.measured | {"lr_before": low, "lr_after": high},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Keep the checkpoint nearest to {case.place_of(turn.step)}, and end the run where the "
+            "learning rate ends a cycle.",
+            also=(Do.KEEP_CHECKPOINT,),
+            checkpoint=turn.step,
+        ),
+        then=(),
     )
 
 
@@ -262,7 +295,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.unit} {gap.step} on training batches in "
+            f"Evaluate the checkpoint nearest to {case.place_of(gap.step)} on training batches in "
             "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
             "else the data: look for what training batches have and evaluation batches lack.",
             also=(Do.INSPECT_DATA,),
@@ -376,7 +409,7 @@ def eval_nonfinite(case: Case) -> Evidence | None:
         measured={"steps": count, "of": len(held)},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.unit} {first} batch by batch to find the "
+            f"Evaluate the checkpoint nearest to {case.place_of(first)} batch by batch to find the "
             "example whose loss is not finite.",
             step=first,
         ),

@@ -272,7 +272,7 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     peak, low_rate = peak_rate(case) or 0.0, is_low(case)
     longer = first / (first - last)
     words = (
-        f"The {name} fell by {(first - last) / first:.2g} of itself, from {num(first)} to "
+        f"The {name} fell by {(first - last) / first:.1%}, from {num(first)} to "
         f"{num(last)}, and as fast at the end as at the beginning for the learning rate that was "
         "spent."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -30,6 +31,9 @@ _COSINE = 0.4
 _RISE = 3
 
 _RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
+
+# These have no length.
+_ENDLESS = re.compile(r"exp|inverse|rsqrt|sqrt", re.IGNORECASE)
 
 _DECAYS = re.compile(
     r"cosine|linear|poly|exp|decay|inverse|rsqrt|sqrt|wsd|onecycle|one_cycle", re.IGNORECASE
@@ -183,32 +187,50 @@ def lr_decays_early(case: Case) -> Evidence | None:
     stairs = 2 * distinct(lr.values[:at]) < at and last > 0
     if share < limits.at_floor or not flat or stairs:
         return None
-    length = _length(case, lr)
+    length, factor = _length(case, lr), _factor(lr, at)
+    set_length = Action(
+        Do.FIX_SCHEDULE,
+        f"Set the length of the schedule to the run's {length} {case.unit}s, or stop at "
+        f"{case.unit} {start}.",
+        also=(Do.STOP_EARLY,),
+        setting="total_steps",
+        to=length,
+        step=start,
+    )
+    floor = Action(
+        Do.FIX_SCHEDULE,
+        f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
+        setting="min_lr",
+        to=peak / 10,
+    )
+    # An exponential decay has no length: how fast it falls is what there is to set.
+    slower = Action(
+        Do.FIX_SCHEDULE,
+        f"Decay more slowly: by a factor of {num(0.1 ** (1 / (end - begin)), 6)} a {case.unit}, in "
+        f"place of {num(factor or 1.0)}, the learning rate ends at a tenth of its peak.",
+        step=start,
+    )
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
-        f"{case.unit} {start} on and ends at {num(last)}; the run goes on to {case.unit} {end} "
-        f"and trains next to nothing for {share:.0%} of its length.",
+        f"{case.unit} {start} on and ends at {num(last)}: for {share:.0%} of the run, up to "
+        f"{case.unit} {end}, next to nothing is trained.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
-        first=Action(
-            Do.FIX_SCHEDULE,
-            f"Set the length of the schedule to the run's {length} {case.unit}s, or stop at "
-            f"{case.unit} {start}.",
-            also=(Do.STOP_EARLY,),
-            setting="total_steps",
-            to=length,
-            step=start,
-        ),
-        then=(
-            *lr_decays_early.then,
-            Action(
-                Do.FIX_SCHEDULE,
-                f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
-                setting="min_lr",
-                to=peak / 10,
-            ),
-        ),
+        first=set_length if factor is None else slower,
+        then=(*(lr_decays_early.then if factor is None else ()), floor),
     )
+
+
+def _factor(lr: Series, at: int) -> float | None:
+    """Return the factor by which a rate falls in each step down to a position, if it is one."""
+    top = int(np.argmax(lr.values[:at])) if at else 0
+    x, steps = lr.values[top:at], lr.steps[top:at]
+    if len(x) <= _RISE or x.min() <= 0:
+        return None
+    falls = np.diff(np.log(x)) / np.diff(steps)
+    usual = median(falls)
+    same = usual < 0 and bool(np.abs(falls - usual).max() <= _LOW * -usual)
+    return math.exp(usual) if same else None
 
 
 def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
@@ -301,23 +323,26 @@ def lr_never_decays(case: Case) -> Evidence | None:
         f"{last / peak:.0%} of its peak; the manifest's schedule is {schedule}.",
         step=end,
         measured=measured,
-        first=Action(
-            Do.FIX_SCHEDULE,
-            f"Check that the {schedule} scheduler is built with {total} {case.unit}s and stepped "
-            "once an optimizer step.",
-            setting="total_steps",
-            to=total,
-        ),
+        first=_stepped(case, schedule, total),
         then=(
             Action(
                 Do.LOWER_LR,
-                f"Decay the learning rate from the checkpoint nearest to {case.unit} {end}: the "
+                f"Decay the learning rate from the checkpoint nearest to {case.place_of(end)}: the "
                 "loss falls with it.",
                 setting="lr",
                 checkpoint=end,
             ),
         ),
     )
+
+
+def _stepped(case: Case, schedule: str, total: int) -> Action:
+    """Return how to have a schedule decay."""
+    text = f"Check that the {schedule} scheduler is stepped once an optimizer step"
+    if _ENDLESS.search(schedule):
+        return Action(Do.FIX_SCHEDULE, f"{text}.")
+    text = f"{text}, and built with {total} {case.unit}s."
+    return Action(Do.FIX_SCHEDULE, text, setting="total_steps", to=total)
 
 
 def _still_rises(lr: Series) -> bool:

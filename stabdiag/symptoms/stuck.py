@@ -11,9 +11,11 @@ from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import TELLING, median
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median
 from stabdiag.symptoms.losses import (
+    BEYOND_CHANCE,
     FALLEN,
+    HARDLY,
     ONE_BATCH,
     TENTHS,
     few_trained,
@@ -166,6 +168,9 @@ def without_learning(
 
 
 def _cause(case: Case, since: int) -> Cause | None:
+    # What moves a loss that much are its weights, whatever else was logged.
+    if _moved(case, since):
+        return None
     if rate_is_zero(case, since):
         return Cause(
             words="the learning rate is 0",
@@ -207,6 +212,17 @@ def _cause(case: Case, since: int) -> Cause | None:
             also=(Do.CHANGE_DTYPE,),
         )
     return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def _moved(case: Case, since: int) -> bool:
+    """Tell whether the loss moved by more than its noise and a twentieth from a step on."""
+    x = case.loss.values[case.loss.steps >= since]
+    if len(x) <= FEW:
+        return False
+    halves = np.array_split(x, 2)
+    error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
+    moved = abs(float(halves[0].mean() - halves[1].mean()))
+    return moved > max(HARDLY * abs(float(x[0])), BEYOND_CHANCE * float(error))
 
 
 def unchanged_norm(case: Case) -> float | None:

@@ -16,6 +16,9 @@ from stabdiag.tree.precision import shows_overflows
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
 _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
+# Not all that was logged can be tested, however much it is.
+_ENOUGH = "What was logged does not tell"
+
 # What the absence of each role costs, the most expensive first.
 _COSTS: tuple[tuple[str, str], ...] = (
     ("grad_norm", "a spike's cause (Q2.3), overflows (Q3.1) and a climb's cause (Q4.4) stay open"),
@@ -32,8 +35,10 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     told, check = ("", None)
     if len(case.loss) and "Q2.1" not in open_:
         told, check = _not_comparable(case)
+    title = ""
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, open_)
+        title = _ENOUGH if len(case.loss) >= case.fewest_for_spikes else ""
         first = check or _log_more(case)
     else:
         leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
@@ -43,7 +48,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         severity=leaf.severity,
         section=leaf.section,
         question=answers[-1].question,
-        title=leaf.title,
+        title=title or leaf.title,
         summary=f"{_logged(case)}{summary}. {told}".rstrip(),
         actions=(first,),
         unit=case.unit,
@@ -111,7 +116,7 @@ def _log_more(case: Case) -> Action:
         text = f"Log the loss of every step, and diagnose again ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if case.history.contested is not None:
-        text = f"Judge the run by another score: its loss, {case.history.contested}, is none."
+        text = f"Judge the run by another score: {case.history.contested} tells of no progress."
         return Action(ActionKind.CHECK_EVALUATION, text)
     text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))

@@ -12,6 +12,7 @@ from stabdiag.model.findings import Baseline
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.text import num
 from stabdiag.stats.quantiles import FEWEST, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach
@@ -35,6 +36,13 @@ class Run:
     def unit(self) -> str:
         """What a step of the log is called: ``step``, or ``epoch``."""
         return self.history.unit
+
+    def place_of(self, step: int) -> str:
+        """Return a step in words; of a record that has none but its number, with the epoch."""
+        epochs = self.history.finite("epoch").until(step).values
+        if not self.history.counts_records or not len(epochs):
+            return f"{self.unit} {step}"
+        return f"record {step} (epoch {num(float(epochs[-1]))})"
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""

@@ -12,7 +12,7 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import points_before
-from stabdiag.stats.shape import Spike
+from stabdiag.stats.shape import Spike, exploded_from
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -44,15 +44,26 @@ class Start:
 
 
 def start(case: Case) -> Start:
-    """Return where a spike began: at the jump of the learning rate that led to it, or its onset."""
-    onset = case.at(focus(case).onset)
+    """Return where a spike began: at the jump of the learning rate that led to it, or its onset.
+
+    A loss that had exploded before was damaged from there on.
+    """
+    onset, exploded = case.at(focus(case).onset), exploded_at(case, focus(case).onset)
     panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
+    if not panel.holds and exploded is not None:
+        return Start(step=exploded, what=f"the explosion of the loss at {exploded}")
     if not panel.holds:
         return Start(step=onset, what=f"the spike at {onset}")
     # The onset is where the loss left its level, and noise may have lifted it a little before.
     jump = panel.steps[0]
     what = f"the jump of the learning rate at {jump}"
     return Start(step=min(jump, onset), what=what, cause=panel.because)
+
+
+def exploded_at(case: Case, position: int) -> int | None:
+    """Return the step at which the loss had exploded before a position, or None."""
+    since = exploded_from(case.loss.values, position)
+    return None if since == position else case.at(since)
 
 
 def time_to_recover(case: Case) -> str:

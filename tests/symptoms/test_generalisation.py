@@ -138,3 +138,32 @@ def test_an_evaluation_alone_is_no_training_loss(symptom):
 def test_no_checkpoint_is_made_up(symptom):
     found = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {"checkpoint_every": 750})
     assert found.first_action.startswith("Evaluate the checkpoint nearest to step ")
+
+
+CYCLES = 1e-3 * (1 + np.cos(np.pi * (AT % 300) / 300)) / 2
+RAISED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + 0.5 * CYCLES / 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("lr", "restarted"),
+    # A cycle that has ended is no excuse, nor is a rate that only falls.
+    [(CYCLES, True), (np.where(AT < 780, CYCLES, 1e-6), False), (1e-3 * (1 - AT / N), False)],
+    ids=["restarted", "ended", "falling"],
+)
+@pytest.mark.parametrize("train", [TRAIN, FLAT], ids=["falls", "flat"])
+def test_an_evaluation_that_rises_with_a_restart_has_that_cause(symptom, train, lr, restarted):
+    slug = "overfitting" if train is TRAIN else "eval-rising"
+    found = symptom(slug, run(train, RAISED) | {"lr": lr})
+    assert found is not None
+    assert (found.severity.value == "note") == restarted
+    assert ("restarted" in found.title) == restarted
+
+
+def test_a_checkpoint_near_a_record_without_a_step_is_told_by_its_epoch(symptom):
+    log = run(TRAIN, TURNED)
+    whole, part = {"epoch": AT}, {"epoch": AT / 8 + 0.5}
+    losses = {name: values for name, values in log.items() if name != "step"}
+    assert "nearest to epoch 320," in symptom("overfitting", losses | whole).first_action
+    assert (
+        "nearest to record 320 (epoch 40.5)," in symptom("overfitting", losses | part).first_action
+    )

@@ -331,3 +331,15 @@ def test_an_unusual_rate_is_the_first_suspect(symptom, peak, optimizer, kind, to
     assert action.kind == kind
     assert action.to == (to and pytest.approx(to))
     assert to is None or (action.setting, action.from_) == ("peak_lr", pytest.approx(peak))
+
+
+@pytest.mark.parametrize(
+    "column", [{"weight_norm": STILL[:60]}, {"lr": np.zeros(60)}], ids=["norm", "rate"]
+)
+@pytest.mark.parametrize("moves", [False, True])
+def test_weights_that_moved_the_loss_are_not_told_to_stand_still(symptom, column, moves):
+    loss = 4 + np.random.default_rng(2).normal(0, 0.05, 60) + moves * np.sqrt(np.arange(60))
+    found = symptom("not-learning", {"step": np.arange(60), "loss": loss} | column)
+    told = "" if found is None else f"{found.first_action} {found.summary}"
+    assert ("all that time" in told) != moves
+    assert not (moves and "weight changes" in told)

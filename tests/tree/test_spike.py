@@ -151,3 +151,31 @@ def test_a_jump_that_goes_on_to_climb_is_a_climb_unless_it_comes_down(calm, end,
     levels = [1.2, 1.2, 1.9, 1.9, 5.0, 5.0, end, end]
     log["loss"][400:] += np.interp(np.arange(800), [0, 100, 110, 200, 220, 300, 330, 799], levels)
     assert stabdiag.diagnose(log).diagnosis.slug.startswith(slug)
+
+
+@pytest.mark.parametrize(
+    ("onset", "again", "count"), [(12, 84, 120), (40, 150, 300), (46, 84, 120)]
+)
+@pytest.mark.parametrize("height", [3e3, 1e20])
+def test_a_loss_that_exploded_twice_is_set_back_to_before_the_first_time(
+    onset, again, count, height
+):
+    at, draws = np.arange(1, count + 1), np.random.default_rng(0).normal(0, 1, count)
+    loss = (2.3 - at / 1000) * (1 + 0.03 * draws)
+    loss = np.where(at < onset, loss, height * np.exp(0.5 * draws))
+    loss = np.where(at < again, loss, 1e4 * loss)
+    found = stabdiag.diagnose(
+        {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
+    ).diagnosis
+    assert (found.step, found.actions[0].checkpoint) == (onset, (onset - 1) // 10 * 10)
+
+
+def test_an_explosion_that_was_over_is_none_of_the_next():
+    at, draws = np.arange(1, 301), np.random.default_rng(0).normal(0, 1, 300)
+    loss = (2.3 - at / 1000) * (1 + 0.03 * draws)
+    loss[90:95] *= 1e4
+    loss[220:] *= 1e4
+    found = stabdiag.diagnose(
+        {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
+    ).diagnosis
+    assert (found.step, found.actions[0].checkpoint) == (221, 220)

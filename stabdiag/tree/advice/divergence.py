@@ -28,6 +28,7 @@ from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
 from stabdiag.tree.drivers import at_or_near
 from stabdiag.tree.reward import Reward, lost_reward
+from stabdiag.tree.spike import exploded_at
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
@@ -187,7 +188,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
     found, told = _climb(case), sentence(answers["Q4.4"].because)
-    if _is_frozen(answers):
+    if _is_frozen(case, answers):
         data = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
         return found.advice(f"{_FROZEN} {told}", first=data, then=())
     rate, threshold = half_lr(case, found.first), clip(case)
@@ -213,7 +214,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     then: tuple[Action, ...] = (lower,)
     other = " else" if near_climb(case, found.unsound, found.first) else ""
     what = f"Nothing{other} logged explains it."
-    if _is_frozen(answers):
+    if _is_frozen(case, answers):
         what, then = _FROZEN, ()
     elif _grows_weights(case):
         what = "Nothing logged explains it, but the weight decay has the wrong sign."
@@ -258,8 +259,20 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
-    since = f"the climb from {case.unit} {first} on"
+    since, exploded = f"the climb from {case.unit} {first} on", exploded_at(case, rise.onset)
     turned = answer.measured.get("turned") if answer else None
+    if exploded is not None and not (isinstance(turned, int) and turned < exploded):
+        reload = checkpoint_before(case, exploded, case.stride).reload(
+            f"the explosion of the loss at {exploded}"
+        )
+        return _Climb(
+            first=exploded,
+            began=exploded,
+            unsound=exploded,
+            what=f"The loss exploded at {case.unit} {exploded}, and {ended}.",
+            reload=reload,
+            unit=case.unit,
+        )
     if isinstance(turned, int):
         # By the time that the loss climbs, the weights have long been going wrong.
         since = f"{cause} from {case.unit} {turned} on" if turned < first else since
@@ -323,9 +336,9 @@ def _drift(case: Case) -> Action:
     return Action(ActionKind.LOG_MORE, text)
 
 
-def _is_frozen(answers: Mapping[str, Answer]) -> bool:
-    """Tell whether the learning rate was 0 by the end of the climb."""
-    return answers["Q4.2"].measured.get("lr_last") == 0.0
+def _is_frozen(case: Case, answers: Mapping[str, Answer]) -> bool:
+    """Tell whether the learning rate was 0 by the end of the climb, and no weights blew up."""
+    return answers["Q4.2"].measured.get("lr_last") == 0.0 and not _exploded(case)
 
 
 def _grows_weights(case: Case) -> bool:

@@ -291,8 +291,9 @@ def _changes_at(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]
     if finding.section == "§4":
         return near_climb(case, began, finding.step), finding.step
     if finding.section == "§2":
-        found = (near_spike(case, one) for one in case.spikes if case.at(one.onset) == finding.step)
-        return next(found, ()), finding.step
+        found = [one for one in case.spikes if case.at(one.onset) == finding.step]
+        if found:
+            return near_spike(case, found[0]), finding.step
     near = changes_near(case, finding.step, finding.step)
     return (near, finding.step) if near else (changes_near(case, began, began), began)
 

@@ -264,14 +264,17 @@ def _spike(case: Case) -> _Spike:
     if rising is not None:
         low, high = num(rising.begin), num(rising.end)
         cause = f"The learning rate had risen from {low} to {high}, its highest so far."
-    others = len(case.spikes) - 1
+    others, peak = len(case.spikes) - 1, case.at(spike.peak)
+    # A level that had exploded before is what later points were held against.
+    onset = onset if began.cause else began.step
+    since = f"from {case.unit} {onset} on, " if peak != onset else ""
     also = f" {plural(others, 'more spike')} in this log." if others else ""
     back = plural(case.at(spike.end) - onset, case.unit)
     recovered = f" and recovered within {back}" if spike.recovered else ""
     return _Spike(
         onset=onset,
-        what=f"The loss rose from {num(spike.level)} to {num(spike.base + spike.height)} at "
-        f"{case.unit} {case.at(spike.peak)} ({sigmas(spike.score)}){recovered}.{also}",
+        what=f"The loss rose {since}from {num(spike.level)} to {num(spike.base + spike.height)} at "
+        f"{case.unit} {peak} ({sigmas(spike.score)}){recovered}.{also}",
         cause=cause,
         resumed=resumed,
         rising=rising,
