@@ -76,3 +76,16 @@ def block_means(x: Floats, most: int) -> Floats:
     whole = len(x) // size
     means: Floats = x[: whole * size].reshape(whole, size).mean(axis=1)
     return means
+
+
+def adds_up(x: Floats) -> bool:
+    """Tell whether each point lies above the last, and by no more as the series goes on.
+
+    Args:
+        x: shape (n,), finite, n at least 3.
+
+    A sum of positive numbers that shrink or stay does; what diverges rises by more and more.
+    """
+    added = np.diff(x)
+    early, late = np.array_split(added, 2)
+    return bool((added > 0).all() and np.median(late) <= np.median(early))

@@ -70,7 +70,7 @@ def mean_of(points: int) -> str:
 
 
 def _is_the_loss_rising(case: Case) -> Reply:
-    contested = case.history.contested
+    contested = case.contested
     if contested is not None:
         column = case.history.series["loss"].column
         return unknown(f"{column!r} is {contested}: it may rise while the run learns")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
+from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.quantiles import FEWEST
 from stabdiag.tree.case import Case
@@ -115,8 +116,11 @@ def _log_more(case: Case) -> Action:
     if not len(case.loss):
         text = f"Log the loss of every step, and diagnose again ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
-    if case.history.contested is not None:
-        text = f"Judge the run by another score: {case.history.contested} tells of no progress."
+    if case.contested == RUNNING_SUM:
+        text = "Log each loss, or divide the sum by the number of losses in it, and diagnose again."
+        return Action(ActionKind.LOG_MORE, text, setting="loss")
+    if case.contested is not None:
+        text = f"Judge the run by another score: {case.contested} tells of no progress."
         return Action(ActionKind.CHECK_EVALUATION, text)
     text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
@@ -124,7 +128,7 @@ def _log_more(case: Case) -> Action:
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:
     """Return where the loss rose as it is measured on something else since, and what to check."""
-    if case.reward is not None or case.history.contested is not None:
+    if case.reward is not None or case.contested is not None:
         return "", None
     if case.shifts:
         shift, more = case.shifts[-1], len(case.shifts) - 1

@@ -12,10 +12,13 @@ from stabdiag.model.findings import Baseline
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import num
+from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import FEWEST, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import Reach
+from stabdiag.stats.trend import adds_up
 from stabdiag.tree.causes import Causes
 
 
@@ -31,6 +34,20 @@ class Run:
     def loss(self) -> Series:
         """The finite losses; none where no loss was logged."""
         return self.history.finite("loss")
+
+    @cached_property
+    def contested(self) -> str | None:
+        """What the loss is where it may rise while the run learns; None where it may not."""
+        return self.history.contested or (RUNNING_SUM if self._is_running_sum() else None)
+
+    def _is_running_sum(self) -> bool:
+        """Tell whether each loss adds to the last: from 0 on, or while evaluations are better."""
+        x, held = self.loss.values, self.history.finite("eval_loss").values
+        if len(x) < FEWEST or x[0] <= 0 or not adds_up(x):
+            return False
+        if len(held) > BESIDE and held[1:].max() < held[0]:
+            return True
+        return len(x) >= self.limits.divergence.min_points and x[0] <= 2 * np.diff(x).max()
 
     @property
     def unit(self) -> str:

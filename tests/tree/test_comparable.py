@@ -173,3 +173,42 @@ def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(calm):
     climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "log the parts of the loss unweighted, too" in climb.because
+
+
+FELL = np.random.default_rng(2).uniform(0.9, 1.1, 60) * np.linspace(1.0, 0.2, 60)
+
+
+@pytest.mark.parametrize(
+    ("loss", "held"),
+    [
+        (np.cumsum(FELL), None),
+        (np.cumsum(np.ones(60)), None),
+        # The first epochs made most of the sum.
+        (90 + np.cumsum(FELL), 1 + np.exp(-np.arange(60))),
+        ((90 + np.cumsum(FELL))[:12], 1 + np.exp(-np.arange(12))),
+    ],
+)
+def test_a_running_sum_is_no_climb(loss, held):
+    log = {"step": np.arange(len(loss)), "loss": loss} | (
+        {} if held is None else {"val_loss": held}
+    )
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "a running sum of losses" in report.diagnosis.summary
+    assert report.diagnosis.first_action.startswith("Log each loss, or divide the sum")
+
+
+@pytest.mark.parametrize(
+    ("loss", "held"),
+    [
+        (90 + np.cumsum(FELL), None),
+        (90 + np.cumsum(FELL), 1 + np.arange(60) / 60),
+        (np.cumsum(FELL[::-1]), None),
+        (np.cumsum(FELL) + 2 * (np.arange(60) == 30), None),
+    ],
+)
+def test_what_only_rises_is_no_running_sum(loss, held):
+    log = {"step": np.arange(len(loss)), "loss": loss} | (
+        {} if held is None else {"val_loss": held}
+    )
+    assert "running sum" not in stabdiag.diagnose(log).diagnosis.summary

@@ -81,6 +81,9 @@ def is_of_opponents(name: str) -> bool:
 # How the loss of a generator or of a discriminator is described.
 OF_OPPONENTS: Final = "the loss of one of two networks that train against each other"
 
+# What a loss is that no record resets.
+RUNNING_SUM: Final = "a running sum of losses"
+
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
 _VALUE: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
 _LOSS: Final = frozenset({"loss", "losses"})
