@@ -17,6 +17,7 @@ from stabdiag.symptoms.losses import (
     HARDLY,
     TENTHS,
     TWENTIETHS,
+    USUAL_CLASSES,
     after_warmup,
     best_evaluation,
     few_trained,
@@ -32,9 +33,6 @@ from stabdiag.tree.case import Case
 # Between bursts a loss that learns nothing comes back to one level: this share of each half of the
 # run lies there. Of healthy runs no more than a fifth of both halves lies at one level of chance.
 _RESTS = 0.4
-
-# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
-_USUAL_CLASSES = (10, 100, 1000)
 
 # A network trained on noise ends up to three bands above chance: it follows the batches it saw.
 _ABOVE_CHANCE = 3.0
@@ -108,7 +106,7 @@ def _by_classes(case: Case) -> Guess | None:
     band, told = case.limits.learning.chance_band, case.manifest.vocab_size
     late = levels(after.values, TENTHS)[1:]
     above = _ABOVE_CHANCE * band if told else band
-    for classes in (told,) if told else _USUAL_CLASSES:
+    for classes in (told,) if told else USUAL_CLASSES:
         chance = math.log(classes)
         if told and _only_memorised(case, chance, late):
             break

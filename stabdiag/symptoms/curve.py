@@ -20,6 +20,7 @@ from stabdiag.symptoms.losses import (
     RANGE_TEST,
     TENTHS,
     TWENTIETHS,
+    USUAL_CLASSES,
     after_warmup,
     few_trained,
     from_the_start,
@@ -34,6 +35,9 @@ from stabdiag.tree.case import Case
 
 # Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
 _LEVELS = 100
+
+# Of a model that is right so often, only a loss of something else is beyond 1.
+_RIGHT = 0.8
 
 
 @Symptom(
@@ -164,7 +168,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
     slug="plateau-early",
     family="learning",
     title="The loss went flat above its target",
-    needs=("loss", "manifest.target_loss"),
+    needs=("loss", "manifest.target_loss or accuracy"),
     explained_by=("nan", "divergence"),
     enough=(few_trained,),
     then=(
@@ -173,7 +177,11 @@ def initial_loss_off(case: Case) -> Evidence | None:
     ),
 )
 def plateau_early(case: Case) -> Evidence | None:
-    """Did the loss fall and then go flat far above the manifest's target?"""
+    """Did the loss fall and then go flat far above the manifest's target, or its accuracy's?"""
+    return _squashed(case) or _above_target(case)
+
+
+def _above_target(case: Case) -> Evidence | None:
     after, target = after_warmup(case), case.manifest.target_loss
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
@@ -196,6 +204,45 @@ def plateau_early(case: Case) -> Evidence | None:
             also=(Do.FIX_SCHEDULE,),
             step=step,
         ),
+    )
+
+
+def _squashed(case: Case) -> Evidence | None:
+    """Report a loss at the least that a softmax of a softmax can give, though nearly all is right.
+
+    The right class has a probability of 1 and the others of 0 at best: ln(1 + (K - 1) / e) is left,
+    and 1 more for each example that is wrong.
+    """
+    right, band = case.history.finite("accuracy").values, case.limits.learning.chance_band
+    if not len(right):
+        return None
+    share = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
+    *_, before, last = levels(case.loss.values, TENTHS // 2).tolist()
+    if share < _RIGHT or before - last > HARDLY * last:
+        return None
+    told = case.manifest.vocab_size
+    for classes in (told,) if told else USUAL_CLASSES:
+        least = math.log1p((classes - 1) / math.e)
+        if abs(last - (least + 1 - share)) <= band * least:
+            return _softmax_twice(case, classes, least=least, last=last, share=share)
+    return None
+
+
+def _softmax_twice(
+    case: Case, classes: int, *, least: float, last: float, share: float
+) -> Evidence:
+    return Evidence(
+        because=f"The loss rests at {num(last)} though {share:.0%} of the examples are right: with "
+        f"{classes} classes, {num(least)} is the least that a softmax of a softmax can give.",
+        title="The softmax is applied twice",
+        measured={"loss": last, "accuracy": share, "least": least, "classes": classes},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Give the cross-entropy the logits: take the softmax out of the model, or use a loss "
+            "that expects probabilities.",
+            also=(Do.CHECK_MODEL,),
+        ),
+        then=(),
     )
 
 

@@ -28,6 +28,9 @@ _GAMES = frozenset(
     }
 )
 
+# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
+USUAL_CLASSES = (10, 100, 1000)
+
 # The numbers of stretches that a run is cut into.
 TENTHS = 10
 TWENTIETHS = 2 * TENTHS

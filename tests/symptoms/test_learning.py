@@ -37,6 +37,15 @@ OFF = log(falling(25.0, 4.0) + noise(0.02))
 WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
 WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
 EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
+
+
+def squashed(least, right=0.97):
+    """Return a run in which the softmax is applied twice, and the share of what is right."""
+    share = right / 100 if right > 1 else right
+    loss = falling(least + 0.85, least + 1 - share, 40) + noise(0.005)
+    return log(loss, train_acc=falling(right / 4, right, 40))
+
+
 LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
 
 
@@ -107,6 +116,9 @@ FLAT_HELD = 2.31 + noise(0.004)
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
         ("loss-oscillating", WAVES, {"lr": 0.01}, "from 0.01 to 0.002"),
         ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
+        ("plateau-early", squashed(1.4612), {}, "the logits"),
+        ("plateau-early", squashed(5.9094, 97.0), {}, "the logits"),
+        ("plateau-early", squashed(0.3132), {"num_classes": 2}, "the logits"),
         ("too-good", LEAK, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
     ],
@@ -226,6 +238,10 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("loss-oscillating", {**WILD, "step": np.asarray(WILD["step"]) + 13000}, {}),
         # Near its target.
         ("plateau-early", EARLY, {"target_loss": 3.9}),
+        ("plateau-early", squashed(0.3132), {}),
+        ("plateau-early", squashed(1.4612), {"num_classes": 4}),
+        ("plateau-early", squashed(1.4612, 0.7), {}),
+        ("plateau-early", squashed(1.30), {}),
         # Never fell.
         ("plateau-early", log(np.full(N, 3.0)), {"target_loss": 2.5}),
         # Still falling.
