@@ -234,7 +234,7 @@ class Evaluation(Kind):
     """Lines with the loss of an evaluation, and without the counter that other lines have.
 
     They belong to the step before them. Of a name that recurs before the next line of the training,
-    the mean counts that stands behind its last value, if any does: these lines are of the batches
+    the last mean counts that stands behind a value, if any does: these lines are of the batches
     of an evaluation. Without a mean, they may be of several evaluations, and none counts.
     """
 
@@ -248,15 +248,16 @@ class Evaluation(Kind):
 
     def _told_once(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
         for stretch in self._stretches(data):
-            left = Counter(name for _, _, spans in stretch for name in spans)
-            times = left.copy()
-            for begin, line, spans in stretch:
-                left.subtract(spans.keys())
-                told = {}
-                for name, at in spans.items():
-                    mean = _MEAN.match(line, at[1]) if times[name] > 1 else None
-                    if times[name] == 1 or (mean is not None and not left[name]):
-                        told[name] = mean[1] if mean is not None else line[slice(*at)]
+            times = Counter(name for _, _, spans in stretch for name in spans)
+            means = {
+                name: (row, mean[1])
+                for row, (_, line, spans) in enumerate(stretch)
+                for name, at in spans.items()
+                if times[name] > 1 and (mean := _MEAN.match(line, at[1])) is not None
+            }
+            for row, (begin, line, spans) in enumerate(stretch):
+                told = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
+                told |= {name: mean for name, (last, mean) in means.items() if last == row}
                 if any(map(is_a_loss, told)):
                     yield _start(begin, line), told
 

@@ -37,6 +37,7 @@ def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
     text = "".join(
         "".join(f"Epoch {epoch}, Step {at * 10}, loss: {4 - epoch / 10}\n" for at in range(1, 6))
         + "".join(batch.format(at=at, mean=5 - epoch / 10 + 1 - at / 100) for at in (0, 50, 100))
+        + "Test: Total time: 0:00:20 (0.3 s / it)\n* Acc@1 50.1 Acc@5 75.1 loss 9.5\n"
         for epoch in range(8)
     )
     held_out = stabdiag.read(put(text)).series["eval_loss"]
