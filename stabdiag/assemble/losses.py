@@ -21,7 +21,12 @@ from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
-from stabdiag.model.roles.names import counts_since_the_last, is_evaluation, words_of
+from stabdiag.model.roles.names import (
+    counts_since_the_last,
+    factor_of,
+    is_evaluation,
+    words_of,
+)
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
@@ -55,6 +60,8 @@ def load(
         if role == "step" or (role == "epoch" and of_epochs):
             continue
         column = columns.load(name)
+        if factor_of(name) != 1:
+            column = replace(column, values=column.values * factor_of(name))
         no_measurement = _no_measurement(columns.source, role, name, column)
         if no_measurement is not None:
             events.append(no_measurement)

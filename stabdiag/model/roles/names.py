@@ -72,6 +72,16 @@ def words_of(name: str) -> list[str]:
     return [word for word in normal(name).split("_") if word]
 
 
+# train/lr(1e-3), as verl names it.
+_FACTOR = re.compile(r"\((1e-?\d{1,2})\)$")
+
+
+def factor_of(name: str) -> float:
+    """Return what the values of a column are to be multiplied with, as its name says."""
+    told = _FACTOR.search(name)
+    return float(told[1]) if told else 1.0
+
+
 def run_of(name: str) -> str:
     """Return the run that a column is of, where W&B has exported a chart: ``run - train/loss``."""
     return name.rpartition(" - ")[0]

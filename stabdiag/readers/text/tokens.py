@@ -84,7 +84,8 @@ _NO_VALUE: Final = (
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
 # loss 2.31, for names that are known to be those of measurements.
 PAIR: Final = re.compile(
-    rb"(?<![A-Za-z\d])(?<!N/)(?!%b)(%b|[A-Za-z][\w./-]{0,60}(?:'s)?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
+    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s|\(1e-\d\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"

@@ -29,6 +29,7 @@ def at(n):
         "loss": loss_at(n),
         "val": loss_at(n) + 0.1,
         "lr": 1e-4 * (1 - n / 500),
+        "lr_1000": 0.1 * (1 - n / 500),
         "grad": 0.5 + n % 7 / 10,
     }
 
@@ -237,6 +238,11 @@ TEMPLATES = {
         (1, 240),
         {"grad_norm", "lr"},
     ),
+    "verl's SFT": (
+        "step:{n1} - train/loss:{loss:.3f} - train/lr(1e-3):{lr_1000}\n",
+        (1, 240),
+        {"lr"},
+    ),
     "tensors": (
         "epoch {epoch1} iter {n} loss: tensor({loss:.4f}, device='cuda:0', grad_fn=<Mean>)\n",
         (0, 239),
@@ -265,6 +271,9 @@ def test_the_step_is_found(put, template, ends, roles):
     assert history.source.attempts == 1
     np.testing.assert_allclose(loss.values, [loss_at(n) for n in range(N)], rtol=0, atol=6e-3)
     assert set(history.series) == {"loss", *roles}
+    if "lr(1e-3)" in template:
+        rates = [at(n)["lr"] for n in range(N)]
+        np.testing.assert_allclose(history.series["lr"].values, rates)
 
 
 def test_epochs_above_tell_that_a_bar_begins_again(put):
