@@ -34,7 +34,7 @@ from stabdiag.model.history import (
     Source,
     unit_of,
 )
-from stabdiag.model.roles.names import split_of
+from stabdiag.model.roles.names import is_setting, split_of, tells_split
 from stabdiag.model.roles.opponents import contested
 from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, plural
@@ -124,7 +124,7 @@ def build_history(
     taken = set(names.values())
     series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
     series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
-    if columns.by_words:
+    if not columns.unnamed:
         events += _without_a_role(columns.names, {one.column for one in series.values()} | taken)
     all_events = (*columns.events, *events)
     return History(
@@ -237,8 +237,12 @@ def _retaken(losses: Losses, order: Order, number: int) -> Iterator[Retaken]:
 
 
 def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event]:
-    """Tell which words with numbers mean nothing to the program, as nobody else knows them."""
-    unused = [name for name in names if name not in used]
+    """Tell which columns mean nothing to the program, and are neither settings nor marks."""
+    unused = [
+        name
+        for name in names
+        if name not in used and not (is_setting(name) or setting_of(name) or tells_split(name))
+    ]
     if not unused:
         return []
     message = f"no role for {and_more(unused, SHOWN)} (--column ROLE=NAME gives one)"

@@ -94,8 +94,7 @@ class Columns:
     run's configuration, in the form of a manifest. ``tells_null`` says that the format
     distinguishes a null that was written from a value that was not. ``settled`` is what a converted
     log says: each of its columns has the name of its role, and the steps rise. ``unnamed`` says
-    that the log names no column, so that what they are was assumed, and ``by_words`` that its names
-    are the words on lines of no known format. ``files`` are the files on disk
+    that the log names no column, so that what they are was assumed. ``files`` are the files on disk
     that were read, and ``parts`` has the rows of each attempt by its file, where several files make
     one log. ``runs_beside`` is how many other runs lie in the folder in which it was chosen.
     ``ends`` are the rows before which the log says that a training had ended. ``epoch_length`` is
@@ -116,7 +115,6 @@ class Columns:
     tells_null: bool = False
     settled: Told | None = None
     unnamed: bool = False
-    by_words: bool = False
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()

@@ -49,3 +49,12 @@ def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path, header):
     log.write_text(f"{header}\n" + "".join(rows))
     assert log.stat().st_size > 1 << 19
     assert len(stabdiag.read(log).series["loss"]) == 30_000
+
+
+def test_columns_that_no_role_takes_are_named(build):
+    log = [
+        {"step": n, "loss": 3 - n / 9, "val/r2": 0.5, "recon": 0.1, "weight_decay": 0.1, "n/a": 1}
+        for n in range(9)
+    ]
+    told = [one.message for one in build(log).events if "no role" in one.message]
+    assert told == ["no role for val/r2, recon, n/a (--column ROLE=NAME gives one)"]

@@ -59,7 +59,7 @@ def read(stream: Stream) -> Columns:
     )
     by_epoch = (_BY_EPOCH,) if found.counter == EPOCH else ()
     events = (told, *by_epoch, *columns.events)
-    return replace(columns, events=events, epoch_length=found.epoch_length, by_words=True)
+    return replace(columns, events=events, epoch_length=found.epoch_length)
 
 
 def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
