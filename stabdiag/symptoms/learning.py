@@ -27,6 +27,7 @@ from stabdiag.symptoms.losses import (
 from stabdiag.symptoms.stuck import (
     held_out_is_constant,
     loss_constant,
+    rose_far,
     unchanged_norm,
     without_learning,
 )
@@ -73,7 +74,8 @@ def not_learning(case: Case) -> Evidence | None:
         return None
     x, steps = case.loss.values, case.loss.steps
     least = case.limits.learning.least_fall
-    if best_evaluation(case) < float(x[0]) * (1 - 2 * least):
+    better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
+    if better and not held_out_is_constant(case):
         return None
     begin, tenths = num(float(x[0])), levels(x, TENTHS)
     measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
@@ -121,12 +123,13 @@ def _stands_still(case: Case) -> bool:
     A logged rate of 0 may have been rounded: a loss that falls proves it.
     """
     x = case.loss.values
-    if len(x) <= FEW:
+    if len(x) <= FEW or rose_far(case):
         return False
     if (
         not rate_is_zero(case, int(case.loss.steps[0]))
         and unchanged_norm(case) is None
         and not held_out_is_constant(case)
+        and not case.history.without_gradient
     ):
         return False
     early, late = x[: len(x) // 2], x[len(x) // 2 :]

@@ -10,8 +10,8 @@ import numpy as np
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median
+from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median, medians
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     FALLEN,
@@ -169,7 +169,7 @@ def without_learning(
 
 def _cause(case: Case, since: int) -> Cause | None:
     # What moves a loss that much are its weights, whatever else was logged.
-    if _moved(case, since):
+    if _moved(case, since) or rose_far(case):
         return None
     if rate_is_zero(case, since):
         return Cause(
@@ -235,8 +235,20 @@ def unchanged_norm(case: Case) -> float | None:
 def held_out_is_constant(case: Case) -> bool:
     """Tell whether all evaluations are the same to the last digit."""
     held = case.history.finite("eval_loss").values
-    enough = len(held) >= case.limits.generalisation.min_evaluations
+    enough = len(held) >= IN_A_ROW
     return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
+
+
+def rose_far(case: Case) -> bool:
+    """Tell whether the loss rose far above its beginning: weights that stand still do not do that.
+
+    One loss may be that of an odd batch; three in a row are not.
+    """
+    x = case.loss.values
+    if len(x) < IN_A_ROW:
+        return False
+    highest = float(medians(np.lib.stride_tricks.sliding_window_view(x, IN_A_ROW)).max())
+    return highest > case.limits.learning.above_start * float(x[0])
 
 
 @Symptom(

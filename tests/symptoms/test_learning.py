@@ -75,6 +75,8 @@ def short(loss, held=None, **columns):
     return log(loss[:400], **ENDED, **evaluated) | columns
 
 
+# Evaluations that are a little better than the first loss, and all the same.
+EVERY_5TH = np.where(AT[:30] % 5 == 4, 1.9213, np.nan)
 AT_TEN = np.log(10) + noise(0.005)
 MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
 FLAT_HELD = 2.31 + noise(0.004)
@@ -359,3 +361,25 @@ def test_weights_that_moved_the_loss_are_not_told_to_stand_still(symptom, column
     told = "" if found is None else f"{found.first_action} {found.summary}"
     assert ("all that time" in told) != moves
     assert not (moves and "weight changes" in told)
+
+
+@pytest.mark.parametrize("norm", [{"grad_norm": np.zeros(30)}, {"val_loss": EVERY_5TH}])
+def test_thirty_lines_show_that_nothing_is_trained(symptom, norm):
+    found = symptom("not-learning", still(30) | norm)
+    assert found.actions[0].kind == "check-model"
+    assert "all that time" in found.summary
+    assert symptom("not-learning", still(30)) is None
+    falls = still(30) | {"loss": np.linspace(2.5, 1.5, 30)}
+    assert symptom("not-learning", falls | norm) is None
+
+
+def test_weights_that_made_a_loss_rise_have_changed(symptom):
+    loss = np.append([0.677, 2.46, 5.34], np.full(30, 0.6931))
+    held = np.where(AT[:33] % 5 == 4, 0.6931, np.nan)
+    found = symptom("loss-constant", log(loss, val_loss=held))
+    assert not any("no weight changes" in action.text for action in found.actions)
+    high = np.append([2.9, 2.95, 2.85], 14 * np.exp(noise(0.3))[3:])
+    held = np.where(AT % 100 == 99, 14.0213, np.nan)
+    found = symptom("not-learning", log(high, val_loss=held))
+    assert found.actions[0].kind == "lower-lr"
+    assert not any("no weight changes" in action.text for action in found.actions)
