@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
@@ -19,9 +21,6 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import mean_of
 from stabdiag.tree.reward import Reward, lost_reward
-
-# Below this entropy, in nats, a policy takes one action in more than 998 of 1,000 cases.
-_DECIDED = 0.01
 
 
 @Symptom(
@@ -102,7 +101,7 @@ def _flat(case: Case) -> Evidence | None:
 
 
 def _late_entropy(case: Case) -> float | None:
-    """Return the policy's entropy in the last tenth, if it no longer explores.
+    """Return the policy's entropy in the last tenth, if it is far below that of a coin.
 
     Some log the entropy's negative, as a loss. That of a density may be below 0, and says nothing.
     """
@@ -110,7 +109,7 @@ def _late_entropy(case: Case) -> float | None:
     if not len(entropy) or (entropy.min() < 0 < entropy.max()):
         return None
     late = float(levels(np.abs(entropy), TENTHS)[-1])
-    return late if late < _DECIDED else None
+    return late if late < case.limits.weights.entropy_share * math.log(2) else None
 
 
 def _entropy(case: Case) -> str:
