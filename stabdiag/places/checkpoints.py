@@ -60,7 +60,7 @@ def _names_in(folder: str) -> list[tuple[str, bool]]:
             names = [(one.name, one.is_file()) for one in islice(listed, _MOST + 1)]
     except OSError:  # it is not there, or locked
         return []
-    return sorted(names) if len(names) <= _MOST else []
+    return names if len(names) <= _MOST else []
 
 
 def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
