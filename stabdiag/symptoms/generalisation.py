@@ -48,7 +48,6 @@ _CARRIES_NOTHING = Action(
     also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
 )
 
-_TURN = tuple(f"generalisation.{one}" for one in ("eval_rise", "train_fall", "min_evaluations"))
 _FEW_EVALUATIONS = (
     at_least("generalisation.min_evaluations", "loss"),
     at_least("generalisation.min_evaluations", "eval_loss"),
