@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median, medians
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     FALLEN,
@@ -242,13 +242,12 @@ def held_out_is_constant(case: Case) -> bool:
 def rose_far(case: Case) -> bool:
     """Tell whether the loss rose far above its beginning: weights that stand still do not do that.
 
-    One loss may be that of an odd batch; three in a row are not.
+    The first loss may be that of an odd batch: the rise is beyond the noise of single losses.
     """
     x = case.loss.values
-    if len(x) < IN_A_ROW:
-        return False
-    highest = float(medians(np.lib.stride_tricks.sliding_window_view(x, IN_A_ROW)).max())
-    return highest > case.limits.learning.above_start * float(x[0])
+    began, highest = float(x[0]), float(levels(x, TENTHS).max())
+    beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
+    return beyond and highest > case.limits.learning.above_start * began
 
 
 @Symptom(
