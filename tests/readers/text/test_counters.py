@@ -128,7 +128,7 @@ TEMPLATES = {
         "\x1b[1m600/600\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 3ms/step - "
         "accuracy: 0.91 - loss: {loss:.4f} - val_accuracy: 0.85 - val_loss: {val:.4f}\n",
         (1, 240),
-        {"accuracy", "eval_loss"},
+        {"accuracy", "eval_accuracy", "eval_loss"},
     ),
     "losses on two lines": (
         "Epoch: {n1:02} | Epoch Time: 0m 12s\n\tTrain Loss: {loss:.3f} | Train PPL: 12.345\n"
@@ -169,7 +169,7 @@ TEMPLATES = {
     "a word before each split": (
         "Epoch {n1}/240 | Train: loss {loss:.4f} acc 0.5 | Val: loss {val:.4f} acc 0.4\n",
         (1, 240),
-        {"accuracy", "eval_loss"},
+        {"accuracy", "eval_accuracy", "eval_loss"},
     ),
     "InternLM": (
         "2026-01-02 03:04:05,123\tINFO train.py:317 in record_current_batch_training_metrics -- "
