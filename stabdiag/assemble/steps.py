@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from stabdiag.assemble.records import MANY, MOST
+from stabdiag.assemble.records import ENOUGH, MANY, MOST
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.manifest import Manifest
@@ -21,9 +21,6 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 _DAY = timedelta(days=1).total_seconds()
-
-# So much likelier, in nats and on average, each move has to be as that of a mean.
-_LIKELIER = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,7 +181,8 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
         return None
     spread = np.sqrt(-np.diff(1 / done)[inside])
     as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))
-    if np.log(np.mean(moves)) - as_means < _LIKELIER:
+    # A few nats in all are evidence enough.
+    if len(moves) * (np.log(np.mean(moves)) - as_means) < ENOUGH:
         return None
     # An epoch that the log breaks off in tells of too few steps.
     ends = np.append(turned, done[-1] >= done[:-1][turned][-1])
