@@ -108,7 +108,7 @@ def test_roles_beside_the_loss():
         "baselines/plain.log": {"lr", "reward", "clock"},
         "basicsr/plain.log": {"lr", "epoch", "step_time", "clock"},
         "big-vision/plain.log": {"grad_norm", "weight_norm", "eval_loss"},
-        "caffe/plain.log": {"lr", "eval_loss"},
+        "caffe/plain.log": {"lr", "eval_loss", "eval_accuracy"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
         "darknet/plain.log": {"lr"},
