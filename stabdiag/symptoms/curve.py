@@ -168,7 +168,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
     slug="plateau-early",
     family="learning",
     title="The loss went flat above its target",
-    needs=("loss", "manifest.target_loss or accuracy"),
+    needs=("loss", "manifest.target_loss or accuracy or eval_accuracy"),
     explained_by=("nan", "divergence"),
     enough=(few_trained,),
     then=(
@@ -213,27 +213,29 @@ def _squashed(case: Case) -> Evidence | None:
     The right class has a probability of 1 and the others of 0 at best: ln(1 + (K - 1) / e) is left,
     and 1 more for each example that is wrong.
     """
-    right, band = case.history.finite("accuracy").values, case.limits.learning.chance_band
-    if not len(right):
-        return None
-    share = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
-    *_, before, last = levels(case.loss.values, TENTHS // 2).tolist()
-    if share < _RIGHT or before - last > HARDLY * last:
-        return None
-    told = case.manifest.vocab_size
-    for classes in (told,) if told else USUAL_CLASSES:
-        least = math.log1p((classes - 1) / math.e)
-        if abs(last - (least + 1 - share)) <= band * least:
-            return _softmax_twice(case, classes, least=least, last=last, share=share)
+    told, band = case.manifest.vocab_size, case.limits.learning.chance_band
+    for name, role in (("loss", "accuracy"), ("eval_loss", "eval_accuracy")):
+        losses, right = (case.history.finite(one).values for one in (name, role))
+        if min(len(losses), len(right)) < TENTHS:
+            continue
+        share = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
+        *_, before, last = levels(losses, TENTHS // 2).tolist()
+        if share < _RIGHT or before - last > HARDLY * last:
+            continue
+        for classes in (told,) if told else USUAL_CLASSES:
+            least = math.log1p((classes - 1) / math.e)
+            if abs(last - (least + 1 - share)) <= band * least:
+                return _softmax_twice(case, name, classes, least=least, last=last, share=share)
     return None
 
 
 def _softmax_twice(
-    case: Case, classes: int, *, least: float, last: float, share: float
+    case: Case, role: str, classes: int, *, least: float, last: float, share: float
 ) -> Evidence:
+    name = "evaluation loss" if role == "eval_loss" else "loss"
     return Evidence(
-        because=f"The loss rests at {num(last)} though {share:.0%} of the examples are right: with "
-        f"{classes} classes, {num(least)} is the least that a softmax of a softmax can give.",
+        because=f"The {name} rests at {num(last)} though {share:.0%} of the examples are right: "
+        f"with {classes} classes, {num(least)} is the least that a softmax of a softmax can give.",
         title="The softmax is applied twice",
         measured={"loss": last, "accuracy": share, "least": least, "classes": classes},
         first=Action(
