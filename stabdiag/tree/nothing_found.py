@@ -7,7 +7,7 @@ from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
 from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural
-from stabdiag.stats.quantiles import FEWEST
+from stabdiag.stats.quantiles import FEWEST, median
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
@@ -36,6 +36,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     told, check = ("", None)
     if len(case.loss) and "Q2.1" not in open_:
         told, check = _not_comparable(case)
+    if not told and not open_:
+        told, check = _hardly_moved(case)
     title = ""
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, open_)
@@ -124,6 +126,26 @@ def _log_more(case: Case) -> Action:
         return Action(ActionKind.CHECK_EVALUATION, text)
     text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
+
+
+def _hardly_moved(case: Case) -> tuple[str, Action | None]:
+    """Return that a loss has hardly moved since its run began, which does not show learning."""
+    x, third = case.loss.values, len(case.loss) // 3
+    if len(x) < FEWEST or case.loss.steps[0] > 2 * case.stride:
+        return "", None
+    if case.reward is not None or case.contested is not None:
+        return "", None
+    before, after = median(x[:third]), median(x[-third:])
+    least, held = case.limits.learning.least_fall, case.history.finite("eval_loss").values
+    learns = len(held) > 0 and held.min() < (1 - least) * held[0]
+    if learns or not abs(before - after) < least * before:
+        return "", None
+    told = (
+        f"The loss hardly moved (from {num(before)} to {num(after)}), so the log does not show "
+        "that the model learns."
+    )
+    text = "Train on 32 examples alone: their loss falls to nearly zero in a model that learns."
+    return told, Action(ActionKind.TRY_SMALL, text)
 
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:

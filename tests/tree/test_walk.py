@@ -89,6 +89,19 @@ def test_too_few_losses_are_never_called_healthy(n):
     assert "spikes 22" in report.diagnosis.first_action
 
 
+@pytest.mark.parametrize(("first", "told"), [(0, True), (500, False)])
+def test_of_a_loss_that_hardly_moved_learning_is_not_told(first, told):
+    rng = np.random.default_rng(3)
+    log = {"step": first + 10 * np.arange(30), "loss": 1.41 + rng.normal(0, 0.01, 30)}
+    report = stabdiag.diagnose(log)
+    assert slugs(report) == ["healthy"]
+    assert ("does not show that the model learns" in report.diagnosis.summary) == told
+    assert ("32 examples" in report.diagnosis.first_action) == told
+    held = np.where(np.arange(30) % 10, np.nan, 2.0 - np.arange(30) / 30)
+    learns = stabdiag.diagnose({**log, "eval_loss": held})
+    assert "that the model learns" not in learns.diagnosis.summary
+
+
 def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     noise = np.random.default_rng(0).standard_normal(21)
     report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
