@@ -201,6 +201,14 @@ class History:
             if role == prefix or role.startswith(f"{prefix}/")
         }
 
+    def has(self, prefix: str) -> bool:
+        """Tell whether a role was logged, as a whole or for one of its groups."""
+        inner = f"{prefix}/"
+        return any(
+            (role == prefix or role.startswith(inner)) and len(series) > 0
+            for role, series in self.series.items()
+        )
+
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""
         cut = {role: series.until(step - 1) for role, series in self.series.items()}

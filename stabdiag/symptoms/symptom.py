@@ -118,8 +118,9 @@ def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[
     def enough(case: Case) -> str:
         needed = _number(case, wanted)
         logged = {role: _finite(case, role, groups) for role in roles}
-        told = ", ".join(f"{count} of {role}" for role, count in logged.items())
-        return "" if max(logged.values()) >= needed else too_few(needed, told)
+        if max(logged.values()) >= needed:
+            return ""
+        return too_few(needed, ", ".join(f"{count} of {role}" for role, count in logged.items()))
 
     return enough
 
@@ -162,4 +163,4 @@ def _has(case: Case, need: str) -> bool:
         return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
     if need == MESSAGE:
         return bool(case.history.messages)
-    return any(len(series) for series in case.history.group(need).values())
+    return case.history.has(need)
