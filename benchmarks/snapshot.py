@@ -17,6 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+# What is measured is the program beside this file, whichever is installed.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 import stabdiag
 from stabdiag.errors import StabdiagError
 from stabdiag.model.manifest import parse_manifest

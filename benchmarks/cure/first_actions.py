@@ -11,11 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+# What is measured is the program beside these files, whichever is installed.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 from advisers import ADVISERS, ALARMS, Advised, Log, tools_of
