@@ -32,6 +32,15 @@ _DIGITS = 4
 _AT_ONCE = 0.1
 
 
+# A loss that moved, and gained nothing by it, was trained until then.
+_DIED = Action(
+    Do.LOWER_LR,
+    "Start again with a tenth of the learning rate: the loss moved before, and units that have "
+    "died or saturated since pass no gradient.",
+    checkpoint=0,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cause:
     """Why the log shows that no step changes the weights."""
@@ -44,10 +53,12 @@ class Cause:
 def _alike(case: Case) -> int:
     """Return how many losses at the end are alike by more than chance.
 
-    The mean of an epoch has many batches to change by.
+    Few are enough if many digits are written, and the mean of an epoch has many batches to change.
     """
-    points = case.limits.learning.constant_points
-    return min(points, TELLING) if case.history.counts_epochs else points
+    x, points = case.loss.values, case.limits.learning.constant_points
+    if not len(x) or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
+        return points
+    return min(points, FEW + 1 if case.history.counts_epochs else TELLING)
 
 
 @Symptom(
@@ -81,10 +92,12 @@ def loss_constant(case: Case) -> Evidence | None:
         case,
         loss_constant,
         step=first,
-        because=f"The loss is exactly {num(float(x[-1]))} at {which} logged points, from "
+        because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which} logged points, from "
         f"{case.unit} {first} to {int(steps[-1])}",
         measured={"loss": float(x[-1]), "points": count},
-        first=Action(
+        first=_DIED
+        if start and x[-1] > (1 - HARDLY) * x[0]
+        else Action(
             Do.CHECK_MODEL,
             f"Check at {case.unit} {first} which parameters have requires_grad and are in the "
             "optimizer.",

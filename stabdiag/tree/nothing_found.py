@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
@@ -19,6 +21,15 @@ _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
 # Not all that was logged can be tested, however much it is.
 _ENOUGH = "What was logged does not tell"
+
+# What is told of a short log.
+_COURSES = {
+    "loss": "the loss",
+    "eval_loss": "the evaluation loss",
+    "accuracy": "the accuracy",
+    "eval_accuracy": "the evaluation accuracy",
+    "grad_norm": "the gradient norm",
+}
 
 # What the absence of each role costs, the most expensive first.
 _COSTS: tuple[tuple[str, str], ...] = (
@@ -40,9 +51,10 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         told, check = _hardly_moved(case)
     title = ""
     if open_:
-        leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, open_)
+        leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         title = _ENOUGH if len(case.loss) >= case.fewest_for_spikes else ""
         first = check or _log_more(case)
+        told = told or _course(case)
     else:
         leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
         first = check or _next_run(case)
@@ -95,12 +107,27 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
     return f": {case.none_of}{unclear}"
 
 
-def _too_little(case: Case, open_: dict[str, Answer]) -> str:
+def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer]) -> str:
     if not len(case.loss):
-        return ": nothing to judge"
+        answered = (one for one in answers if one.verdict is not Verdict.UNKNOWN)
+        first = next((f". {capitalised(one.because)}" for one in answered), "")
+        return f", so NaN, spikes and climbs cannot be tested{first}"
     known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
     untested = [f"{_MAIN[one]} ({answer.because})" for one, answer in open_.items()]
     return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
+
+
+def _course(case: Case) -> str:
+    """Return where each series began and ended: in a short log, people see that themselves."""
+    logged = ((name, case.history.finite(role).values) for role, name in _COURSES.items())
+    courses: list[str] = []
+    for name, x in logged:
+        if len(x) > 1:
+            went = "" if courses else " went"
+            same = f" stayed at {num(x[0])}"
+            moved = f"{went} from {num(x[0])} to {num(x[-1])}"
+            courses.append(f"{name}{moved if np.ptp(x) else same}")
+    return f"{capitalised(listed(courses))}." if courses else ""
 
 
 def _next_run(case: Case) -> Action:

@@ -92,9 +92,15 @@ FLAT_HELD = 2.31 + noise(0.004)
     ("slug", "run", "manifest", "first"),
     [
         ("loss-constant", log(np.full(N, 2.5)), {}, "requires_grad"),
-        # Means of epochs: eight are enough.
-        ("loss-constant", of_epochs([1.9112] + [1.9105] * 8), {}, "epoch 1"),
-        ("loss-constant", log(np.append([0.677, 2.46, 5.34], np.full(30, 0.6931))), {}, "step 3"),
+        # Means of epochs: four are enough.
+        ("loss-constant", of_epochs([1.9112] + [1.9105] * 4), {}, "a tenth of the learning rate"),
+        (
+            "loss-constant",
+            log(np.append([0.677, 2.46, 5.34], np.full(30, 0.6931))),
+            {},
+            "a tenth of the learning rate",
+        ),
+        ("loss-constant", {"step": AT[:8], "loss": [10.375] * 8}, {}, "requires_grad"),
         (
             "loss-constant",
             log(np.append((falling(4, 2) + noise(0.01))[:400], np.full(400, 2.0123))),
@@ -152,9 +158,11 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ),
         # A loss that hardly moves.
         ("loss-constant", log(2.5 + noise(1e-06)), {}),
-        # Seven epochs, and eight steps, may be alike by chance.
-        ("loss-constant", of_epochs([1.9112] + [1.9105] * 7), {}),
-        ("loss-constant", {"step": AT[:9], "loss": [1.9112] + [1.9105] * 8}, {}),
+        # Three epochs, and seven steps, may be alike by chance.
+        ("loss-constant", of_epochs([1.9112] + [1.9105] * 3), {}),
+        ("loss-constant", {"step": AT[:8], "loss": [1.9112] + [1.9105] * 7}, {}),
+        # 10.4 is rounded.
+        ("loss-constant", {"step": AT[:19], "loss": [10.4] * 19}, {}),
         # Advantages that cancel, and gradients all the same.
         ("loss-constant", {**log(np.zeros(N)), "grad_norm": 1 + AT / N}, {}),
         # Zero from the first step on, beside a reward.

@@ -104,12 +104,19 @@ def test_of_a_loss_that_hardly_moved_learning_is_not_told(first, told):
 
 def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     noise = np.random.default_rng(0).standard_normal(21)
-    report = stabdiag.diagnose({"step": range(21), "loss": 2.0 + 0.1 * noise})
+    run = {"step": range(21), "loss": 2.0 + 0.1 * noise, "accuracy": [0.25] * 21}
+    report = stabdiag.diagnose(run)
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
         "no NaN and no climb, but not tested for spikes (21 finite losses; a test for spikes "
-        "takes 22)."
+        "takes 22). The loss went from 2.013 to 1.987 and the accuracy stayed at 0.25."
     )
+
+
+def test_a_log_without_losses_is_told_what_its_scaler_did():
+    report = stabdiag.diagnose({"step": range(4), "loss_scale": [2.0**24, 2**23, 2**22, 2**21]})
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "cannot be tested. 3 overflows" in report.diagnosis.summary
 
 
 def test_what_is_missing_is_listed_in_the_order_of_its_cost():

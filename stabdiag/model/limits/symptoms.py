@@ -12,7 +12,8 @@ class LearningLimits:
     """A loss that does not fall, stops early, oscillates, or falls too well."""
 
     constant_points: int = limit(20, unit="logged points", at_least=5)
-    """A loss with the same digits at this many final points is not being trained."""
+    """A loss with the same digits at this many final points is not being trained; fewer tell that
+    if the loss has four digits or more."""
     min_points: int = limit(20, unit="logged points", at_least=10)
     """Fewer losses than this after the warm-up do not show whether a run learns."""
     min_steps: int = limit(500, unit="steps", at_least=1)

@@ -230,7 +230,17 @@ def _beside(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
             one.counter != b"step",
         )
     )
-    return next((one for one in found if one.rising >= _RISING), None)
+    return next((one for one in found if one.rising >= _RISING and _goes_on(one, counters)), None)
+
+
+def _goes_on(found: Evidence, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+    """Tell whether a counter begins again with each epoch, or else goes on from one to the next.
+
+    Bars that are drawn when they are full stay at their end.
+    """
+    assert found.counter is not None
+    counts = counters[found.counter, found.loss]
+    return found.restarts or len({count for _, count in counts}) >= _FEWEST
 
 
 def _about(word: bytes, loss: str, counts: Counts) -> Evidence:

@@ -339,6 +339,14 @@ def test_each_line_of_an_epoch_is_a_record(put, name, each):
     assert loss.steps.tolist() == list(range(0, 80 * each, 20))
 
 
+def test_bars_that_are_drawn_when_they_are_full_are_counted_by_epochs(put):
+    bar = "{n}/1539 [====] - 3427s 2s/step - loss: {loss} - val_loss: 0.21\n"
+    full = [f"Epoch {n}/15\n" + bar.format(n=1539, loss=0.2 - n / 100) for n in range(2, 9)]
+    text = "Epoch 1/15\n" + bar.format(n=211, loss=0.25) + "".join(full)
+    history = stabdiag.diagnose(put(text)).history
+    assert (history.unit, list(history.series["loss"].steps)) == ("epoch", [*range(1, 9)])
+
+
 def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
     lines = (
         f"epoch {n} best at step {n * 37 % 50}: loss {4 - n / 10}, batch: 32\n" for n in range(9)
