@@ -189,7 +189,7 @@ VISION: Final = (
     ),
     TextReader(
         name="basicsr",
-        title="a log of BasicSR, as of Real-ESRGAN",
+        title="a log of BasicSR, as of Real-ESRGAN, or of MMSR",
         recognised="a line with [epoch: N, iter: N, lr:(N,)] and losses such as l_pix:",
         loses="validations, all learning rates but the first",
         example="[train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02",
@@ -198,15 +198,16 @@ VISION: Final = (
             kinds=(
                 # [train..][epoch:  0, iter:   1,000, lr:(2.000e-04,)] [eta: 1 day, 3:12:12, time
                 # (data): 0.512 (0.003)] l_pix: 2.3456e-02
+                # MMSR before it: <epoch: 30, iter:   2,800, lr:1.000e-04> l_g_pix: 3.2022e-03
                 Line(
-                    pattern=rb"\[epoch: {0,8}(\d{1,9}), iter: {0,12}([\d,]{1,15}), "
-                    rb"lr:\((%b),[^)\n]{0,200}\)\](?: \[eta: [^\]\n]{1,60}"
+                    pattern=rb"[\[<]epoch: {0,8}(\d{1,9}), iter: {0,12}([\d,]{1,15}), "
+                    rb"lr:\(?(%b)(?:,[^)\n]{0,200}\)\]|>)(?: \[eta: [^\]\n]{1,60}"
                     rb"time \(data\): (%b) \(%b\)\])? ([^\n]{1,4000})" % (NUMBER, NUMBER, NUMBER),
                     names=("epoch", "iter", "lr", "time"),
                     pairs=SIGNS,
                     named=_of_basicsr,
-                    told_by=rb"\[epoch: {0,8}\d{1,9}, iter: [ \d,]{1,20}, "
-                    rb"lr:\([^\n]{0,400} l_\w",
+                    told_by=rb"[\[<]epoch: {0,8}\d{1,9}, iter: [ \d,]{1,20}, "
+                    rb"lr:[^\n]{0,400} l_\w",
                 ),
             ),
         ),

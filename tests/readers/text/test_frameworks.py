@@ -351,6 +351,15 @@ PRINTED = {
         "Itn.  NER Loss  UAS     Tag %\n" + "1     9.000     0.5     99.000\n" * 3,
         {"NER Loss": [9] * 3, "Tag %": [99] * 3},
     ),
+    "MMSR, the predecessor of BasicSR": (
+        "basicsr",
+        "".join(
+            f"21-05-24 02:11:29.657 - INFO: <epoch: 30, iter:   2,{n}00, lr:1.000e-04> "
+            "l_g_pix: 2.5e-01 l_d_real: 3.5e-04 D_real: -8.4e+00 \n"
+            for n in range(3)
+        ),
+        {"iter": [2000, 2100, 2200], "lr": [1e-4] * 3, "loss_g_pix": [0.25] * 3},
+    ),
     "the mean beside NeMo's loss": (
         "nemo",
         "".join(NEMO.format(n=n, mean="nan", own="reduced_train_loss=3.91, ") for n in range(5)),
