@@ -38,7 +38,6 @@ def explain(name: str, limits: Limits) -> str:
     Raises:
         StabdiagError: for a name that nothing has.
     """
-    symptoms, compared = _symptoms(), _compared()
     known = {one.lower(): one for one in names(limits)}
     found = [known[name.lower()]] if name.lower() in known else _fitting(name, limits)
     if not found:
@@ -52,7 +51,12 @@ def explain(name: str, limits: Limits) -> str:
             f"- `{one}`: {_ended(told[one])}{_first_sentence(one, limits)}\n" for one in found
         )
         return f"# What fits {name!r}\n\n{listed}\n`stabdiag explain NAME` tells all of one.\n"
-    wanted = found[0]
+    return _told(found[0], limits)
+
+
+def _told(wanted: str, limits: Limits) -> str:
+    """Explain what has just this name."""
+    symptoms, compared = _symptoms(), _compared()
     if wanted in BY_SLUG:
         return _outcome(wanted, limits)
     if wanted in symptoms:
@@ -68,7 +72,7 @@ def _fitting(words: str, limits: Limits) -> list[str]:
     """Return what holds all of some words in its name and title, else in its text."""
     wanted = words.lower().split()
     told = {name: f"{name} {title}".lower() for name, title in titles(limits).items()}
-    for within in (told, {name: explain(name, limits).lower() for name in told}):
+    for within in (told, {name: _told(name, limits).lower() for name in told}):
         if found := [name for name in told if all(word in within[name] for word in wanted)]:
             return found
     return []
@@ -78,7 +82,7 @@ def _first_sentence(name: str, limits: Limits) -> str:
     """Return what a page begins with; nothing for a limit, whose title says it."""
     if "." in name and name not in _QUESTIONS:
         return ""
-    _, _, section = explain(name, limits).partition("\n## ")
+    _, _, section = _told(name, limits).partition("\n## ")
     paragraph = section.split("\n\n")[1].replace("\n", " ")
     return f"\n  {_ended(paragraph.split('. ')[0])}"
 

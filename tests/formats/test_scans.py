@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from dataclasses import fields, replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -173,6 +174,7 @@ def test_with_several_places_runs_are_called_by_their_paths():
     assert 'name="lr-0.03-seed0"' in render(made(file), "junit", "overview")
 
 
+@cache
 def named(name):
     """Return an overview in which all that a log or a manifest tells is called by one name."""
     rows = [

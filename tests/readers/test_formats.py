@@ -22,6 +22,7 @@ from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
+from tests.conftest import diagnosed
 
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(path for path in SAMPLES.glob("*/*") if path.is_file())
@@ -156,8 +157,7 @@ def is_same(one, other):
     return events[0] == events[1] and (one.unit, one.contested) == (other.unit, other.contested)
 
 
-def told(log, manifest):
-    report = diagnose(log, manifest=manifest)
+def told(report):
     found = report.diagnosis
     return found.slug, found.severity, found.step, report.tree.outcome.slug
 
@@ -166,14 +166,20 @@ def told(log, manifest):
 def test_the_same_numbers_have_one_meaning_in_each_format(log, tmp_path):
     given = log.parent / "manifest.json"
     manifest = given if given.exists() else None
-    cells, history, run = cells_of(log), read(log), log.parent.name
+    cells, run = cells_of(log), log.parent.name
+    report = diagnosed(run)
+    history = report.history
+    # Commas or tabs, in turn: what is between them is read in the same way.
+    left_out = ("table.csv", "table.tsv")[LOGS.index(log) % 2]
     for form, write in FORMS.items():
+        if form == left_out:
+            continue
         to = tmp_path / form
         write(cells, to)
         if is_same(history, read(to)):
             continue
-        found = told(to, manifest)
+        found = told(diagnose(to, manifest=manifest))
         if form == "pandas.parquet" and run in LOST:
             assert (found[0], found[2]) == LOST[run]
         else:
-            assert found == told(log, manifest), form
+            assert found == told(report), form

@@ -124,15 +124,21 @@ class LimitInfo:
     @property
     def why(self) -> str:
         """Why the default is what it is."""
-        section, _, entry = self.name.partition(".")
-        return _reasons()[f"{type(getattr(Limits(), section)).__name__}.{entry}"]
+        return _reasons()[self.name]
 
 
 @cache
 def _reasons() -> dict[str, str]:
+    """Return why each default is what it is, by the dotted name of its limit."""
     from stabdiag.model.limits import checks, symptoms, tree
 
-    return {name: why for module in (checks, symptoms, tree) for name, why in reasons(module)}
+    limits = Limits()
+    sections = {type(getattr(limits, one.name)).__name__: one.name for one in fields(limits)}
+    told = (pair for module in (checks, symptoms, tree) for pair in reasons(module))
+    return {
+        f"{sections[kind]}.{entry}": why
+        for (kind, _, entry), why in ((name.partition("."), why) for name, why in told)
+    }
 
 
 def _checked(info: LimitInfo, value: object) -> float:

@@ -7,7 +7,7 @@ import pytest
 
 from stabdiag import read
 
-N, PER_EPOCH = 240, 60
+N, PER_EPOCH = 120, 60
 
 
 def loss_at(n):
@@ -38,102 +38,102 @@ def at(n):
 TEMPLATES = {
     "PyTorch's MNIST": (
         "Train Epoch: {epoch1} [{batch}/600 ({percent}%)]\tLoss: {loss:.6f}\n",
-        (0, 2390),
+        (0, 1190),
         {"epoch"},
     ),
     "PyTorch's ImageNet": (
         "Epoch: [{epoch}][{batch:4d}/600]\tTime  0.51 ( 0.61)\tLoss {loss:.4e} ({loss:.4e})\t"
         "Acc@1   1.56 (  1.10)\n",
-        (0, 2390),
+        (0, 1190),
         {"epoch", "step_time"},
     ),
-    "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 2400), {"epoch"}),
+    "PyTorch's CIFAR": ("[{epoch1}, {batch1:5d}] loss: {loss:.3f}\n", (10, 1200), {"epoch"}),
     "ESPnet": (
         "[host:0/1] 2026-01-02 03:04:05,123 (trainer:737) INFO: {epoch1}epoch:train:"
         "{batch}-{batch1}batch: iter_time=0.012, loss_ctc=1.5, acc=0.5, loss={loss:.3f}, "
         "grad_norm={grad:.3f}, clip=100.000, loss_scale=1.000e+00, optim0_lr0={lr:.3e}\n",
-        (10, 2400),
+        (10, 1200),
         {"accuracy", "clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
     ),
     "PyTorch's DCGAN": (
         "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
         "\n",
-        (0, 2390),
+        (0, 1190),
         {"epoch"},
     ),
-    "thousands": ("Step {step:,}/2,390 | loss={loss:.4f} | lr={lr:.2e}\n", (0, 239_000), {"lr"}),
-    "PyTorch's quick start": ("loss: {loss:>7f}  [{batch:>5d}/  600]\n", (0, 2390), set()),
+    "thousands": ("Step {step:,}/1,190 | loss={loss:.4f} | lr={lr:.2e}\n", (0, 119_000), {"lr"}),
+    "PyTorch's quick start": ("loss: {loss:>7f}  [{batch:>5d}/  600]\n", (0, 1190), set()),
     "timm": (
         "Train: {epoch} [{batch:4d}/600 ({percent:3d}%)]  Loss: {loss:#.4g} ({loss:#.3g})  "
         "Time: 0.512s,  850.10/s  (0.512s,  850.10/s)  LR: {lr:.3e}  Data: 0.010 (0.012)\n",
-        (0, 2390),
+        (0, 1190),
         {"epoch", "lr", "step_time"},
     ),
     "DINO": (
         "Epoch: [{epoch}/100]  [{batch:4d}/600]  eta: 0:12:34  loss: {loss:.6f} ({loss:.6f})  "
         "lr: {lr:.6f} ({lr:.6f})  time: 0.51  data: 0.0001  max mem: 15700\n",
-        (0, 2390),
+        (0, 1190),
         {"epoch", "lr", "step_time", "memory"},
     ),
     "OpenCLIP": (
         "2026-01-02,03:04:05 | INFO | Train Epoch: {epoch} [{batch:>9d}/600 ({percent}%)] "
         "Data (t): 0.012 Batch (t): 0.512, 500.1/s LR: {lr:5f} Logit Scale: 14.286 "
         "Loss: {loss:.5g} ({loss:.5g})\n",
-        (0, 2390),
+        (0, 1190),
         {"clock", "epoch", "lr"},
     ),
     "MMEngine": (
         "2026/01/02 03:04:05 - mmengine - INFO - Epoch(train)  [{epoch1}][{batch1:4d}/600]  "
         "lr: {lr:.4e}  eta: 1 day, 2:03:04  time: 0.5123  data_time: 0.0101  memory: 3000  "
         "loss: {loss:.4f}  loss_cls: 1.2\n",
-        (10, 2400),
+        (10, 1200),
         {"clock", "epoch", "lr", "step_time", "memory"},
     ),
     "MMEngine by iterations": (
         "01/02 03:04:05 - mmengine - INFO - Iter(train) [{n1:6d}/160000]  lr: {lr:.4e}  "
         "eta: 12:03:04  time: 0.2571  loss: {loss:.4f}\n",
-        (1, 240),
+        (1, 120),
         {"lr", "step_time"},
     ),
     "MMCV": (
         "2026-01-02 03:04:05,123 - mmdet - INFO - Epoch [{epoch1}][{batch1}/600]\tlr: {lr:.3e}, "
         "eta: 12:03:04, time: 0.257, loss_cls: 1.1, loss: {loss:.4f}, grad_norm: {grad}\n",
-        (10, 2400),
+        (10, 1200),
         {"clock", "epoch", "lr", "grad_norm", "step_time"},
     ),
     "tqdm": (
         "Epoch {epoch1}:  {percent}%|▏    | {batch1}/600 [00:10<05:00,  1.00it/s, "
         "loss={loss:.3g}]\r",
-        (10, 2400),
+        (10, 1200),
         {"epoch"},
     ),
     "diffusers": (
-        "Steps:   3%|▏    | {n1}/240 [00:10<05:00,  1.00s/it, lr=1e-5, step_loss={loss:.3g}]\r",
-        (1, 240),
+        "Steps:   3%|▏    | {n1}/120 [00:10<05:00,  1.00s/it, lr=1e-5, step_loss={loss:.3g}]\r",
+        (1, 120),
         {"lr"},
     ),
     "torchtune": (
-        "1|{n1}|Loss: {loss}:   3%|▏   | {n1}/240 [00:10<05:00,  1.00it/s]\r",
-        (1, 240),
+        "1|{n1}|Loss: {loss}:   3%|▏   | {n1}/120 [00:10<05:00,  1.00it/s]\r",
+        (1, 120),
         set(),
     ),
     "Levanter": (
-        "Progress on:train {n1}.0it/240.0it rate:1.2it/s remaining:04:00 elapsed:00:05 "
+        "Progress on:train {n1}.0it/120.0it rate:1.2it/s remaining:04:00 elapsed:00:05 "
         "postfix:loss={loss:.3f}\r",
-        (1, 240),
+        (1, 120),
         set(),
     ),
     "Keras, three lines an epoch": (
-        "Epoch {n1}/240\n"
+        "Epoch {n1}/120\n"
         "\x1b[1m600/600\x1b[0m \x1b[32m━━━━━━━━\x1b[0m\x1b[37m\x1b[0m \x1b[1m5s\x1b[0m 3ms/step - "
         "accuracy: 0.91 - loss: {loss:.4f} - val_accuracy: 0.85 - val_loss: {val:.4f}\n",
-        (1, 240),
+        (1, 120),
         {"accuracy", "eval_accuracy", "eval_loss"},
     ),
     "losses on two lines": (
         "Epoch: {n1:02} | Epoch Time: 0m 12s\n\tTrain Loss: {loss:.3f} | Train PPL: 12.345\n"
         "\t Val. Loss: {val:.3f} |  Val. PPL: 13.4\n",
-        (1, 240),
+        (1, 120),
         {"eval_loss"},
     ),
     "nnU-Net": (
@@ -142,20 +142,20 @@ TEMPLATES = {
         "2026-01-02 03:05:05.123: train_loss {loss:.4f} \n"
         "2026-01-02 03:05:05.123: val_loss {val:.4f} \n"
         "2026-01-02 03:05:06.123: Epoch time: 60.12 s \n",
-        (0, 239),
+        (0, 119),
         {"clock", "eval_loss", "lr"},
     ),
     "TensorFlow's object detection": (
         "INFO:tensorflow:Step {n1} per-step time 0.512s\n"
         "INFO:tensorflow:{{'Loss/localization_loss': 0.5,\n 'Loss/total_loss': {loss},\n"
         " 'learning_rate': {lr}}}\n",
-        (1, 240),
+        (1, 120),
         {"lr"},
     ),
     "fms-fsdp": (
         "step: {n1}\nloss: {loss}\nLR: {lr}\ntokens seen: 8192\ngradient norm: {grad}\n"
         "reserved memory: 40123456\ncurrent step time: 1.2\n",
-        (1, 240),
+        (1, 120),
         {"grad_norm", "lr"},
     ),
     "the splits in brackets of ESPnet": (
@@ -163,101 +163,101 @@ TEMPLATES = {
         "iter_time=0.012, loss_ctc=1.5, loss={loss}, grad_norm={grad}, optim0_lr0={lr:.3e}, "
         "train_time=1.5, time=1 minute and 2.1 seconds, total_count=600, [valid] loss_ctc=2.5, "
         "loss={val:.3f}, time=12.5 seconds, total_count=10, [att_plot] time=9.7 seconds\n",
-        (1, 240),
+        (1, 120),
         {"clock", "eval_loss", "grad_norm", "lr", "step_time"},
     ),
     "a word before each split": (
-        "Epoch {n1}/240 | Train: loss {loss:.4f} acc 0.5 | Val: loss {val:.4f} acc 0.4\n",
-        (1, 240),
+        "Epoch {n1}/120 | Train: loss {loss:.4f} acc 0.5 | Val: loss {val:.4f} acc 0.4\n",
+        (1, 120),
         {"accuracy", "eval_accuracy", "eval_loss"},
     ),
     "InternLM": (
         "2026-01-02 03:04:05,123\tINFO train.py:317 in record_current_batch_training_metrics -- "
         "tflops=180.1 step={n} loss={loss} tgs (tokens/gpu/second)=4078.1 lr={lr} "
         "loss_scale=65536.0 grad_norm={{'0_default': {grad}, '1_fp32': 0.0}} micro_num=4\n",
-        (0, 239),
+        (0, 119),
         {"clock", "grad_norm", "loss_scale", "lr"},
     ),
     "LitGPT": (
         "Epoch 1 | iter {batch1} step {n1} | loss train: {loss:.3f}, val: n/a | "
         "iter time: 312.45 ms (step) remaining time: 0 days, 1:02:03\n",
-        (1, 240),
+        (1, 120),
         {"epoch", "step_time"},
     ),
     "two losses by one name": (
         "Epoch {n1} train/val loss: {loss:.4f} / {val:.4f} lr: {lr}\n",
-        (1, 240),
+        (1, 120),
         {"eval_loss", "lr"},
     ),
     "two losses by one name, in brackets": (
         "Epoch {n1}, loss (train/val): {loss:.4f}/{val:.4f}\n",
-        (1, 240),
+        (1, 120),
         {"eval_loss"},
     ),
     "both losses on a line": (
-        "Epoch [{n1}/240] Training Loss: {loss:.4f} Validation Loss: {val:.4f} LR: 0.001\n",
-        (1, 240),
+        "Epoch [{n1}/120] Training Loss: {loss:.4f} Validation Loss: {val:.4f} LR: 0.001\n",
+        (1, 120),
         {"eval_loss", "lr"},
     ),
-    "MindSpore": ("epoch: {epoch1} step: {batch1}, loss is {loss}\n", (10, 2400), {"epoch"}),
+    "MindSpore": ("epoch: {epoch1} step: {batch1}, loss is {loss}\n", (10, 1200), {"epoch"}),
     "MindFormers": (
         "2026-01-02 03:04:05,123 - mindformers[callback.py:529] - INFO - "
         "{{ Epoch:[{epoch1:3d}/ 10], step:[{batch1:5d}/  600], loss: {loss:5.3f}, "
         "per_step_time: 512ms, lr: {lr}, "
         "overflow cond: False, loss_scale: 65536.0, global_norm: [{grad:.6f}]\n",
-        (10, 2400),
+        (10, 1200),
         {"clock", "epoch", "lr", "loss_scale", "grad_norm", "step_time"},
     ),
     "PaddleClas": (
         "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"
         "lr(LinearWarmup): {lr:.8f}, top1: 0.1, CELoss: {loss:.5f}, loss: {loss:.5f}, ips: 250.1\n",
-        (0, 2390),
+        (0, 1190),
         {"accuracy", "clock", "epoch"},
     ),
-    "Flax": ("Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n", (1, 240), {"lr"}),
+    "Flax": ("Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n", (1, 120), {"lr"}),
     "clu": (
         "I0102 03:04:05.123456 140000 logging_writer.py:48] [{n1}] learning_rate={lr}, "
         "loss={loss}\n",
-        (1, 240),
+        (1, 120),
         {"lr"},
     ),
     "a rank in brackets": (
         "I0102 03:04:05.123456 trainer.py:48] [3] step: {n1} loss={loss}\n",
-        (1, 240),
+        (1, 120),
         set(),
     ),
     "a TPU trainer": (
         "completed step: {n}, seconds: 1.150, TFLOP/s/device: 470.000, total_weights: 65536, "
         "loss: {loss:.3f}\n",
-        (0, 239),
+        (0, 119),
         set(),
     ),
     "verl": (
         "\x1b[36m(TaskRunner pid=42)\x1b[0m step:{n1} - actor/pg_loss:np.float64({loss}) - "
         "actor/grad_norm:np.float64({grad}) - actor/lr:1e-06 - response_length/mean:30.0\n",
-        (1, 240),
+        (1, 120),
         {"grad_norm", "lr"},
     ),
     "verl's SFT": (
         "step:{n1} - train/loss:{loss:.3f} - train/lr(1e-3):{lr_1000}\n",
-        (1, 240),
+        (1, 120),
         {"lr"},
     ),
     "tensors": (
         "epoch {epoch1} iter {n} loss: tensor({loss:.4f}, device='cuda:0', grad_fn=<Mean>)\n",
-        (0, 239),
+        (0, 119),
         {"epoch"},
     ),
     "ms-swift": (
         "{{'loss': {loss}, 'grad_norm': {grad}, 'learning_rate': {lr}, 'epoch': 0.5, "
-        "'global_step/max_steps': '{n1}/240', 'percentage': '3.00%', 'elapsed_time': '5s'}}\n",
-        (1, 240),
+        "'global_step/max_steps': '{n1}/120', 'percentage': '3.00%', 'elapsed_time': '5s'}}\n",
+        (1, 120),
         {"grad_norm", "lr", "epoch"},
     ),
     "EasyLM": (
         "\n{{'gradient_norm': {grad},\n 'learning_rate': {lr},\n 'loss': {loss},\n"
         " 'param_norm': 700.5,\n 'step': {n}}}\n\n",
-        (0, 239),
+        (0, 119),
         {"grad_norm", "lr", "weight_norm"},
     ),
 }
@@ -302,8 +302,8 @@ def test_a_bar_of_another_length_is_not_the_training(put):
 
 def test_the_bar_of_an_evaluation_has_the_same_words_and_another_length(put):
     lines = []
-    for epoch in range(4):
-        lines.append(f"Epoch {epoch + 1}/4\n")
+    for epoch in range(2):
+        lines.append(f"Epoch {epoch + 1}/2\n")
         lines += [
             "step {batch1:3d}/600 - loss: {loss:.4f} - acc: 0.5000 - 12ms/step\n".format(**at(n))
             for n in range(PER_EPOCH * epoch, PER_EPOCH * (epoch + 1))
@@ -312,9 +312,9 @@ def test_the_bar_of_an_evaluation_has_the_same_words_and_another_length(put):
         lines += [f"step {at:2d}/80 - loss: 9.0000 - acc: 0.4 - 8ms/step\n" for at in range(1, 81)]
         lines.append("Eval samples: 3000\n")
     series = read(put("".join(lines), "train.log")).series
-    assert series["loss"].steps.tolist() == list(range(10, 2401, 10))
+    assert series["loss"].steps.tolist() == list(range(10, 1201, 10))
     np.testing.assert_allclose(series["loss"].values, [loss_at(n) for n in range(N)], atol=1e-4)
-    assert series["eval_loss"].values.tolist() == [9] * 4
+    assert series["eval_loss"].values.tolist() == [9] * 2
 
 
 def test_a_rate_of_which_only_zeros_are_printed_is_not_known(put):
@@ -344,7 +344,7 @@ def test_an_epoch_of_timm_may_have_few_lines(put):
 
 @pytest.mark.parametrize("name", ["current_steps", "global_step/max_steps", "training_iteration"])
 def test_steps_by_other_names(put, name):
-    spelt = (lambda n: f"{n}/1200") if "/" in name else int
+    spelt = (lambda n: f"{n}/600") if "/" in name else int
     rows = ({name: spelt(n * 5), "loss": loss_at(n), "epoch": n / 100} for n in range(N))
     steps = read(put("".join(json.dumps(row) + "\n" for row in rows))).series["loss"].steps
     assert (len(steps), int(steps[-1])) == (N, (N - 1) * 5)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 import tracemalloc
 from functools import partial
 from importlib import import_module
@@ -21,6 +22,9 @@ from stabdiag.readers.text.messages import SORTS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 EVERY = pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
+
+# For each format, which the fuzzer damages in a hundred thousand ways; more in a thorough run.
+EXAMPLES = max(15, settings().max_examples // 4)
 
 # What a mutation may put anywhere: texts on which grammars turn, and bytes that break numbers.
 BITS = [
@@ -43,7 +47,7 @@ def outcome(one, data):
 
 
 @EVERY
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES)
 @given(data=st.data())
 def test_damaged_samples(one, data):
     files = sorted((SAMPLES / one.name).iterdir())
@@ -136,9 +140,15 @@ ADVERSARIAL = [
 
 @EVERY
 def test_lines_that_are_made_to_be_slow(one):
-    """None of them keeps a grammar busy: this test would not come to an end."""
+    """None of them keeps a grammar busy longer than its length explains."""
     for bit in ADVERSARIAL:
-        outcome(one, b"s:1 trl:1.0\n" + bit * (40_000 // len(bit)))
+        spent = []
+        for length in (2_500, 20_000):
+            begun = time.process_time()
+            outcome(one, b"s:1 trl:1.0\n" + bit * (length // len(bit)))
+            spent.append(time.process_time() - begun)
+        # 8 times as long takes 8 times the time, and 64 times where it grows with the square.
+        assert spent[1] < 32 * spent[0] + 0.3, bit
 
 
 def test_a_line_without_an_end_is_not_gathered(monkeypatch):
