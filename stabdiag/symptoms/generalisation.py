@@ -208,8 +208,11 @@ def _turn(case: Case) -> Turn | None:
     (train, held), limits = pair, case.limits.generalisation
     x = held.values
     at = int(np.argmin(x))
-    best, last = float(x[at]), median(x[-IN_A_ROW:])
-    if at > len(x) - 1 - IN_A_ROW or last - best <= limits.eval_rise * best:
+    after = x[at + 1 :][-IN_A_ROW:]
+    if len(after) < 2:  # one may be noise
+        return None
+    best, last = float(x[at]), median(after)
+    if last - best <= limits.eval_rise * best:
         return None
     then, now = _train_beside(train, held, at), _train_beside(train, held, len(x) - 1)
     if then is None or now is None:

@@ -53,12 +53,15 @@ class Cause:
 def _alike(case: Case) -> int:
     """Return how many losses at the end are alike by more than chance.
 
-    Few are enough if many digits are written, and the mean of an epoch has many batches to change.
+    The mean of an epoch has many batches to change by. A loss that is written with many digits and
+    has not fallen takes fewer; one that has may be as low as it gets.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
-    if not len(x) or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
-        return points
-    return min(points, FEW + 1 if case.history.counts_epochs else TELLING)
+    epochs = case.history.counts_epochs
+    fell = not len(x) or x[-1] < (1 - HARDLY) * x[0]
+    if fell or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
+        return min(points, TELLING) if epochs else points
+    return min(points, FEW + 1 if epochs else TELLING)
 
 
 @Symptom(

@@ -41,6 +41,12 @@ ROUGH = {
     "loss": np.linspace(2.2, 1.6, 10),
     "eval_loss": [3.0, 2.4, 2.0, 1.5, 2.1, 1.6, 2.2, 1.6, 2.3, 2.0],
 }
+# Fine-tuned for three epochs, the loss logged four times in each.
+TUNED = {
+    "step": 25 * (AT[:12] + 1),
+    "loss": [0.66, 0.52, 0.47, 0.41, 0.30, 0.27, 0.26, 0.22, 0.12, 0.11, 0.10, 0.08],
+    "eval_loss": [None] * 3 + [0.42] + [None] * 3 + [0.46] + [None] * 3 + [0.55],
+}
 EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
@@ -64,6 +70,7 @@ def every(points):
         ("overfitting", run(TRAIN, TURNED), {}, "Keep the checkpoint nearest to step"),
         ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
         ("overfitting", run(TRAIN, JUMPED), {}, "between steps 400 and 440"),
+        ("overfitting", TUNED, {}, "Keep the checkpoint nearest to step 100"),
         # No evaluation is better than an untrained model's.
         (
             "overfitting",
@@ -94,8 +101,10 @@ def test_it_is_found(symptom, slug, log, manifest, first):
     [
         # The training loss stands still.
         ("overfitting", run(FLAT, WORSE), {}),
-        # Three evaluations at the end.
-        ("overfitting", run(TRAIN, TURNED, first=680), {}),
+        # Two evaluations at the end.
+        ("overfitting", run(TRAIN, TURNED, first=720), {}),
+        # A single evaluation after the best.
+        ("overfitting", TUNED | {"eval_loss": [None] * 3 + [0.42] + [None] * 7 + [0.55]}, {}),
         # A turn within the noise of evaluations.
         ("overfitting", ROUGH, {}),
         # An epoch is a long time.

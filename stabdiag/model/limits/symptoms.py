@@ -12,8 +12,8 @@ class LearningLimits:
     """A loss that does not fall, stops early, oscillates, or falls too well."""
 
     constant_points: int = limit(20, unit="logged points", at_least=5)
-    """A loss with the same digits at this many final points is not being trained; fewer tell that
-    if the loss has four digits or more."""
+    """A loss with the same digits at this many final points is not being trained. Fewer tell that
+    if it has four digits or more and has not fallen."""
     min_points: int = limit(20, unit="logged points", at_least=10)
     """Fewer losses than this after the warm-up do not show whether a run learns."""
     min_steps: int = limit(500, unit="steps", at_least=1)
@@ -60,7 +60,7 @@ class LearningLimits:
 class GeneralisationLimits:
     """An evaluation loss that does not follow the training loss."""
 
-    min_evaluations: int = limit(5, unit="evaluations", at_least=3)
+    min_evaluations: int = limit(3, unit="evaluations", at_least=3)
     """Fewer evaluations than this show no trend."""
     eval_rise: float = limit(0.1, unit="of its best")
     """An evaluation loss that ends this share above its best has turned."""
