@@ -77,7 +77,8 @@ LONGEST = (
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """Put the files that take longest first."""
-    items.sort(key=lambda item: not any(map(item.path.match, LONGEST)))
+    ahead = {path: any(map(path.match, LONGEST)) for path in {item.path for item in items}}
+    items.sort(key=lambda item: not ahead[item.path])
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,6 @@ def shell(command, folder):
 @pytest.mark.parametrize(
     ("command", "code"),
     [
-        ("STABDIAG diagnose LOG", 0),
-        ("STABDIAG diagnose LOG --fail-on warning", 1),
-        ("STABDIAG diagnose missing.jsonl", 2),
         ("STABDIAG diagnose LOG >&-", 0),
         ("STABDIAG diagnose LOG --fail-on warning >&-", 1),
         ("STABDIAG diagnose missing.jsonl 2>&-", 2),

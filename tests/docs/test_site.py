@@ -3,15 +3,15 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from stabdiag.model.leaves import BY_SLUG as OUTCOMES
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
-pytest.importorskip("furo")
+pytestmark = pytest.mark.skipif(find_spec("furo") is None, reason="needs the group site")
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = ("index", "logging", "ci", "accuracy", "limits", "gallery", "gallery/nan-fp32", "search")
@@ -51,6 +51,8 @@ def test_a_dead_link_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_asks_nobody_else_and_is_accessible(page, site, name):
+    from axe_playwright_python.sync_playwright import Axe
+
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     for width in (1280, 400):

@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 import jsonschema
 import pytest
-import xmlschema
 
 from stabdiag.formats import render
 from stabdiag.formats.issues import GITLAB, fingerprints, log_path
@@ -36,6 +35,8 @@ def gitlab_schema():
 
 @cache
 def junit_schema():
+    import xmlschema
+
     return xmlschema.XMLSchema(SCHEMAS / "junit-10.xsd")
 
 

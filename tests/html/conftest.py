@@ -1,7 +1,6 @@
 """The browser that opens pages."""
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from stabdiag.formats import render
 
@@ -54,8 +53,17 @@ def opened(context, tmp_path):
         page.close()
 
 
+def expect(found):
+    """Wait for what is expected of a part of a page."""
+    from playwright.sync_api import expect
+
+    return expect(found)
+
+
 def serious(page):
     """Return what axe finds that keeps somebody from using a page."""
+    from axe_playwright_python.sync_playwright import Axe
+
     found = Axe().run(page).response["violations"]
     kept = (one for one in found if one["impact"] in ("serious", "critical"))
     return [(one["id"], one["nodes"][0]["html"]) for one in kept]

@@ -1,12 +1,11 @@
 """The page in a browser: opened from disk, with no network."""
 
 import pytest
-from playwright.sync_api import expect
 
 import stabdiag
 from tests.conftest import diagnosed
 from tests.formats.conftest import renamed
-from tests.html.conftest import reached, serious
+from tests.html.conftest import expect, reached, serious
 from tests.html.test_page import ODD
 
 # Runs of every section, and what is odd about a log.

@@ -5,13 +5,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import expect
 
 from stabdiag.formats import render
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
 from tests.formats.test_scans import named
-from tests.html.conftest import reached, serious
+from tests.html.conftest import expect, reached, serious
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep
 

@@ -279,8 +279,8 @@ def test_what_is_made_to_be_slow(tmp_path, way):
 
     spent(1000)  # imports
     # A busy machine may take three times as long for either.
-    short, long = spent(10_000), spent(160_000)
-    assert long < 64 * short + 0.3  # 16 times as long, and 256 times where it grew with the square
+    short, long = spent(5_000), spent(80_000)
+    assert long < 64 * short + 0.15  # 16 times as long, and 256 times where it grew with the square
 
 
 def test_the_lines_of_a_wide_log_are_read_many_at_a_time():

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto
 from hypothesis import given
 from hypothesis import strategies as st
-from wandb.proto.wandb_internal_pb2 import Record
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
@@ -71,8 +71,16 @@ def framed(contents):
     return bytes(out), ends
 
 
+@cache
+def records_of_wandb():
+    """Return W&B's class of a record; to import it takes more than a second."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    return Record
+
+
 def history(step, **values):
-    record = Record()
+    record = records_of_wandb()()
     record.history.step.num = step
     for key, value in values.items():
         record.history.item.add(key=key, value_json=value)
@@ -213,7 +221,7 @@ def declared(message):
 
 
 def test_the_records_are_declared_as_wandb_declares_them():
-    ours, theirs = record_class().DESCRIPTOR, Record.DESCRIPTOR
+    ours, theirs = record_class().DESCRIPTOR, records_of_wandb().DESCRIPTOR
     for name, fields in MESSAGES.items():
         mine, own = (declared(one.file.message_types_by_name[name]) for one in (ours, theirs))
         assert mine.keys() == {field for field, _, _ in fields}

@@ -6,13 +6,14 @@ import signal
 import socket
 import time
 from contextlib import suppress
+from importlib.util import find_spec
 from threading import Timer
 
 import pytest
 
 from tests.scan.conftest import scanned, write_log
 
-pytest.importorskip("distributed", reason="needs the extra dask")
+pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="needs the extra dask")
 
 ENDED = "kills the worker that reads it, or needs too much memory"
 

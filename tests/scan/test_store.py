@@ -8,9 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -29,6 +27,9 @@ def keys(store):
 
 
 def test_others_read_it_as_it_lies(sweep, tmp_path):
+    import duckdb
+    import polars as pl
+
     store = tmp_path / "rows"
     scan(sweep, store=store, executor=THREADS, jobs=2)
     assert all(path.suffix == ".parquet" for path in store.iterdir())
