@@ -56,7 +56,12 @@ def desk(tmp_path_factory):
     """A folder with the files that the documentation speaks of."""
     folder = tmp_path_factory.mktemp("desk")
     runs = ROOT / "fixtures" / "runs"
-    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    (folder / "fixtures").mkdir()
+    (folder / "fixtures" / "pairs").symlink_to(ROOT / "fixtures" / "pairs")
+    # Those that are named: some commands are about all there are.
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for run in {*re.findall(r"fixtures/runs/([\w-]+)", shown)}:
+        shutil.copytree(runs / run, folder / "fixtures" / "runs" / run)
     with (runs / "spike-lr-jump" / "log.jsonl").open(encoding="utf-8") as log:
         records = [json.loads(line) for line in log]
     lines = [json.dumps({**record, "train/ce": record["loss"]}) for record in records]

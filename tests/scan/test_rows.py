@@ -67,7 +67,7 @@ def test_an_archive_holds_all_its_runs(sweep, tmp_path):
     with zipfile.ZipFile(tmp_path / "packed" / "new.zip", "w") as archive:
         for path in sweep.iterdir():
             archive.write(path, path.name)
-    rows = by_run(scan(tmp_path / "packed", jobs=2))
+    rows = by_run(scan(tmp_path / "packed", executor=THREADS, jobs=2))
     assert sorted(rows) == sorted(
         [
             *(f"old.tar.gz/sweep/run{n}.jsonl" for n in range(10)),
@@ -79,7 +79,7 @@ def test_an_archive_holds_all_its_runs(sweep, tmp_path):
     assert row.path == f"{tmp_path}/packed/old.tar.gz/sweep/run3.jsonl"
     assert (row.outcome, row.peak_lr) == ("nan-bf16", 0.004)
     assert row.key == f"{tmp_path}/packed/old.tar.gz"
-    assert by_run(scan(tmp_path / "packed" / "new.zip", jobs=1)).keys()
+    assert by_run(scan(tmp_path / "packed" / "new.zip", executor=THREADS, jobs=1)).keys()
 
 
 def test_logs_that_cannot_be_read_are_rows(sweep):
@@ -97,7 +97,7 @@ def test_what_is_no_log_of_a_run_is_passed_over(stabdiag, sweep):
     for number in range(3):
         (sweep / f"data{number}.csv").write_text("name,age\na,1\nb,2\nc,3\n")
     (sweep / "notes.txt").write_text("to do: everything\n" * 9)
-    done = stabdiag("scan", sweep, "--format", "json")
+    done = stabdiag("scan", sweep, "--format", "json", "--jobs", 1)
     assert done.code == 1
     told = "skipped, no training loss in it: "
     assert done.err.startswith(f"stabdiag: {told}")
