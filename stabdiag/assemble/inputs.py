@@ -14,6 +14,7 @@ from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
 from stabdiag.model.history import Event, EventKind, History
 from stabdiag.model.limits import Limits
+from stabdiag.model.limits.checks import PreflightLimits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles.choice import assign, may_serve
@@ -210,10 +211,12 @@ def _dtype(history: History) -> tuple[str, str] | None:
 
 def _optimizer(history: History) -> tuple[str, str] | None:
     """Return the optimizer that the learning rate is named after, or the framework's own."""
-    rate = history.finite("lr").column
-    if named := _OPTIMIZER.search(rate):
-        return named[1].lower(), f"the learning rate is logged as {rate!r}"
-    if history.source.format in _OF_HF_TRAINER:
+    lr = history.finite("lr")
+    if named := _OPTIMIZER.search(lr.column):
+        return named[1].lower(), f"the learning rate is logged as {lr.column!r}"
+    # At a rate that nobody gives AdamW, that is a guess against the evidence.
+    highest = PreflightLimits().adam_lr_high
+    if history.source.format in _OF_HF_TRAINER and lr.values.max(initial=0.0) <= highest:
         return "adamw", "the HF Trainer uses it unless told otherwise"
     return None
 

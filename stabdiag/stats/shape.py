@@ -15,6 +15,9 @@ from stabdiag.stats.tails import CLEAR
 # A loss that grows by this factor has exploded.
 EXPLODES = 20.0
 
+# No healthy loss is as large as this: its square is infinite in fp32.
+ABSURD = float(np.finfo(np.float32).max) ** 0.5
+
 # A loss came back late if this share of its levels since then is low.
 _NEARLY_ALL = 0.8
 

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import every, num
+from stabdiag.model.text import every, num, typed
 from stabdiag.stats.levels import levels
 from stabdiag.stats.peaks import APART
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
@@ -107,7 +107,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
     to = lowered(case, peak, 5) if peak else None
     divide = "Divide the peak learning rate by 5"
     if peak and to:
-        verb = divide if to == peak / 5 else "Lower the peak learning rate"
+        verb = divide if to == typed(peak / 5) else "Lower the peak learning rate"
         divide = f"{verb} (from {num(peak)} to {num(to)})"
     return Evidence(
         because=because,

@@ -14,8 +14,9 @@ from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained, from_the_start, is_distance
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.symptoms.gap import RUN_AWAY, find_gap, with_evaluations
+from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
@@ -23,10 +24,8 @@ from stabdiag.tree.case import Case
 _AT_ONCE = 1 / 3
 _BEFORE = 4
 
-# A turn is clear beyond four deviations of one evaluation from the next, and the training loss has
-# run away from the evaluations if it has halved since.
+# A turn is clear beyond four deviations of one evaluation from the next.
 _SIGMAS = 4.0
-_RUN_AWAY = 0.5
 
 # What is memorised in the first fifth of a run may be one batch, or a label among the inputs.
 _SOON = 0.2
@@ -87,7 +86,7 @@ def overfitting(case: Case) -> Evidence | None:
     if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
         return None
     # What had not been seen before cannot have been memorised.
-    gap = _gap(case)
+    gap = find_gap(case)
     if gap is not None and gap.is_of_first_epoch:
         return None
     stop = Action(
@@ -202,7 +201,7 @@ def _restarted(case: Case, turn: Turn) -> Evidence | None:
 
 def _turn(case: Case) -> Turn | None:
     """Return where the evaluation loss turned, if it did."""
-    pair = _with_evaluations(case, to_zero=True)
+    pair = with_evaluations(case, to_zero=True)
     if pair is None:
         return None
     (train, held), limits = pair, case.limits.generalisation
@@ -231,7 +230,7 @@ def _turn(case: Case) -> Turn | None:
         },
         is_clear=last - best > _SIGMAS * diff_sigma(x),
         falls=now < then * (1 - limits.train_fall),
-        runs_away=now <= _RUN_AWAY * then,
+        runs_away=now <= RUN_AWAY * then,
     )
 
 
@@ -242,30 +241,6 @@ def _train_beside(train: Series, held: Series, at: int) -> float | None:
     if not len(since):
         since = train.between(step - gap, step + gap).values[:1]
     return median(since) if len(since) else None
-
-
-def _with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Series] | None:
-    """Return training and evaluation losses if both are positive and enough."""
-    if not is_distance(case, to_zero=to_zero):
-        return None
-    held = case.history.finite("eval_loss")
-    held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
-    least = case.limits.generalisation.min_evaluations
-    if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
-        return None
-    return case.loss, held
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gap:
-    """How many times the training loss the evaluation loss is from a step on, and at least."""
-
-    step: int
-    share: float
-    trained: float
-    evaluated: float
-    least: float
-    is_of_first_epoch: bool
 
 
 @Symptom(
@@ -285,16 +260,32 @@ class Gap:
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    gap = _gap(case)
+    gap = find_gap(case)
     # What is memorised soon is overfitting.
     if gap is None or overfitting.found(case):
         return None
+    measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
+    if gap.is_factor:
+        return Evidence(
+            title="The evaluation loss is a multiple of the training loss",
+            because=f"The evaluation loss is {num(gap.least)} to {num(gap.most)} x the training "
+            f"loss from {case.unit} {gap.step} to the end: a factor between them, not a gap.",
+            step=gap.step,
+            measured=measured,
+            first=Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "Check that both losses are means over the same unit (tokens or examples), not "
+                "sums. If they are, compare how the inputs of both sets are scaled.",
+                also=(Do.CHECK_EVALUATION,),
+            ),
+            then=eval_gap_from_start.then[1:],
+        )
     return Evidence(
         because=f"At {case.unit} {gap.step}, {gap.share:.0%} into the run, the evaluation loss is "
         f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
         f"{num(gap.least)} x the training loss.",
         step=gap.step,
-        measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
+        measured=measured,
         first=Action(
             Do.CHECK_EVALUATION,
             f"Evaluate the checkpoint nearest to {case.place_of(gap.step)} on training batches in "
@@ -304,46 +295,6 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
             step=gap.step,
         ),
     )
-
-
-def _gap(case: Case) -> Gap | None:
-    """Return the gap between the losses if it was there before the model could memorise much."""
-    pair = _with_evaluations(case)
-    # Within an epoch a model can memorise much.
-    if pair is None or not from_the_start(case) or case.history.counts_epochs:
-        return None
-    (train, held), limits = pair, case.limits.generalisation
-    begin, end = int(train.steps[0]), int(train.steps[-1])
-    # An untrained model knows as little of either set, and in the first epoch none is memorised.
-    soon = np.flatnonzero(
-        held.steps <= max(begin + limits.early * (end - begin), _end_of_first_epoch(case))
-    )
-    if not len(soon):
-        return None
-    since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
-    at = np.searchsorted(train.steps, since.steps)
-    beside = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
-    least, first = float((since.values / beside).min()), int(since.steps[0])
-    if least < limits.gap:
-        return None
-    return Gap(
-        step=first,
-        share=(first - begin) / max(end - begin, 1),
-        trained=float(beside[0]),
-        evaluated=float(since.values[0]),
-        least=least,
-        is_of_first_epoch=first <= _end_of_first_epoch(case),
-    )
-
-
-def _end_of_first_epoch(case: Case) -> int:
-    """Return the last step at which no example had been seen twice, -1 if that is not known."""
-    epoch = case.history.finite("epoch")
-    # Whole epochs are counted from 0 or from 1.
-    if not np.any(epoch.values % 1):
-        return -1
-    first = epoch.steps[epoch.values <= 1]
-    return int(first[-1]) if len(first) else -1
 
 
 @Symptom(
@@ -361,7 +312,7 @@ def _end_of_first_epoch(case: Case) -> int:
 )
 def underfitting(case: Case) -> Evidence | None:
     """Are both losses still near chance at the end of the run?"""
-    pair, after, classes = _with_evaluations(case), after_warmup(case), case.manifest.vocab_size
+    pair, after, classes = with_evaluations(case), after_warmup(case), case.manifest.vocab_size
     if pair is None or not classes or classes < 2:
         return None
     last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-IN_A_ROW:])

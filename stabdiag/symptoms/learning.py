@@ -24,6 +24,7 @@ from stabdiag.symptoms.losses import (
     rate_is_zero,
     small_test,
 )
+from stabdiag.symptoms.rates import lower_rate
 from stabdiag.symptoms.stuck import (
     held_out_is_constant,
     loss_constant,
@@ -86,16 +87,11 @@ def not_learning(case: Case) -> Evidence | None:
     still = _stands_still(case)
     if not still and _rose_at_once(case):
         return Evidence(
-            because=f"{because}: it rose in the first steps.",
+            because=f"{because}: it rose in the first steps, "
+            "which made the model worse than untrained.",
             step=int(steps[0]),
             measured=measured,
-            first=Action(
-                Do.LOWER_LR,
-                "Start again with a tenth of the learning rate and a longer warm-up: the first "
-                "steps made the model worse than untrained.",
-                also=(Do.ADD_WARMUP,),
-                checkpoint=0,
-            ),
+            first=lower_rate(case),
             then=(
                 ONE_BATCH,
                 Action(

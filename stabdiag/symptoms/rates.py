@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.text import num, sentence
+from stabdiag.model.text import num, sentence, typed
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.tails import CLEAR
@@ -173,7 +173,7 @@ def lower_rate(case: Case, *, again: bool = False) -> Action:
         part = "hundredth" if again else "tenth"
         text = f"{start} with a {part} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    to = min(peak / 10, for_any(case)) / (10 if again else 1)
+    to = typed(min(peak / 10, for_any(case)) / (10 if again else 1))
     text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
     return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
@@ -200,9 +200,11 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     if low <= peak <= high:
         return None
     too_high = peak > high
-    to = min(peak / 10, for_any(case)) if too_high else max(10 * peak, low)
+    to = typed(min(peak / 10, for_any(case)) if too_high else max(10 * peak, low))
     verb = "Lower" if too_high else "Raise"
-    words = f"The peak learning rate is {num(peak)}; {whose} takes {num(low)} to {num(high)}."
+    words = (
+        f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for {whose}."
+    )
     return words, Action(
         Do.LOWER_LR if too_high else Do.RAISE_LR,
         f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
@@ -211,6 +213,19 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
         to=to,
         checkpoint=0,
     )
+
+
+def rate_near_low(case: Case) -> tuple[str, Action] | None:
+    """Return that the peak rate is hardly above what the optimizer's users use, and a remedy.
+
+    Only a known optimizer has a usual rate to raise it to: the middle of those, by ratio.
+    """
+    peak, (whose, low, high) = peak_rate(case), usual(case)
+    known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
+    if not known or not peak or not low <= peak <= _FAR * low:
+        return None
+    words = f"The peak learning rate is {num(peak)}, near the {num(low)} below which {whose} crawl."
+    return words, _raise(peak, typed((low * high) ** 0.5))
 
 
 @Symptom(
@@ -281,7 +296,8 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     # is not known either: tenfold at a time.
     known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
     wanted = min(10 * longer * peak, 1000 * peak, usual(case)[2])
-    to, later = wanted if known else min(wanted, 10 * peak), min(wanted, for_any(case))
+    to = typed(wanted if known else min(wanted, 10 * peak))
+    later = typed(min(wanted, for_any(case)))
     raise_it, off = _raise(peak, to), setting_off(case)
     again = (_raise(peak, later, "If it still crawls"),) if low_rate and later > to else ()
     if off is not None:

@@ -21,7 +21,7 @@ from stabdiag.symptoms.losses import (
     few_trained,
     rate_is_zero,
 )
-from stabdiag.symptoms.rates import setting_off
+from stabdiag.symptoms.rates import rate_near_low, setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -161,7 +161,11 @@ def without_learning(
 ) -> Evidence:
     """Return the evidence for a loss that stands still, with what the log shows of the cause."""
     cause = _cause(case, step)
-    if cause is None and (off := setting_off(case)) is not None:
+    off = setting_off(case)
+    # What never changes has another cause than a low rate, and so has what rose.
+    if off is None and symptom is not loss_constant and not rose_far(case):
+        off = rate_near_low(case)
+    if cause is None and off is not None:
         words, change = off
         return Evidence(
             because=f"{because}. {words}",
@@ -204,14 +208,19 @@ def _cause(case: Case, since: int) -> Cause | None:
             "Check that the optimizer steps and holds the trained parameters: no weight changes.",
         )
         scale = case.history.finite("loss_scale").values
+        # A scaler skips a step whose gradients are not finite, and no optimizer does.
         skipped = Action(
             Do.DYNAMIC_LOSS_SCALE,
             "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
             "whose gradients overflow is skipped.",
             also=(Do.CHANGE_DTYPE,),
         )
+        gradients, told = case.history.get("grad_norm"), ""
+        if case.manifest.dtype is None and gradients and not len(gradients.finite()):
+            told = f"{same} and no gradient norm is finite"
         if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
             told = f"{same} in fp16, under a loss scale of {num(float(scale[0]))}"
+        if told:
             return Cause(words=told, first=skipped, then=(first,))
         return Cause(words=same, first=first, then=() if case.manifest.dtype else (skipped,))
     if not case.history.without_gradient:

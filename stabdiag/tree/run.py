@@ -57,9 +57,13 @@ class Run:
     def place_of(self, step: int) -> str:
         """Return a step in words; of a record that has none but its number, with the epoch."""
         epochs = self.history.finite("epoch").until(step).values
-        if not self.history.counts_records or not len(epochs):
+        if not self.history.counts_records:
             return f"{self.unit} {step}"
-        return f"record {step} (epoch {num(float(epochs[-1]))})"
+        return f"record {step}" + (f" (epoch {num(float(epochs[-1]))})" if len(epochs) else "")
+
+    def numbered(self, step: int) -> str:
+        """Return a step's number; of a record that has none in words: nobody could look it up."""
+        return self.place_of(step) if self.history.counts_records else str(step)
 
     def at(self, position: int) -> int:
         """Return the step of the loss at a position."""

@@ -51,12 +51,12 @@ def start(case: Case) -> Start:
     onset, exploded = case.at(focus(case).onset), exploded_at(case, focus(case).onset)
     panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
     if not panel.holds and exploded is not None:
-        return Start(step=exploded, what=f"the explosion of the loss at {exploded}")
+        return Start(step=exploded, what=f"the explosion of the loss at {case.numbered(exploded)}")
     if not panel.holds:
-        return Start(step=onset, what=f"the spike at {onset}")
+        return Start(step=onset, what=f"the spike at {case.numbered(onset)}")
     # The onset is where the loss left its level, and noise may have lifted it a little before.
     jump = panel.steps[0]
-    what = f"the jump of the learning rate at {jump}"
+    what = f"the jump of the learning rate at {case.numbered(jump)}"
     return Start(step=min(jump, onset), what=what, cause=panel.because)
 
 

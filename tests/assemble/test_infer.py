@@ -74,6 +74,13 @@ def test_a_learning_rate_is_named_after_its_optimizer(column, optimizer):
     assert ("optimizer" in known.inferred) == (optimizer is not None)
 
 
+@pytest.mark.parametrize(("rate", "optimizer"), [(0.01, "adamw"), (0.05, None)])
+def test_a_rate_that_adamw_is_not_given_speaks_against_it(tmp_path, rate, optimizer):
+    records = [{"step": at, "loss": 2.0 / at, "learning_rate": rate} for at in range(1, 9)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
+    assert stabdiag.diagnose(tmp_path).manifest.optimizer == optimizer
+
+
 def test_the_hf_trainer_uses_adamw_unless_told_otherwise(tmp_path):
     records = [{"step": at, "loss": 2.0 / at} for at in range(1, 9)]
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stabdiag.model.text import every, num, plural, sigmas, times
+from stabdiag.model.text import every, num, plural, sigmas, times, typed
 
 
 def test_plurals():
@@ -50,3 +50,11 @@ def test_what_comes_at_each_step_comes_every_step():
         *("every step", "every step", "every 2 steps", "every 0.5 steps")
     ]
     assert every("20", "epoch") == "every 20 epochs"
+
+
+@pytest.mark.parametrize(
+    ("value", "set_to"),
+    [(0.004256, 0.0042), (0.9561, 0.95), (0.0001, 0.0001), (3e-05, 3e-05), (123.0, 120.0), (0, 0)],
+)
+def test_what_is_to_be_typed_has_two_figures_and_is_no_higher(value, set_to):
+    assert typed(value) == set_to

@@ -140,6 +140,17 @@ def test_what_is_told_of_an_evaluation_was_logged(symptom):
     assert list(found.evidence.values()) == [1.0, 3.1, 0.8, 0.1]
 
 
+@pytest.mark.parametrize(
+    ("held", "is_factor"),
+    [(32 * TRAIN, True), (1.8 * TRAIN, False), (3 * TRAIN + 0.5, False)],
+    ids=["sum", "small", "gap"],
+)
+def test_losses_that_keep_a_factor_apart_are_not_measured_alike(symptom, held, is_factor):
+    found = symptom("eval-gap-from-start", run(TRAIN, held))
+    assert found.first_action.startswith("Check that both losses are means over") is is_factor
+    assert found.title.endswith("is a multiple of the training loss") is is_factor
+
+
 def test_an_evaluation_alone_is_no_training_loss(symptom):
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
 

@@ -305,6 +305,36 @@ def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss):
 
 
 @pytest.mark.parametrize(
+    ("slug", "run", "told", "first"),
+    [
+        ("plateau-at-chance", GUESSING, 2e-6, "Raise the peak learning rate from 2e-06 to 0.0001"),
+        ("not-learning", FLAT, 2e-6, "Raise the peak learning rate from 2e-06 to 0.0001"),
+        ("not-learning", FLAT, 0.5, "Lower the peak learning rate from 0.5 to 0.01"),
+        ("not-learning", LEAPT, 0.0432, "Start again with a peak learning rate of 0.0043 instead"),
+        # A usual rate, and a loss that no rate holds to the last digit.
+        ("not-learning", FLAT, 2e-5, "Train on 32 examples"),
+        ("loss-constant", log(np.full(N, 2.5)), 2e-6, "Check at step 0"),
+    ],
+)
+def test_a_rate_at_the_edge_of_what_is_usual_is_the_first_suspect(symptom, slug, run, told, first):
+    found = symptom(slug, run, CLASSES | {"optimizer": "adamw", "peak_lr": told})
+    assert found.first_action.startswith(first)
+    # Whose rate it is decides what is usual.
+    unknown = symptom(slug, run, CLASSES | {"peak_lr": 2e-6})
+    assert not unknown.first_action.startswith("Raise")
+
+
+def test_weights_that_keep_still_under_gradients_that_overflow_were_skipped(symptom):
+    held = np.where(AT % 20 == 19, 2.1109, np.nan)
+    run = log(NOISY, eval_loss=held, grad_norm=np.full(N, np.nan))
+    found = symptom("not-learning", run)
+    assert "no gradient norm is finite" in found.summary
+    assert found.first_action.startswith("In fp16, let the loss scale adapt")
+    other = symptom("not-learning", run | {"grad_norm": np.ones(N)})
+    assert other.first_action.startswith("Check that the optimizer steps")
+
+
+@pytest.mark.parametrize(
     ("points", "told", "says"),
     [
         # Its levels wander further than those of a loss that is judged by itself.

@@ -129,3 +129,51 @@ def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
     assert isinstance(level, float)
     assert f"and stood at {level:.4g} before the jump at step 1160, " in found.summary
     assert "the loss stood at" in asked(report, "Q4.1").because
+
+
+def climbing(first, height, scale=1.0):
+    """Return 800 losses that fall to 2 and climb from a step on, all of them multiplied."""
+    at, noise = np.arange(800), 0.05 * np.random.default_rng(5).standard_normal(800)
+    loss = 2 + 2 * np.exp(-at / 100) + noise
+    loss[first:] += np.linspace(0, height, 800 - first)
+    return {"step": at, "loss": scale * loss}
+
+
+def test_a_loss_that_is_absurd_from_the_first_record_on_is_no_matter_of_the_data():
+    usual = stabdiag.diagnose(climbing(400, 3.0)).diagnosis
+    assert usual.slug == "divergence-unexplained"
+    assert "check the data" in usual.first_action
+    absurd = stabdiag.diagnose(climbing(400, 3.0, 1e26)).diagnosis
+    assert "blow-up" in absurd.summary
+    assert absurd.first_action.startswith("Restart from the beginning")
+    assert "halve the learning rate" in absurd.first_action
+
+
+def test_weights_stand_still_only_while_the_rate_is_0():
+    """A rate that decayed to 0 late in the climb moved them until then."""
+    log = climbing(400, 3.0)
+    decayed = np.linspace(1e-3, 0, 800)
+    decayed[-100:] = 0
+    for lr, says in ((decayed, False), (np.where(log["step"] < 380, 1e-3, 0.0), True)):
+        found = stabdiag.diagnose({**log, "lr": lr}).diagnosis
+        assert found.section == "§4"
+        assert ("the weights did not move" in found.summary) is says
+
+
+def test_a_weight_decay_that_is_not_known_is_asked_for():
+    def of(manifest, **columns):
+        found = stabdiag.diagnose({**climbing(400, 3.0), **columns}, manifest=manifest).diagnosis
+        return [one for one in found.actions if one.setting == "weight_decay"]
+
+    (asks,) = of({})
+    assert asks.to == 0.01
+    assert asks.text.startswith("Check weight_decay, which was not logged: above 0.5 ")
+    assert not of({"weight_decay": 0.1})
+    assert not of({}, **{"weight_norm/attn": 10.0 + 0.001 * np.arange(800)})
+
+
+def test_a_record_without_a_step_is_told_as_one():
+    loss = climbing(400, 0.0)["loss"]
+    loss[500:] += 3.0
+    found = stabdiag.diagnose([{"loss": float(x)} for x in loss]).diagnosis
+    assert "the spike at record 500" in found.first_action

@@ -10,12 +10,13 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
-from stabdiag.stats.shape import EXPLODES
+from stabdiag.stats.shape import ABSURD, EXPLODES
 from stabdiag.tree.advice.rates import half_lr, lowered
 from stabdiag.tree.advice.shared import (
     LEVEL,
     Advice,
     clip,
+    decay_unknown,
     less_decay,
     more_decay,
     near_climb,
@@ -31,7 +32,8 @@ from stabdiag.tree.reward import Reward, lost_reward
 from stabdiag.tree.spike import exploded_at
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
-_FROZEN = "The learning rate was 0 by then: the weights did not move, so the data changed."
+_FROZEN = "The learning rate was 0 all that time: the weights did not move, so the data changed."
+_AGAIN = Reload("Restart from the beginning (no checkpoint of this log is sound)", 0)
 _COMPARE = Action(
     ActionKind.CHECK_EVALUATION,
     "Compare with the evaluation loss: if that still falls, the training data got harder.",
@@ -188,12 +190,13 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
     found, told = _climb(case), sentence(answers["Q4.4"].because)
-    if _is_frozen(case, answers):
+    if _is_frozen(case):
         data = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
         return found.advice(f"{_FROZEN} {told}", first=data, then=())
     rate, threshold = half_lr(case, found.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
-    then = (found.check(), Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
+    check = (found.check(), *decay_unknown(case))
+    then = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     if _grows_weights(case):
         decay = more_decay(case)
         first = found.reload.and_then(decay.kind, str(decay), **decay.change)
@@ -211,10 +214,10 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     rate, threshold = half_lr(case, found.first), clip(case)
     lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
     first = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
-    then: tuple[Action, ...] = (lower,)
+    then: tuple[Action, ...] = (lower, *decay_unknown(case))
     other = " else" if near_climb(case, found.unsound, found.first) else ""
     what = f"Nothing{other} logged explains it."
-    if _is_frozen(case, answers):
+    if _is_frozen(case):
         what, then = _FROZEN, ()
     elif _grows_weights(case):
         what = "Nothing logged explains it, but the weight decay has the wrong sign."
@@ -224,8 +227,9 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     elif _exploded(case):
         what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
-        first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
-        then = (found.check(),)
+        reload = _AGAIN if found_rise(case).best_level > ABSURD else found.reload
+        first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
+        then = (found.check(), *decay_unknown(case))
     return found.advice(what, first=first, then=(*then, *_to_look_at(case)))
 
 
@@ -263,7 +267,7 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
     turned = answer.measured.get("turned") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
         reload = checkpoint_before(case, exploded, case.stride).reload(
-            f"the explosion of the loss at {exploded}"
+            f"the explosion of the loss at {case.numbered(exploded)}"
         )
         return _Climb(
             first=exploded,
@@ -336,9 +340,10 @@ def _drift(case: Case) -> Action:
     return Action(ActionKind.LOG_MORE, text)
 
 
-def _is_frozen(case: Case, answers: Mapping[str, Answer]) -> bool:
-    """Tell whether the learning rate was 0 by the end of the climb, and no weights blew up."""
-    return answers["Q4.2"].measured.get("lr_last") == 0.0 and not _exploded(case)
+def _is_frozen(case: Case) -> bool:
+    """Tell whether the learning rate was 0 all through the climb, and no weights blew up."""
+    rates = case.history.finite("lr").between(*climb(case)).values
+    return len(rates) > 1 and not rates.any() and not _exploded(case)
 
 
 def _grows_weights(case: Case) -> bool:
@@ -348,8 +353,12 @@ def _grows_weights(case: Case) -> bool:
 
 
 def _exploded(case: Case) -> bool:
-    """Tell whether the loss rose far beyond all that it had ever fallen, and its best level."""
+    """Tell whether the loss rose far beyond all that it had ever fallen, and its best level.
+
+    One that is absurd in itself may have exploded before the log began.
+    """
     rise = found_rise(case)
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
-    return rise.amount > EXPLODES * max(fell, abs(rise.best_level))
+    far = rise.amount > EXPLODES * max(fell, abs(rise.best_level))
+    return far or rise.last_level > ABSURD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stabdiag.model.text import num
+from stabdiag.model.text import num, typed
 from stabdiag.tree.advice.shared import Setting
 from stabdiag.tree.case import Case
 
@@ -42,7 +42,7 @@ def is_low(case: Case) -> bool:
 
 def lowered(case: Case, rate: float, times: float = 1.0) -> float:
     """Return a rate divided by a factor, or the highest usual one if that is lower."""
-    return min(rate / times, usual(case)[2])
+    return typed(min(rate / times, usual(case)[2]))
 
 
 def for_any(case: Case) -> float:
@@ -71,6 +71,6 @@ def half_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
     if not rate:
         told, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
     new = lowered(case, rate, 2)
-    if new < rate / 2:
+    if new < typed(rate / 2):
         what = f"{'a learning rate of' if as_noun else 'lower the learning rate to'} {num(new)}"
     return Setting(words=f"{what} ({told})", name=name, now=rate, new=new)

@@ -176,6 +176,19 @@ def less_decay(case: Case) -> Decay:
     return Decay(kind=kind, words=f"halve the weight decay{now}", now=decay, new=new)
 
 
+def decay_unknown(case: Case) -> tuple[Action, ...]:
+    """Return to check a weight decay that is not known, if no weight norm shows what it does."""
+    if case.manifest.weight_decay is not None or case.history.group("weight_norm"):
+        return ()
+    highest = case.limits.preflight.decay_high
+    text = (
+        f"Check weight_decay, which was not logged: above {num(highest)} the weights shrink to "
+        f"nothing. Use {num(_DECAY)} (AdamW's default)."
+    )
+    kind = ActionKind.LOWER_WEIGHT_DECAY
+    return (Action(kind, text, setting="weight_decay", to=_DECAY),)
+
+
 def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[Action, ...]:
     """Return the advice to log those of these roles that are missing, if any are.
 

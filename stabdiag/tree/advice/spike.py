@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stabdiag.model.findings import Action, ActionKind, Answer
-from stabdiag.model.text import num, plural, sentence, sigmas
+from stabdiag.model.text import num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.rates import lowered
@@ -294,7 +294,7 @@ def _restart(case: Case, spike: _Spike, only_if: str = "") -> Action:
     cut, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
     if spike.rising is not None:
         half = lowered(case, spike.rising.end, 2)
-        of = ", half of what it had risen to" if half == spike.rising.end / 2 else ""
+        of = ", half of what it had risen to" if half == typed(spike.rising.end / 2) else ""
         rate = f"a peak learning rate of {num(half)}{of}"
         how = f"with {rate}, and {cut}{only_if}"
         return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=half)

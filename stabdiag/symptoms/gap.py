@@ -1,0 +1,89 @@
+"""An evaluation loss beside the training loss: whether it lies far above from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stabdiag.model.history import Series
+from stabdiag.stats.quantiles import median
+from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.symptom import LEAST
+from stabdiag.tree.case import Case
+
+# The training loss has run away from the evaluations, or both fell far, if it has halved since.
+RUN_AWAY = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """How many times the training loss the evaluation loss is from a step on, at least and most.
+
+    It is a factor if it stays the same while both fall: one of the losses is counted otherwise.
+    """
+
+    step: int
+    share: float
+    trained: float
+    evaluated: float
+    least: float
+    most: float
+    is_factor: bool
+    is_of_first_epoch: bool
+
+
+def with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Series] | None:
+    """Return training and evaluation losses if both are positive and enough."""
+    if not is_distance(case, to_zero=to_zero):
+        return None
+    held = case.history.finite("eval_loss")
+    held = held.between(int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride))
+    least = case.limits.generalisation.min_evaluations
+    if len(held) < least or len(case.loss) < least or held.values.min() <= 0:
+        return None
+    return case.loss, held
+
+
+def find_gap(case: Case) -> Gap | None:
+    """Return the gap between the losses if it was there before the model could memorise much."""
+    pair = with_evaluations(case)
+    # Within an epoch a model can memorise much.
+    if pair is None or not from_the_start(case) or case.history.counts_epochs:
+        return None
+    (train, held), limits = pair, case.limits.generalisation
+    begin, end = int(train.steps[0]), int(train.steps[-1])
+    # An untrained model knows as little of either set, and in the first epoch none is memorised.
+    soon = np.flatnonzero(
+        held.steps <= max(begin + limits.early * (end - begin), _end_of_first_epoch(case))
+    )
+    if not len(soon):
+        return None
+    since = held.between(int(held.steps[soon[-1]]), end + round(case.stride))
+    at = np.searchsorted(train.steps, since.steps)
+    beside = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
+    ratios, first = since.values / beside, int(since.steps[0])
+    least, most = float(ratios.min()), float(ratios.max())
+    if least < limits.gap:
+        return None
+    return Gap(
+        step=first,
+        share=(first - begin) / max(end - begin, 1),
+        trained=float(beside[0]),
+        evaluated=float(since.values[0]),
+        least=least,
+        most=most,
+        # A sum is of two at least.
+        is_factor=2 <= least <= most < limits.gap * least and beside[-1] <= RUN_AWAY * beside[0],
+        is_of_first_epoch=first <= _end_of_first_epoch(case),
+    )
+
+
+def _end_of_first_epoch(case: Case) -> int:
+    """Return the last step at which no example had been seen twice, -1 if that is not known."""
+    epoch = case.history.finite("epoch")
+    # Whole epochs are counted from 0 or from 1.
+    if not np.any(epoch.values % 1):
+        return -1
+    first = epoch.steps[epoch.values <= 1]
+    return int(first[-1]) if len(first) else -1
