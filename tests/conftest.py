@@ -70,7 +70,7 @@ LONGEST = (
     *("scan/test_store.py", "scan/test_dask.py", "scan/test_workers.py", "docs/test_site.py"),
     *("readers/test_linear.py", "watch/test_processes.py", "html/test_browser.py"),
     *("html/test_scan_page.py", "test_accuracy.py", "test_docs.py", "test_examples.py"),
-    *("test_packaging.py", "test_process.py"),
+    *("test_packaging.py", "test_process.py", "watch/test_certain.py", "watch/test_grown.py"),
 )
 
 
