@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from stabdiag.model.history import Series
+from stabdiag.stats.levels import BESIDE, levels
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.losses import from_the_start, is_distance
+from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
 
@@ -49,7 +50,7 @@ def find_gap(case: Case) -> Gap | None:
     """Return the gap between the losses if it was there before the model could memorise much."""
     pair = with_evaluations(case)
     # Within an epoch a model can memorise much.
-    if pair is None or not from_the_start(case) or case.history.counts_epochs:
+    if pair is None or knew_before(case) or case.history.counts_epochs:
         return None
     (train, held), limits = pair, case.limits.generalisation
     begin, end = int(train.steps[0]), int(train.steps[-1])
@@ -77,6 +78,18 @@ def find_gap(case: Case) -> Gap | None:
         is_factor=2 <= least <= most < limits.gap * least and beside[-1] <= RUN_AWAY * beside[0],
         is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
+
+
+def knew_before(case: Case) -> bool:
+    """Tell whether the model may have memorised the training data before the log begins.
+
+    It may if the loss does not fall from there, or the accuracy is no higher at the end.
+    """
+    early, *_, late = levels(case.loss.values, TENTHS)
+    if not from_the_start(case) or late > FALLEN * early:
+        return True
+    right = case.history.finite("accuracy").values
+    return len(right) >= BESIDE and float(right[:BESIDE].min()) >= median(right[-BESIDE:])
 
 
 def _end_of_first_epoch(case: Case) -> int:

@@ -14,8 +14,9 @@ from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.gap import RUN_AWAY, find_gap, with_evaluations
+from stabdiag.symptoms.gap import RUN_AWAY, find_gap, knew_before, with_evaluations
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
+from stabdiag.symptoms.stuck import held_out_is_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -260,10 +261,12 @@ def _train_beside(train: Series, held: Series, at: int) -> float | None:
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    gap = find_gap(case)
     # What is memorised soon is overfitting.
-    if gap is None or overfitting.found(case):
+    if overfitting.found(case):
         return None
+    gap = find_gap(case)
+    if gap is None:
+        return _nothing_shows(case)
     measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
     if gap.is_factor:
         return Evidence(
@@ -294,6 +297,26 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
             also=(Do.INSPECT_DATA,),
             step=gap.step,
         ),
+    )
+
+
+def _nothing_shows(case: Case) -> Evidence | None:
+    """Report that training halved the loss, and no evaluation shows any of that."""
+    pair = with_evaluations(case)
+    if pair is None or knew_before(case) or held_out_is_constant(case):
+        return None
+    train, held = pair
+    early, *_, now = levels(train.values, TENTHS).tolist()
+    begun, best = beginning(train.values), float(held.values.min())
+    if now > RUN_AWAY * early or best <= _NOTHING * max(begun, float(held.values[0])):
+        return None
+    return Evidence(
+        title="What is learned does not show in any evaluation",
+        because=f"The training loss went from {num(begun)} to {num(now)}; no evaluation loss was "
+        f"below {num(best)}.",
+        step=int(held.steps[0]),
+        measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
+        first=_CARRIES_NOTHING,
     )
 
 

@@ -48,6 +48,12 @@ TUNED = {
     "eval_loss": [None] * 3 + [0.42] + [None] * 3 + [0.46] + [None] * 3 + [0.55],
 }
 EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
+# Evaluated on inputs that were scaled otherwise.
+OTHERWISE = {
+    "epoch": AT[:8],
+    "loss": [2.19, 1.81, 1.37, 0.99, 0.72, 0.55, 0.44, 0.37],
+    "eval_loss": [2.307, 2.299, 2.296, 2.301, 2.288, 2.293, 2.291, 2.295],
+}
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
 
@@ -82,6 +88,9 @@ def every(points):
         ("eval-gap-from-start", run(TRAIN, TURNED) | {"epoch": AT / 300}, {}, "batches lack"),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
+        # No better than an untrained model all along, in steps and in epochs.
+        ("eval-gap-from-start", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
+        ("eval-gap-from-start", OTHERWISE, {}, "20 evaluation examples"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
@@ -111,6 +120,12 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("eval-gap-from-start", EPOCHS, {}),
         # Learned by heart at once.
         ("eval-gap-from-start", run(QUICK, HEART), {}),
+        # Learned before the log begins.
+        ("eval-gap-from-start", run(np.full(N, 0.05), np.full(N, 0.13)), {}),
+        ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5) | {"accuracy": np.ones(N)}, {}),
+        # Some of what was learned shows, if on another scale.
+        ("eval-gap-from-start", OTHERWISE | {"eval_loss": np.linspace(2.3, 1.9, 8)}, {}),
+        ("eval-gap-from-start", OTHERWISE | {"eval_loss": np.linspace(40.0, 4.0, 8)}, {}),
         # No early evaluation.
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}),
         # Training below zero.
