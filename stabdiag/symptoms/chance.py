@@ -22,7 +22,7 @@ from stabdiag.symptoms.losses import (
     best_evaluation,
     few_trained,
     has_ended,
-    no_course,
+    no_distance,
     small_test,
 )
 from stabdiag.symptoms.rates import learning_slow, lower_rate
@@ -140,7 +140,7 @@ def _by_classes(case: Case) -> Guess | None:
 
 def _by_accuracy(case: Case) -> Guess | None:
     """Return the guess that losses and the accuracies logged with them show from midway on."""
-    if no_course(case):
+    if no_distance(case):
         return None
     for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
         loss, accuracy = case.history.finite(name), case.history.finite(role)
@@ -151,9 +151,12 @@ def _by_accuracy(case: Case) -> Guess | None:
         count = max(IN_A_ROW, len(parts) // 2)
         late, since = parts[-count:], len(steps) - count * (len(steps) // len(parts))
         shares = accuracy.values[beside]
-        shares = (shares / 100 if shares.max() > 1 else shares)[since:]
-        found = _guess(case, late, shares)
-        if found is None or _learned(case, found[1], late):
+        shares = shares / 100 if shares.max() > 1 else shares
+        # A loss beside an accuracy that never moves only has to be near what the guess costs.
+        band = case.limits.learning.chance_band if np.ptp(shares) else HARDLY
+        shares = shares[since:]
+        found = _guess(case, late, shares, band)
+        if found is None or _learned(case, found[1], late, band):
             continue
         classes, cost, guess = found
         first, last = int(steps[since]), int(steps[-1])
@@ -171,13 +174,13 @@ def _by_accuracy(case: Case) -> Guess | None:
     return None
 
 
-def _learned(case: Case, cost: float, late: Floats) -> bool:
+def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
     """Tell whether anything is better than a guess, or becomes better from each time to the next.
 
     What comes down from a jump far above chance only comes back to it.
     """
     training = float(np.median(case.loss.values[len(case.loss) // 2 :]))
-    held = best_evaluation(case) < cost * (1 - 2 * case.limits.learning.chance_band)
+    held = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
     return falls or held or training < cost * (1 - HARDLY)
 
@@ -190,23 +193,22 @@ def _jumped(case: Case, cost: float) -> bool:
     return highest > case.limits.learning.above_start * cost
 
 
-def _guess(case: Case, late: Floats, shares: Floats) -> tuple[int, float, str] | None:
+def _guess(case: Case, late: Floats, shares: Floats, band: float) -> tuple[int, float, str] | None:
     """Return the guess that costs these losses and is right in these shares of the examples.
 
     One among K classes costs log K. Always to name the more frequent of two classes costs the
     entropy of their shares, and the share that is right is always the same.
     """
-    band, right = case.limits.learning.chance_band, median(shares)
+    right = median(shares)
+    if not np.ptp(shares) and 0.5 < right < 1:
+        entropy = -right * math.log(right) - (1 - right) * math.log(1 - right)
+        if _is_at(entropy, late, band):
+            return 2, entropy, "always naming the more frequent of two classes"
     if abs(right * np.exp(median(late)) - 1) <= _GUESSED:
         classes = case.manifest.vocab_size or round(math.exp(median(late)))
         if classes > 1 and _is_at(math.log(classes), late, band):
             return classes, math.log(classes), f"guessing among {classes} classes"
-    if np.ptp(shares) or not 0.5 < right < 1:
-        return None
-    entropy = -right * math.log(right) - (1 - right) * math.log(1 - right)
-    if not _is_at(entropy, late, band):
-        return None
-    return 2, entropy, "always naming the more frequent of two classes"
+    return None
 
 
 def _is_at(chance: float, late: Floats, band: float) -> bool:

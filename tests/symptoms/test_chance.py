@@ -28,6 +28,12 @@ def epochs(held, accuracy, loss=None):
         (epochs(FOUR + SHAKY, 25.0), "among 4 classes"),
         (epochs(math.log(2) + SHAKY, [0.5, 0.48, 0.51, 0.5] * 2), "among 2 classes"),
         (epochs(ENTROPY + SHAKY, 0.85), "the more frequent of two classes"),
+        # An accuracy that never moves, and a loss a little below; a piece of a log.
+        (epochs(0.97 * ENTROPY + SHAKY, 0.85), "the more frequent of two classes"),
+        (
+            epochs(0.68 + SHAKY, 0.5298) | {"epoch": np.arange(65, 73)},
+            "the more frequent of two classes",
+        ),
         # The accuracy of the training alone.
         (
             {"epoch": np.arange(8), "loss": FOUR + SHAKY, "accuracy": np.full(8, 0.25)},
@@ -62,6 +68,8 @@ def test_many_epochs_of_guessing_are_an_error(symptom):
         epochs(FOUR + SHAKY, 0.4),
         # The majority is not always named.
         epochs(ENTROPY + SHAKY, [0.85, 0.84] * 4),
+        # A little below, and the accuracy moved.
+        epochs(0.97 * ENTROPY + SHAKY, [0.84] + [0.85] * 7),
         # Better than the majority, all alike.
         epochs(0.8 * ENTROPY + SHAKY, 0.85),
         # It learned to guess less.
