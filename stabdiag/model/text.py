@@ -17,9 +17,6 @@ from stabdiag.model.limits import Limits
 # Deviations have a floor, for logs that stand still: a score beyond this shows that it was reached.
 _FAR_BEYOND = 1e4
 
-# What floating point takes off a number of two figures.
-_NO_LESS = 1e-6
-
 # From here on a power of ten is easier to read than all the digits.
 _PLAIN_BELOW = 1e7
 
@@ -63,14 +60,8 @@ def num(value: float, figures: int = 4) -> str:
 
 
 def typed(value: float) -> float:
-    """Return a number to set something to, as people type it: with two figures, rounded down.
-
-    What is to be lowered must not come out higher.
-    """
-    if value <= 0:
-        return value
-    place = math.floor(math.log10(value)) - 1
-    return float(f"{math.floor(value / 10.0**place + _NO_LESS)}e{place}")
+    """Return a number to set something to, as people type it: with two figures."""
+    return float(f"{value:.1e}")
 
 
 def digits(value: float) -> int:

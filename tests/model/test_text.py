@@ -54,7 +54,14 @@ def test_what_comes_at_each_step_comes_every_step():
 
 @pytest.mark.parametrize(
     ("value", "set_to"),
-    [(0.004256, 0.0042), (0.9561, 0.95), (0.0001, 0.0001), (3e-05, 3e-05), (123.0, 120.0), (0, 0)],
+    [
+        (0.004256, 0.0043),
+        (0.0079997, 0.008),
+        (0.0001, 0.0001),
+        (3e-05, 3e-05),
+        (123.0, 120.0),
+        (0, 0),
+    ],
 )
-def test_what_is_to_be_typed_has_two_figures_and_is_no_higher(value, set_to):
+def test_what_is_to_be_typed_has_two_figures(value, set_to):
     assert typed(value) == set_to
