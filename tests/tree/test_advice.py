@@ -368,7 +368,7 @@ def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
     assert found.slug == "spike-persistent"
     first = found.actions[0]
     assert (first.kind, first.setting) == (K.LOWER_LR, "peak_lr")
-    assert first.to == 0.006
+    assert first.to == 0.0061
     assert K.SKIP_BATCHES not in kinds(found)
 
 
