@@ -36,7 +36,8 @@ from stabdiag.assemble import build_history
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import parse_manifest
-from stabdiag.readers import read_columns
+from stabdiag.readers import read_stream
+from stabdiag.readers.source import open_stream
 from stabdiag.watch.certain import certain
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def broken(rows: int, fault: str) -> pa.Table:
 
 def deciding(log: Path, rows: int) -> int:
     """Return the number of the first line after which a finding is certain."""
-    columns = read_columns(log)
+    with open_stream(log) as stream:
+        columns = read_stream(stream)
     low, high = rows, rows + AFTER
     while low < high:
         middle = (low + high) // 2

@@ -34,10 +34,10 @@ from stabdiag.model.history import (
     Source,
     unit_of,
 )
-from stabdiag.model.roles.names import is_setting, split_of, tells_split
+from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_of
 from stabdiag.model.roles.opponents import contested
 from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
-from stabdiag.model.text import and_more, plural
+from stabdiag.model.text import and_more, names_in, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 
 # In a log, an epsilon is that of an exploration or of an attack more often than an optimizer's.
 _OF_WHAT_ELSE = frozenset({"epsilon", "eps"})
+
+# Words in the names of columns that could have a role, and have none.
+_MATTERS = frozenset(names_in("loss grad norm lr scale reward acc accuracy entropy kl ppl weight"))
 
 
 def build_history(
@@ -245,7 +248,8 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     ]
     if not unused:
         return []
-    message = f"no role for {and_more(unused, SHOWN)} (--column ROLE=NAME gives one)"
+    unused.sort(key=lambda name: _MATTERS.isdisjoint(words_of(name)))
+    message = f"no role for {and_more(unused, SHOWN // 2)} (--column ROLE=NAME gives one)"
     return [Event(kind=EventKind.COLUMN, message=message)]
 
 

@@ -98,12 +98,13 @@ def find_order(
         order = find_order(before, losses, is_loss, epochs, epoch_length=epoch_length)
         return replace(order, events=(*order.events, note))
     back = rows[1:][np.diff(steps[rows]) < 0]
+    told = training & ~_told_again(steps, losses)
     if not len(back):
         kept = _kept(steps, usable, is_loss)
         return Order(
             steps=steps,
             number=kept.view(np.int8),
-            events=_superseded(int((training & ~kept).sum())),
+            events=_superseded(int((told & ~kept).sum())),
         )
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
@@ -113,7 +114,7 @@ def find_order(
     )
     for place, turned in zip(np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True):
         walk.go_back(place, turned=turned)
-    return _in_order(walk, rows, steps, usable, is_loss)
+    return _in_order(walk, rows, steps, usable, is_loss, told)
 
 
 def _after_an_end(
@@ -182,8 +183,13 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
     return Order(steps=steps, number=usable.view(np.int8), events=events, interleaved=True)
 
 
-def _in_order(walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask) -> Order:
-    """Return what a walk through the training records, ``rows``, has found."""
+def _in_order(
+    walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask, told: Mask
+) -> Order:
+    """Return what a walk through the training records, ``rows``, has found.
+
+    Of the records that do not count, those that are ``told`` are losses superseded by others.
+    """
     steps = steps + _spread(walk.added, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)
     begins = [0, *rows[walk.begins[1:]].tolist()]
@@ -198,7 +204,7 @@ def _in_order(walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask)
         events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
     if walk.turns:
         events += _counted_on(walk)
-    events += _superseded(int((usable & is_loss & (number == 0)).sum()))
+    events += _superseded(int((told & (number == 0)).sum()))
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
@@ -251,6 +257,12 @@ def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
     lowest = np.minimum.accumulate(ahead[::-1])[::-1]
     later = np.append(lowest[1:], huge)
     return run & ~((later < steps) | (is_loss & (later <= steps)))
+
+
+def _told_again(steps: Ints, losses: Floats) -> Mask:
+    """Tell which records the next one repeats, as a bar does that is drawn twice at its end."""
+    same = (steps[1:] == steps[:-1]) & (losses[1:] == losses[:-1])
+    return np.append(same, False)
 
 
 def _superseded(count: int) -> tuple[Event, ...]:

@@ -209,7 +209,8 @@ def _reading(report: Report) -> Iterator[str]:
     lines = [f"- {kind}: {escape(told)}" for kind, told in notes(report)]
     left = len(lines) - _MOST_NOTES
     more = [f"- … and {left} more"] if left > 0 else []
-    yield _folded("How the log was read", "\n".join([*lines[:_MOST_NOTES], *more]))
+    if lines:
+        yield _folded("How the log was read", "\n".join([*lines[:_MOST_NOTES], *more]))
 
 
 def _folded(title: str, content: str) -> str:

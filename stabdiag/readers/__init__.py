@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from stabdiag.model.history import Event, EventKind
@@ -11,20 +10,10 @@ from stabdiag.readers.columns import BadLine, Column, Columns, Wanted, every_col
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
-from stabdiag.readers.source import Stream, open_stream
+from stabdiag.readers.source import Stream
 from stabdiag.readers.wrapped import unwrapped
 
-__all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_columns", "read_stream"]
-
-
-def read_columns(source: str | os.PathLike[str], *, format: str | None = None) -> Columns:
-    """Read a log, or standard input for ``-``; its format is recognised unless it is given.
-
-    Raises:
-        LogError: If the log cannot be read, in one line that says what to do about it.
-    """
-    with open_stream(source) as stream:
-        return read_stream(stream, format=format)
+__all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_stream"]
 
 
 def read_stream(

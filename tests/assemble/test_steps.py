@@ -82,6 +82,14 @@ def test_the_step_of_each_record(build, records, steps, told):
     assert notes(history) == told
 
 
+@pytest.mark.parametrize(("again", "told"), [(2.5, 0), (2.25, 1)])
+def test_a_loss_that_is_told_twice_is_not_superseded(build, again, told):
+    """A bar may be drawn twice at its end."""
+    losses = [(1, 3.0), (2, 2.5), (2, again), (3, 2.0)]
+    events = build([{"step": step, "loss": loss} for step, loss in losses]).events
+    assert sum("superseded" in event.message for event in events) == told
+
+
 def test_steps_that_were_logged_are_not_counted_by_the_manifest():
     log = {"step": range(40), "loss": [2.0] * 40}
     history = stabdiag.diagnose(log, manifest={"logging_steps": 10}).history

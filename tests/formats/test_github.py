@@ -69,6 +69,13 @@ def test_a_log_that_is_no_file_is_not_pointed_at(persistent):
     assert all("file" not in told for _, told, _ in orders(report))
 
 
+def test_nothing_is_folded_of_a_log_that_was_read_as_it_is(healthy):
+    assert "How the log was read" not in render(healthy, "markdown", command="stabdiag x")
+    odd = (Event(kind=EventKind.STEPS, message="odd"),)
+    report = replace(healthy, history=replace(healthy.history, events=odd))
+    assert "How the log was read" in render(report, "markdown", command="stabdiag x")
+
+
 def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persistent):
     text = render(persistent, "markdown", command="stabdiag x 'a b'")
     lines = [line for line in text.splitlines() if line]

@@ -12,8 +12,8 @@ from stabdiag.errors import LogError
 from stabdiag.formats import render
 from stabdiag.model.checks import Sheet, State, Tick, TickList
 from stabdiag.model.findings import Severity
-from stabdiag.readers import read_columns
 from stabdiag.readers.registry import READERS
+from tests.readers.conftest import read_columns
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
 SHEET = Sheet(

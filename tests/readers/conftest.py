@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.readers import read_columns
+from stabdiag.readers import read_stream
+from stabdiag.readers.source import open_stream
+
+
+def read_columns(source, *, format=None):
+    """Return the columns of a log, or of standard input for ``-``."""
+    with open_stream(source) as stream:
+        return read_stream(stream, format=format)
 
 
 @pytest.fixture

@@ -16,13 +16,13 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag import diagnose, read
-from stabdiag.readers import read_columns
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
 from tests.conftest import diagnosed
+from tests.readers.conftest import read_columns
 
 SAMPLES = Path(__file__).parent / "samples"
 FILES = sorted(path for path in SAMPLES.glob("*/*") if path.is_file())
@@ -57,8 +57,9 @@ def test_every_sample_is_read_as_its_format_and_no_other_claims_it(sample):
 
 LOADED = """
 import sys
-from stabdiag.readers import read_columns
-read_columns(sys.argv[1])
+from stabdiag.readers import read_stream
+from stabdiag.readers.source import open_stream
+read_stream(open_stream(sys.argv[1]))
 print(*(name for name in sys.modules if name.startswith("stabdiag.readers.")))
 """
 

@@ -16,11 +16,11 @@ from stabdiag import diagnose
 from stabdiag import read as read_run
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import EventKind
-from stabdiag.readers import read_columns
 from stabdiag.readers.json import stream as json_stream
 from stabdiag.readers.json.document import read
 from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.source import Stream
+from tests.readers.conftest import read_columns
 
 RECORDS = [{"step": n, "loss": 9.0 - n, "text": 'a "b], {c} \\'} for n in range(1, 6)]
 LOSSES = [2.5 - n / 64 for n in range(30)]
@@ -76,6 +76,13 @@ DOCUMENTS = {
             }
         ),
         {"step": [1, 5, 10], "time": [None, None, 0.2]},
+    ),
+    "golden values on one line": (
+        {
+            "lm loss": {**GOLDEN, "values": {"1": 9.0, "5": 8.5, "10": 8.0}},
+            "time": {**GOLDEN, "values": {"1": "nan", "5": "nan", "10": 0.2}},
+        },
+        {"step": [1, 5, 10], "lm loss": [9, 8.5, 8]},
     ),
     "a runtime": (
         {"log_history": [{"step": 1, "train_loss": 2.5}, {"step": 2, "train_runtime": 12.5}]},

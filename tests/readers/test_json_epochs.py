@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from stabdiag.readers import read_columns
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.source import Stream
+from tests.readers.conftest import read_columns
 
 STEPS = 20
 LOSSES = [3 - 0.01 * n for n in range(5 * STEPS)]

@@ -20,9 +20,9 @@ import pytest
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.manifest import parse_manifest
-from stabdiag.readers import read_columns
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
+from tests.readers.conftest import read_columns
 
 PARTS = ("model", "readers", "places", "assemble", "tree", "symptoms", "comparison", "formats")
 

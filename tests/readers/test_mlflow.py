@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import mlflow, read_columns
+from stabdiag.readers import mlflow
 from stabdiag.readers.source import Stream
 from stabdiag.readers.sqlite import damaged
+from tests.readers.conftest import read_columns
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
 

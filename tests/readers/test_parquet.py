@@ -10,11 +10,12 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import from_object, read_columns, read_stream
+from stabdiag.readers import from_object, read_stream
 from stabdiag.readers.arrow import piece_of_array
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL
+from tests.readers.conftest import read_columns
 
 
 @pytest.fixture

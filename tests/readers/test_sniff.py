@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
 from stabdiag.places import read_place
-from stabdiag.readers import read_columns
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
+from tests.readers.conftest import read_columns
 
 MAGIC = [
     *(b"PAR1", b"\x1f\x8b", b"{", b"[", b'{"a": 1}\n', b"a,b\n1,2\n", b"1,2\n3,4\n", b"\xff\xfe"),

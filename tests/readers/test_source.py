@@ -13,8 +13,9 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord, StabdiagError
-from stabdiag.readers import compressed, read_columns
+from stabdiag.readers import compressed
 from stabdiag.readers.source import open_stream
+from tests.readers.conftest import read_columns
 
 NAME = "run.jsonl"
 TEXT = "".join(f'{{"step": {n}, "loss": {3 - n / 5000:.6f}}}\n' for n in range(5000)).encode()

@@ -11,7 +11,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns
+from tests.readers.conftest import read_columns
 
 PACKED = Path(__file__).parent / "stores" / "trackio.db.gz"
 ODD = {7: math.nan, 8: math.inf, 9: -math.inf}

@@ -19,9 +19,10 @@ from hypothesis import strategies as st
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers import read_columns, wandb
+from stabdiag.readers import wandb
 from stabdiag.readers.leveldb import MESSAGES, record_class
 from stabdiag.readers.source import Stream
+from tests.readers.conftest import read_columns
 
 WRITER = Path(__file__).parent / "stores" / "write_wandb.py"
 HEADER = b":W&B\xe1\xbe\x00"

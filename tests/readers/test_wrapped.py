@@ -7,7 +7,7 @@ import pytest
 
 from stabdiag import read
 from stabdiag.errors import LogError
-from stabdiag.readers import read_columns
+from tests.readers.conftest import read_columns
 
 STEPS = [*range(0, 400, 10)]
 LOSSES = [round(3 - step / 400, 4) for step in STEPS]

@@ -185,7 +185,9 @@ def is_auxiliary(name: str) -> bool:
 
 def is_an_lr(name: str) -> bool:
     """Tell whether a column looks like a learning rate, or like a bound of it."""
-    return _AN_LR.search(normal(name)) is not None and not _NO_LR.intersection(words_of(name))
+    # lr(LinearWarmup), as PaddleClas names its schedule.
+    bare = re.sub(r"(?<=\w)\(\w+\)$", "", name)
+    return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(words_of(bare))
 
 
 def is_a_reward(name: str) -> bool:

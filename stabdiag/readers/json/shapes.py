@@ -79,14 +79,21 @@ def _is_table(line: bytes) -> bool:
         return bool(leaves)
     if any(len(one) > LONG or (one and isinstance(one[0], dict)) for one in lists):
         return True
-    return len(lists) == len(leaves) and any(len(one) > 1 for one in lists)
+    # Each metric of Megatron-LM's tests has values beside the steps at which they begin and end.
+    inside = [one.values() if isinstance(one, dict) else () for one in value.values()]
+    numbered = all(any(map(_is_numbered, members)) for members in inside)
+    return numbered or (len(lists) == len(leaves) and any(len(one) > 1 for one in lists))
+
+
+def _is_numbered(value: object) -> bool:
+    return isinstance(value, dict) and len(value) > 1 and all(map(number_of, value))
 
 
 def _leaves(value: object) -> Iterator[object]:
     """Yield all values that are no objects; an object with numbered keys counts as a list."""
     if not isinstance(value, dict):
         yield value
-    elif len(value) > 1 and all(map(number_of, value)):
+    elif _is_numbered(value):
         yield list(value.values())
     else:
         for member in value.values():

@@ -13,7 +13,6 @@ from stabdiag.readers.text.grammar import (
     NUMBER,
     Aside,
     Grammar,
-    Kind,
     Line,
     Step,
     is_a_loss,
@@ -51,17 +50,6 @@ SCALE: Final = (
 )
 
 
-def found_by_detectron2(loss: str, step: str) -> Line:
-    """Return the line that says at which iteration the loss was not finite."""
-    # FloatingPointError: Loss became infinite or NaN at iteration=2137!
-    return Line(
-        pattern=rb"FloatingPointError: Loss(?:es)? became infinite or NaN at iteration=(\d{1,12})",
-        names=(step,),
-        fixed={loss: b"nan"},
-        tells=False,
-    )
-
-
 def found_by_megatron(loss: str) -> Line:
     """Return the line in which a rank of Megatron says that its loss was not finite."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
@@ -72,7 +60,14 @@ def found_by_megatron(loss: str) -> Line:
 def alarms(loss: str, step: str) -> tuple[Line, ...]:
     """Return all these lines, for a log with these names of its loss and its step."""
     return (
-        found_by_detectron2(loss, step),
+        # FloatingPointError: Loss became infinite or NaN at iteration=2137!
+        Line(
+            pattern=rb"FloatingPointError: Loss(?:es)? became infinite or NaN at "
+            rb"iteration=(\d{1,12})",
+            names=(step,),
+            fixed={loss: b"nan"},
+            tells=False,
+        ),
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
         Aside(
             pattern=(
@@ -161,10 +156,8 @@ _OVERFLOW = Line(
     fixed=SKIPPED,
 )
 
-_ALONE: tuple[Kind, ...] = (
-    *(replace(one, tells=True) for one in (*alarms("loss", "step"), _APEX)),
-    _OVERFLOW,
-)
-
 # The lines that are all there is in some logs.
-ALONE: Final = Grammar(step="step", kinds=_ALONE)
+ALONE: Final = Grammar(
+    step="step",
+    kinds=(*(replace(one, tells=True) for one in (*alarms("loss", "step"), _APEX)), _OVERFLOW),
+)

@@ -21,6 +21,10 @@ _ANSI: Final = re.compile(
 _WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
+# How Julia shows numbers of 32 bits: 2.31f0, 1.5f-5, NaN32.
+_FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
+_NAN32: Final = re.compile(rb"(?<![\w.])NaN32(?!\w)")
+
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
 # stand among the arguments of a program.
 _ENTRY: Final = (
@@ -56,6 +60,8 @@ class Text:
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
+        if b"f0" in block or b"NaN32" in block:
+            block = _NAN32.sub(b"NaN  ", _FLOAT32.sub(rb"\1e\2", block))
         if tells_a_loss(block):
             block = in_english(block)
         self._joined = _NO_BREAKS

@@ -63,8 +63,8 @@ _EVIDENT: Final = 10
 # How many lines with a loss may stand below a heading, on average.
 _LINES_BELOW: Final = 1.5
 
-# So many times more lines than another name of the loss has, and it is that of the training: the
-# other was evaluated now and then.
+# So many times more lines than another name or counter of the loss has, and it is that of the
+# training: the other was evaluated now and then.
 _DENSER: Final = 4
 
 # What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
@@ -142,7 +142,21 @@ def _called(data: bytes, word: bytes) -> Evidence | None:
     if found is None:
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
-    return replace(found, word=word, total=total)
+    return replace(found, word=word, total=total, also=_also(found, sample))
+
+
+def _also(found: Evidence, sample: _Sample) -> bytes | None:
+    """Return what lines of other losses call the counter: step 20: val loss 2.4, iter 20: loss."""
+    counted: dict[bytes, set[int]] = defaultdict(set)
+    for (word, _), counts in sample.counters.items():
+        counted[word].update(count for _, count in counts)
+    mine = counted[found.counter] if found.counter and not found.restarts else {0}
+    for word, loss in sample.counters:
+        same = {count for count in counted[word] if count <= max(mine, default=0)}
+        others = (found.counter, loss) not in sample.counters and is_word(word)
+        if others and not {found.counter, word} & {*COARSE} and len(same) > 1 and same <= mine:
+            return word
+    return None
 
 
 def _sample_of(data: bytes, word: bytes) -> _Sample:
@@ -171,9 +185,11 @@ def _sample_of(data: bytes, word: bytes) -> _Sample:
 
 def _epoch_above(between: bytes, epoch: int) -> int:
     """Return the epoch that the lines above a loss tell last, or else the one before."""
-    if b"poch" in between or b"POCH" in between:
-        for name, count in headings_of(between):
-            epoch = count if name == EPOCH else epoch
+    for line in reversed(between.split(b"\n")):
+        if b"poch" in line or b"POCH" in line:
+            told = [count for name, count in headings_of(line) if name == EPOCH]
+            if told:
+                return told[-1]
     return epoch
 
 
@@ -187,6 +203,9 @@ def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
     of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     found = _beside(of_these) or _beside(sample.counters)
     of_training = found is not None and (found.loss in trained or not trained)
+    first = _first(trained, sample.counters)
+    if first is not None and (found is None or first.lines >= _DENSER * found.lines):
+        return first
     if found and of_training:
         on_its_line = (EPOCH, found.loss) in sample.counters
         if on_its_line or (found.rising == 1 and not found.restarts):
@@ -204,7 +223,6 @@ def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
         or _excerpt(sample.shapes)
         or _of_few_epochs(data, sample, headings)
         or _alarming(data, sample)
-        or _first(trained, sample.counters)
         or _uncounted(trained, sample.counters)
     )
 

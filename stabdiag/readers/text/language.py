@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from stabdiag.readers.reader import TextReader, Turn
@@ -56,34 +57,13 @@ def _with_nan(part: Part) -> Part:
     return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
 
 
-_OF_NANOGPT: Final = {"time": "time (ms)", "mfu": "mfu_percent"}
+def _of(split: str, name: str) -> str:
+    """Name a value that fairseq tells of a whole split: its mean loss is not that of a step."""
+    bare = name.removeprefix(f"{split}_")
+    return bare if bare in ("num_updates", "epoch") else f"{split}_{bare}"
 
 
-def _of_epoch(name: str) -> str:
-    """Name a value of an epoch of fairseq: its mean loss is not that of a step."""
-    bare = name.removeprefix("train_")
-    return bare if bare in ("num_updates", "epoch") else f"train_{bare}"
-
-
-def _of_validation(name: str) -> str:
-    bare = name.removeprefix("valid_")
-    return bare if bare in ("num_updates", "epoch") else f"valid_{bare}"
-
-
-def _bar(with_loss: bytes, mean: str | None) -> Line:
-    """Return Lightning's progress bars with NeMo's own loss (a lookahead of ``?=``), or without.
-
-    Lightning's own mean is NaN where NeMo steps the optimizer itself: it is named ``mean``.
-    """
-    # Epoch 0: 1%|… | 10/1000 [00:10<…, v_num=1, reduced_train_loss=10.90, global_step=9.000, …]
-    return Line(
-        pattern=rb"Epoch (\d{1,9}): (?=[^\n]{0,2000}global_step=)"
-        rb"(%b[^\n]{0,2000}reduced_train_loss=)[^\n\[]{0,400}\[([^\n]{1,2000})" % with_loss,
-        names=("epoch",),
-        pairs=rb", ([\w][\w /.-]{0,80})=(%b)(?=[,\]])" % NUMBER,
-        named=lambda name: mean if name == "loss" else name,
-    )
-
+_of_epoch, _of_validation = partial(_of, "train"), partial(_of, "valid")
 
 LANGUAGE: Final = (
     TextReader(
@@ -165,50 +145,6 @@ LANGUAGE: Final = (
         ),
     ),
     TextReader(
-        name="torchtitan",
-        title="a log of torchtitan",
-        recognised="a line with - step: N, two blanks and loss:",
-        loses="units and percentages",
-        example="[titan] … - root - INFO - step: 10  loss:  8.12345  grad_norm:  1.2345  …",
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                Line(
-                    pattern=rb" - step: {1,12}(\d{1,12})  (loss: {1,12}[^\n]{1,2000})",
-                    names=("step",),
-                    pairs=SIGNS,
-                ),
-                Line(
-                    pattern=rb" - validate step: {1,12}(\d{1,12})  (loss: {1,12}[^\n]{1,2000})",
-                    names=("step",),
-                    pairs=SIGNS,
-                    named=lambda name: f"validation {name}",
-                ),
-            ),
-        ),
-    ),
-    TextReader(
-        name="nemo",
-        title="a log of NeMo",
-        recognised="a line of Training epoch, or a progress bar with global_step=",
-        loses="the progress of validations",
-        example="Training epoch 0, iteration 9/99 | global_step: 9 | reduced_train_loss: 10.5 | …",
-        grammar=Grammar(
-            step="global_step",
-            kinds=(
-                Line(
-                    pattern=rb"Training epoch (\d{1,9}), iteration \d{1,12}/\d{1,12} "
-                    rb"\|([^\n]{1,4000}\n)",
-                    names=("epoch",),
-                    pairs=BARS,
-                ),
-                _bar(b"?=", None),
-                _bar(b"?!", "loss"),
-            ),
-            joined=True,
-        ),
-    ),
-    TextReader(
         name="composer",
         title="a log of Composer",
         recognised="indented lines of Train or Eval with a name and a number",
@@ -256,30 +192,6 @@ LANGUAGE: Final = (
         ),
     ),
     TextReader(
-        name="nanogpt",
-        title="what nanoGPT printed",
-        recognised="a line of iter N: loss, or of step N: train loss, val loss",
-        example="iter 100: loss 3.2100, time 120.50ms, mfu 30.10%",
-        grammar=Grammar(
-            step="iter",
-            kinds=(
-                # Others add a norm or a rate before the time or behind it.
-                Line(
-                    pattern=rb"iter (\d{1,12}): (loss %b,(?=[^\n]{0,200} time [\d.]{1,20}ms)"
-                    rb"[^\n]{1,400})" % NUMBER,
-                    names=("iter",),
-                    pairs=rb"([A-Za-z][\w ]{0,40}?):? (%b)(?:ms|%%)?(?=,|\s|$)" % NUMBER,
-                    named=lambda name: _OF_NANOGPT.get(name, name),
-                ),
-                Line(
-                    pattern=rb"step (\d{1,12}): train loss (%b), val loss (%b)" % (NUMBER, VALUE),
-                    names=("iter", "train loss", "val loss"),
-                ),
-            ),
-            config=rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})",
-        ),
-    ),
-    TextReader(
         name="modded-nanogpt",
         title="a log of modded-nanogpt",
         recognised="a line of step:N/M with train_loss:, val_loss: or train_time:",
@@ -300,29 +212,17 @@ LANGUAGE: Final = (
     ),
     TextReader(
         name="llmc",
-        title="a log of llm.c",
-        recognised="a line of s:N with trl:, tel: or eval:, or of step N/M | loss … | norm … | lr",
+        title="a main.log of llm.c",
+        recognised="a line of s:N with trl:, tel: or eval:",
         example="s:1 trl:10.9598 lr:0.000002 norm:15.24",
         grammar=Grammar(
             step="s",
             kinds=(
-                # s:1 trl:10.9598 lr:0.000002 norm:15.24
+                # s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
                 Line(
-                    pattern=rb"s:(\d{1,12}) trl:(%b)(?: lr:(%b))?(?: norm:(%b))?"
-                    % (VALUE, VALUE, VALUE),
-                    names=("s", "trl", "lr", "norm"),
-                ),
-                # s:250 tel:6.5012
-                Line(
-                    pattern=rb"s:(\d{1,12}) (?:tel:(%b)|eval:(%b))" % (VALUE, VALUE),
-                    names=("s", "tel", "eval"),
-                ),
-                # step    1/19560 | loss 11.0091 (+nanz)| norm 15.3713 (+nanz)| lr 8.57e-07 | …
-                Line(
-                    pattern=rb"step {1,12}(\d{1,12})/\d{1,12} \| (?:train )?loss {1,8}(%b) ?"
-                    rb"(?:\([^)\n]{0,20}\) ?)?\| norm {1,8}(%b) ?(?:\([^)\n]{0,20}\) ?)?"
-                    rb"\| lr {1,8}(%b)(?!\S)" % (NUMBER, NUMBER, NUMBER),
-                    names=("s", "loss", "norm", "lr"),
+                    pattern=rb"s:(\d{1,12}) ((?:trl|tel|eval):[^\n]{1,200})",
+                    names=("s",),
+                    pairs=SIGNS,
                 ),
             ),
         ),

@@ -60,6 +60,9 @@ _CONDITION: Final = re.compile(
     rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
 )
 
+# How nanoGPT and its descendants print the arguments that they were given.
+_OVERRIDING: Final = rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})"
+
 # How many lines below a heading of an evaluation its loss is searched for.
 _BELOW: Final = 3
 
@@ -70,11 +73,13 @@ _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER)
 _WORDS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 
 
-def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> Spans:
+def spans_of(
+    line: bytes, counter: bytes | None = None, word: bytes = LOSS, also: bytes | None = None
+) -> Spans:
     """Return where the values of a line stand, by name; the first one of each name counts.
 
-    The ``counter`` is named step, and other counters by their words. What the log calls by the
-    ``word`` is named a loss.
+    The ``counter``, or what the log ``also`` calls it, is named step, and other counters by their
+    words. What the log calls by the ``word`` is named a loss.
     """
     counters = counters_of(line)
     taken = set(counters.values())
@@ -89,8 +94,11 @@ def spans_of(line: bytes, counter: bytes | None = None, word: bytes = LOSS) -> S
         return pairs
     others = {name.decode(): at for name, at in counters.items() if is_word(name)}
     named = {name: at for name, at in others.items() if name not in (STEP, counter.decode())}
-    if counter in counters:
-        named[STEP] = counters[counter]
+    if counted := counters.get(counter, counters.get(also or b"")):
+        named[STEP] = counted
+    # Beside the loss of NeMo, Lightning's own mean is NaN.
+    if "reduced_train_loss" in pairs:
+        pairs.pop("loss", None)
     return {**pairs, **named}
 
 
@@ -121,11 +129,13 @@ class Heading(Kind):
 class Measured(Kind):
     """Lines with a loss and the counter, or with a loss alone where there is no counter.
 
-    ``word`` is what the log calls its loss, or part of that.
+    ``word`` is what the log calls its loss, or part of that; ``also`` is another word for the
+    counter.
     """
 
     counter: bytes | None
     word: bytes = LOSS
+    also: bytes | None = None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
@@ -142,7 +152,7 @@ class Measured(Kind):
 
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of a line, none if it is not of this kind."""
-        spans = spans_of(line, self.counter, self.word)
+        spans = spans_of(line, self.counter, self.word, self.also)
         counted = self.counter is None or STEP in spans
         makes = any(makes_a_record(name, self.word) for name in spans)
         return spans if counted and makes else {}
@@ -180,8 +190,8 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
     if not (rates and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
         return part
     told, again = (one.cells[one.names.index(STEP)] for one in (usual, part))
-    # A block may begin between the two lines of a step.
-    if len({*again} - {*told}) > 1:
+    # A block may begin between the two lines of a step. A line alone may lack its rate as well.
+    if len({*again} - {*told}) > min(1, len({*again}) - 1):
         return part
     names = (name if name == STEP or trains(name) else f"{VALIDATED}{name}" for name in part.names)
     return replace(part, names=tuple(names))
@@ -240,6 +250,7 @@ class Evaluation(Kind):
 
     counter: bytes
     word: bytes = LOSS
+    also: bytes | None = None
     tells: bool = False
 
     def find(self, data: bytes) -> list[Part]:
@@ -306,7 +317,7 @@ class Evaluation(Kind):
         """Tell whether a line has the counter; most are seen to have it by its word alone."""
         if is_word(self.counter) and self.counter in line.lower():
             return True
-        return self.counter in counters_of(line)
+        return not counters_of(line).keys().isdisjoint((self.counter, self.also))
 
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of what a line tells of an evaluation, none if it tells no loss."""
@@ -339,7 +350,7 @@ class Evidence:
     for losses without a counter. ``moves`` is how often it changes, ``restarts`` says that it
     starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
     ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
-    log calls its loss.
+    log calls its loss. ``also`` counts the same as the counter on lines of another loss.
     """
 
     counter: bytes | None
@@ -352,6 +363,7 @@ class Evidence:
     epochs: bool = False
     total: str | None = None
     word: bytes = LOSS
+    also: bytes | None = None
 
     @property
     def is_without_loss(self) -> bool:
@@ -362,9 +374,9 @@ class Evidence:
     def grammar(self) -> Grammar:
         """The grammar that finds the records."""
         counter = None if self.above else self.counter
-        kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word),)
+        kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word, also=self.also),)
         if counter is not None and not self.is_without_loss:
-            kinds = (*kinds, Evaluation(counter=counter, word=self.word))
+            kinds = (*kinds, Evaluation(counter=counter, word=self.word, also=self.also))
         loss = "loss" if self.is_without_loss else self.total or self.loss
         kinds = (*kinds, *alarms(loss, STEP), *OVERFLOWS)
         if self.above and self.counter is not None:
@@ -372,7 +384,7 @@ class Evidence:
             kinds = (Heading(counter=self.counter), *kinds, around)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
-        return Grammar(step=STEP, kinds=kinds, joined=self.above)
+        return Grammar(step=STEP, kinds=kinds, joined=self.above, config=_OVERRIDING)
 
     @property
     def epoch_length(self) -> int | None:

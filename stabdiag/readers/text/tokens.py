@@ -8,7 +8,8 @@ a field. A counter is a word with a whole number, or a position such as ``10/600
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -68,7 +69,10 @@ _TITLE: Final = (
 _AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
 # A number, without the full stop of a sentence that it ends.
-_NUMBER: Final = NUMBER.replace(rb"\d[\d.]{0,40}", rb"\d{1,40}(?:\.\d{0,40})?")
+# The thousands of one may be set apart: tps: 7,012.
+_NUMBER: Final = NUMBER.replace(
+    rb"\d[\d.]{0,40}", rb"\d{1,3}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,40}(?:\.\d{0,40})?"
+)
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
 # sentence, as in Loss: 2.31.. Accuracy: 0.5.. That a loss is NaN or inf is no number.
@@ -85,7 +89,7 @@ _NO_VALUE: Final = (
 # loss 2.31, for names that are known to be those of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
-    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s|\(1e-\d\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s|\([\w-]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
@@ -98,7 +102,7 @@ PAIR: Final = re.compile(
 # What parts a line into stretches, and what a word and a number look like that stand in turn in
 # one: | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
 _PARTED: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
-_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
+_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}(?<!\.py)")
 _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_NUMBER, _UNIT))
 _TOKEN: Final = re.compile(rb"\S{1,80}")
 _FEWEST_IN_TURN: Final = 3
@@ -124,8 +128,8 @@ _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
 
 # CV is the set for cross-validation; mi-test is the name of a run.
 _HELD_OUT: Final = (
-    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validation|eval|evaluation|test|dev|h[eo]ld[ _-]?out"
-    rb"|(?-i:CV))(?![A-Za-z_])"
+    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validate|validation|eval|evaluation|test|dev"
+    rb"|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 _EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
 # A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
@@ -194,8 +198,9 @@ def _of_both(line: bytes) -> Iterator[Field]:
             yield Field(f"{split.decode()} {name}", match.span(), match.span(value))
 
 
-def fields_of(line: bytes) -> list[Field]:
-    """Return the fields of a line, the most certain of each name the first."""
+@lru_cache(maxsize=1 << 10)
+def fields_of(line: bytes) -> Sequence[Field]:
+    """Return the fields of a line, the most certain of each name first; kept for the next word."""
     both = [*_of_both(line)]
     found = [*both]
     for match in PAIR.finditer(line):
@@ -205,7 +210,9 @@ def fields_of(line: bytes) -> list[Field]:
     found = [*_listed(line), *found]
     known = {one.value for one in found}
     found += [one for one in _in_turn(line) if one.value not in known]
-    return [*found, *_told_at(line)]
+    every = [*found, *_told_at(line)]
+    # A loss of 2,345 has a decimal comma; a throughput of 7,012 has none.
+    return [one for one in every if not (b"," in line[slice(*one.value)] and is_a_loss(one.name))]
 
 
 def _field(line: bytes, at: Span, value: Span, more: str = "") -> Field:
@@ -282,12 +289,13 @@ _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
-# The word "it" is also tqdm's unit, and what follows that is a time: 12 it [00:01
+# The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 COUNTER: Final = re.compile(
     rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates"
     rb"|n?update|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
-    rb"(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))" % (_OF_EPOCHS, _OF_STEPS, _COUNT),
+    rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
+    % (_OF_EPOCHS, _OF_STEPS, _COUNT),
     re.IGNORECASE,
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
@@ -316,7 +324,8 @@ BATCH_OF_EPOCH: Final = b"Batch epoch/N"
 # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31], at the start of a line; the
 # same place may hold a rank, the number of a process, or a time.
 _FIRST: Final = re.compile(
-    rb"[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?(?=[A-Za-z\"'])"
+    rb"[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?"
+    rb"(?=[A-Za-z\"'])"
 )
 FIRST: Final = b"N at the start"
 # 1 100 loss: 2.31, an epoch and a batch
@@ -344,7 +353,8 @@ _BY_SIGNS: Final[tuple[tuple[_Find, tuple[bytes, ...]], ...]] = (
 )
 
 
-def counters_of(line: bytes) -> dict[bytes, tuple[int, int]]:
+@lru_cache(maxsize=1 << 10)
+def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
     """Return where the counters of a line stand, by what each counts.
 
     That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.readers.reader import TextReader
-from stabdiag.readers.text.asides import OVERFLOWS, found_by_detectron2
+from stabdiag.readers.text.asides import OVERFLOWS
 from stabdiag.readers.text.grammar import NUMBER, SIGNS, Grammar, Line
 
 
@@ -44,24 +44,6 @@ VISION: Final = (
                 *OVERFLOWS,
             ),
             joined=True,
-        ),
-    ),
-    TextReader(
-        name="maskrcnn",
-        title="a log of maskrcnn-benchmark or detectron2",
-        recognised="a line with eta:, iter: and values, two blanks between them",
-        loses="the second of two numbers, the mean of all steps so far",
-        example="… INFO: eta: 0:45:00  iter: 50  loss: 1.5025 (2.2399)  lr: 0.120000  …",
-        grammar=Grammar(
-            step="iter",
-            kinds=(
-                Line(
-                    pattern=rb"eta: [^\n]{1,40}?  iter: (\d{1,12})  ([^\n]{1,4000})",
-                    names=("iter",),
-                    pairs=SIGNS,
-                ),
-                found_by_detectron2("total_loss", "iter"),
-            ),
         ),
     ),
     TextReader(

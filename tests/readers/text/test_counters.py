@@ -212,7 +212,18 @@ TEMPLATES = {
         "[2026/01/02 03:04:05] ppcls INFO: [Train][Epoch {epoch1}/120][Iter: {batch}/600]"
         "lr(LinearWarmup): {lr:.8f}, top1: 0.1, CELoss: {loss:.5f}, loss: {loss:.5f}, ips: 250.1\n",
         (0, 1190),
-        {"accuracy", "clock", "epoch"},
+        {"accuracy", "clock", "epoch", "lr"},
+    ),
+    "a size that is called step, too": (
+        "[step={n1}] loss={loss} step=0.0000 x=1\n",
+        (1, 120),
+        set(),
+    ),
+    "Flux shows numbers of 32 bits": ("(epoch = {n1}, loss = {loss:.5f}f0)\n", (1, 120), set()),
+    "Flux under @info": (
+        "┌ Info: Training\n│   epoch = {n1}\n│   loss = {loss:.5f}f0\n└   η = 0.01\n",
+        (1, 120),
+        set(),
     ),
     "Flax": ("Step... ({n1} | Loss: {loss}, Learning Rate: {lr})\n", (1, 120), {"lr"}),
     "clu": (

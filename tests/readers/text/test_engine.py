@@ -216,6 +216,6 @@ class TestFastPaths:
         assert "2 ranks" in columns.notes[0]
 
     def test_whole_numbers_of_any_length(self, values):
-        found = values("nanogpt", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
-        assert found["iter"] == [7, 8]
+        found = values("text", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
+        assert found["step"] == [7, 8]
         assert found["loss"] == [1e30, 1]

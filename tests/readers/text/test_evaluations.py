@@ -44,6 +44,42 @@ def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
     assert held_out.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
 
 
+def test_a_file_of_the_program_is_not_the_first_name_of_a_line(put):
+    train = (
+        "[2026-01-05 10:00:00 swin] (main.py 201): INFO Train: [{n}/9][{at}/300]\tloss {loss} (4)\n"
+    )
+    test = "[2026-01-05 10:00:00 swin] (main.py 268): INFO Test: [{at}/98]\tLoss 5.5 ({loss})\n"
+    text = "".join(
+        "".join(train.format(n=n, at=at, loss=4 - n - at / 300) for at in range(0, 300, 10))
+        + "".join(test.format(at=at, loss=5 - at / 100) for at in (0, 50, 90))
+        for n in range(3)
+    )
+    history = stabdiag.read(put(text))
+    assert history.series["eval_loss"].values.tolist() == [4.1] * 3
+    assert not any("main.py" in event.message for event in history.events)
+
+
+def test_a_line_for_each_split_is_not_what_the_hf_trainer_prints(put):
+    line = "{}: {{'epoch': {}, 'loss': {}, 'lr': 0.001}}\n"
+    splits = {"train": 4, "val": 5}
+    text = "".join(line.format(s, n, at - n / 10) for n in range(20) for s, at in splits.items())
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [4 - n / 10 for n in range(20)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 10 for n in range(20)]
+
+
+def test_many_lines_that_begin_with_their_step_beside_few_that_name_it(put):
+    """As llama2.c prints them."""
+    text = "".join(
+        (f"step {n}: train loss 3.5, val loss {5 - n / 100}\n" if n % 10 == 0 else "")
+        + f"{n} | loss {4 - n / 100} | lr 1.000000e-04 | 100.12ms | mfu 10.12%\n"
+        for n in range(60)
+    )
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [4 - n / 100 for n in range(60)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(0, 60, 10)]
+
+
 def test_a_step_that_is_told_again_without_its_rate_is_evaluated(put):
     text = "".join(
         f"Step... ({n} | Loss: {4 - n / 100}, Learning Rate: 1e-4)\n"

@@ -201,16 +201,21 @@ PRINTED = {
         {"train_loss": [3.976, None], "valid_loss": [None, 9.329]},
     ),
     "what others add to nanoGPT": (
-        "nanogpt",
+        "text",
         "iter 10: loss 3.2100, gnorm inf, time 120.50ms, mfu 30.10%\n"
-        "iter 20: loss 3.1100, time 120.50ms, mfu 30.10%, lr 6.0e-04\n",
+        "iter 20: loss 3.1100, time 120.50ms, mfu 30.10%, lr 6.0e-04\n"
+        "step 30: train loss 3.2, val loss 3.3\n"
+        "iter 30: loss 3.0100, time 120.50ms, mfu 30.10%, lr 6.0e-04\n"
+        "step 40: train loss 3.1, val loss 3.2\n"
+        "iter 40: loss 2.9100, time 120.50ms, mfu 30.10%, lr 6.0e-04\n",
         {
-            "iter": [10, 20],
-            "loss": [3.21, 3.11],
-            "gnorm": [float("inf"), None],
-            "time (ms)": [120.5, 120.5],
-            "mfu_percent": [30.1, 30.1],
-            "lr": [None, 6e-4],
+            "step": [10, 20, 30, 30, 40, 40],
+            "loss": [3.21, 3.11, None, 3.01, None, 2.91],
+            "val loss": [None, None, 3.3, None, 3.2, None],
+            "gnorm": [float("inf"), *[None] * 5],
+            "time (ms)": [120.5, 120.5, None, 120.5, None, 120.5],
+            "mfu": [30.1, 30.1, None, 30.1, None, 30.1],
+            "lr": [None, 6e-4, None, 6e-4, None, 6e-4],
         },
     ),
     "a plain loss of modded-nanogpt": (
@@ -238,10 +243,11 @@ PRINTED = {
         {"iteration": [1440], "loss_mask": [6.919], "loss": [np.nan]},
     ),
     "thousands of torchtitan": (
-        "torchtitan",
+        "text",
         "[titan] 2026 - root - INFO - step: 10  loss:  3.5  tps: 1,234,567  mfu: 31.20%\n"
-        "[titan] 2026 - root - INFO - validate step: 10  loss:  3.75  tps: 7,012\n",
-        {"tps": [1234567, None], "validation loss": [None, 3.75]},
+        "[titan] 2026 - root - INFO - validate step: 10  loss:  3.75  tps: 7,012\n"
+        "[titan] 2026 - root - INFO - step: 20  loss:  3.25  tps: 1,234,567  mfu: 31.20%\n",
+        {"tps": [1234567, None, 1234567], "val loss": [None, 3.75, None]},
     ),
     "MLPerf, where it tells its place": (
         "mllog",
@@ -361,12 +367,12 @@ PRINTED = {
         {"iter": [2000, 2100, 2200], "lr": [1e-4] * 3, "loss_g_pix": [0.25] * 3},
     ),
     "the mean beside NeMo's loss": (
-        "nemo",
+        "text",
         "".join(NEMO.format(n=n, mean="nan", own="reduced_train_loss=3.91, ") for n in range(5)),
         {"reduced_train_loss": [3.91] * 5, "loss": None},
     ),
     "the mean where NeMo tells no other": (
-        "nemo",
+        "text",
         "".join(NEMO.format(n=n, mean="2.5", own="") for n in range(5)),
         {"loss": [2.5] * 5},
     ),
@@ -546,6 +552,40 @@ class TestTrainer:
         history = stabdiag.read(put(above + self.trained(200, 200, **how)))
         assert history.series["loss"].steps.tolist() == list(range(10, 201, 10))
         assert not any("too seldom" in event.message for event in history.events)
+
+    @pytest.mark.parametrize("bars", [True, False])
+    @pytest.mark.parametrize(
+        ("peak", "pace", "late"), [(3e-4, 1, 0), (1e-4, 2.3, 0), (1e-4, 1, 400)]
+    )
+    def test_two_processes_that_wrote_at_once_are_two_runs(self, put, bars, peak, pace, late):
+        at = [(step, 1e-4, 3.0, step) for step in range(10, 1001, 10)]
+        at += [(late + step * pace + 3, peak, 3.5, step) for step in range(10, 1001, 10)]
+        text = ""
+        for _, rate, loss, step in sorted(at):
+            left = 1 - step / 1000
+            values = {"loss": round(loss + left, 4), "learning_rate": rate * left}
+            text += f"{ {**values, 'epoch': round(step / 300, 2)} }\n"
+            text += self.bar(step, 1000) + "\n" if bars else ""
+        history = stabdiag.read(put(text))
+        assert history.source.attempts == 2
+        assert history.series["loss"].values.tolist() == [
+            round(3.5 + 1 - step / 1000, 4) for step in range(10, 1001, 10)
+        ]
+        assert any("2 processes wrote at once" in event.message for event in history.events)
+
+    @pytest.mark.parametrize("back", [(300,), (300, 500, 700), (1000, 1000)])
+    def test_resumes_and_runs_that_follow_each_other_are_of_one_process(self, put, back):
+        rng = np.random.default_rng(7)
+        text, begin = "", 0
+        for end in (*back, 1000):
+            for step in range(begin + 10, end + 1, 10):
+                loss = 3 - step / 1000 + rng.normal(0, 0.3)
+                text += (
+                    f"{ {'loss': loss, 'learning_rate': 1 - step / 1000, 'epoch': step / 300} }\n"
+                )
+            begin = end - 150 if end < 1000 else 0
+        events = stabdiag.read(put(text)).events
+        assert not any("at once" in event.message for event in events)
 
     @pytest.mark.parametrize("first", [(300, 5000), (900, 5000)])
     def test_the_bars_of_runs_that_were_appended_count_to_different_totals(self, put, first):

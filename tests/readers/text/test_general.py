@@ -119,6 +119,9 @@ BESIDE = [
     ("Learning Rate 7.000e-05, It/sec 0.2", {"Learning Rate": 7e-5, "It/sec": 0.2}),
     ("Best Val Loss: 0.5 Learning Rate: 0.1", {"Best Val Loss": 0.5, "Learning Rate": 0.1}),
     ("torch: 2.13.0", {}),
+    ("tps: 7,012  tflops: 3.5", {"tps": 7012, "tflops": 3.5}),
+    ("val loss: 2,345 tps: 12", {"tps": 12}),
+    ("lr(Warmup): 0.1", {"lr(Warmup)": 0.1}),
     ("loss_ctc inf lr 1e-4 norm: None acc: 0.5", {"lr": 1e-4, "acc": 0.5}),
     (
         "| loss_scale 1.0486e+06 | weight_norm/layers.0 3.5",

@@ -4,14 +4,15 @@ The samples hold twelve records whose loss is 4 − k/8; their lines are made as
 format strings make them.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.readers import read_columns
 from stabdiag.readers.registry import TEXT_READERS
+from tests.readers.conftest import read_columns
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -29,26 +30,26 @@ STEPS = {
     "hf-trainer-stdout": range(1, 13),
     "lerobot": range(200, 2600, 200),
     "llmc": range(12),
-    "llmc/stdout": range(1, 13),
-    "maskrcnn": range(20, 260, 20),
-    "maskrcnn/detectron2": range(19, 259, 20),
     "marian": range(1000, 13000, 1000),
     "markdown": range(1, 13),
     "megatron": range(10, 130, 10),
     "mllog": range(512, 6656, 512),
     "modded-nanogpt": range(1, 13),
-    "nanogpt": range(0, 120, 10),
-    "nemo": range(9, 129, 10),
-    "nemo/bar": range(12),
     "olmo-core": range(1, 13),
     "pix2pix": range(100, 1300, 100),
     "printed-table": range(1, 13),
     "tacotron2": range(12),
     "text": range(1, 13),
+    "text/detectron2": range(19, 259, 20),
+    "text/llmc": range(1, 13),
+    "text/maskrcnn": range(20, 260, 20),
+    "text/nanogpt": range(0, 120, 10),
+    "text/nemo-bar": range(12),
+    "text/nemo": range(9, 129, 10),
+    "text/torchtitan": (1, *range(10, 120, 10)),
     "text/tutorial": range(100, 1300, 100),
     "yolact": range(10, 130, 10),
     "yolo": range(1, 13),
-    "torchtitan": (1, *range(10, 120, 10)),
 }
 # Alarms are what is left of a log without its losses.
 FORMATS = [one.name for one in TEXT_READERS if one.name != "alarms"]
@@ -58,8 +59,8 @@ EVERY = pytest.mark.parametrize("path", FILES, ids=IDS)
 
 
 def steps_of(path):
-    kind = path.parent.name
-    return list(STEPS.get(f"{kind}/{path.stem.removesuffix('-nan')}", STEPS.get(kind, ())))
+    kind, name = path.parent.name, re.sub("-(?:nan|ranks)$", "", path.stem)
+    return list(STEPS.get(f"{kind}/{name}", STEPS.get(kind, ())))
 
 
 def losses_of(path):
@@ -82,13 +83,12 @@ def test_the_losses_and_the_diagnosis(path):
     assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
 
 
-# Only the first rank prints anything with Coqui's Trainer.
-@pytest.mark.parametrize("format", sorted({*FORMATS} - {"coqui", "markdown", "printed-table"}))
-def test_a_line_of_another_rank_does_not_count_again(format):
-    columns = read_columns(SAMPLES / format / "ranks.log")
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem.endswith("ranks")])
+def test_a_line_of_another_rank_does_not_count_again(path):
+    format, columns = path.parent.name, read_columns(path)
     # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
-    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt": 13, "nanogpt": 13}
-    assert columns.rows == allowed.get(format, 12)
+    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt": 13, "nanogpt-ranks": 13}
+    assert columns.rows == allowed.get(path.stem, allowed.get(format, 12))
     # Darknet prints its losses at the start of a line, so that a labelled one is none.
     assert format == "darknet" or any("lines of 2 ranks" in note for note in columns.notes)
 
@@ -119,23 +119,23 @@ def test_roles_beside_the_loss():
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "lerobot/plain.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
-        "maskrcnn/plain.log": {"lr", "step_time", "clock"},
         "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
         "markdown/plain.log": {"eval_loss"},
         "megatron/plain.log": {
             *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
         "modded-nanogpt/plain.log": {"eval_loss"},
-        "nanogpt/plain.log": {"eval_loss", "step_time", "mfu"},
-        "nemo/plain.log": {"lr", "epoch"},
         "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
         "pix2pix/plain.log": {"epoch", "step_time"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
         "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
+        "text/maskrcnn.log": {"lr", "step_time", "memory", "clock"},
+        "text/nanogpt.log": {"eval_loss", "step_time", "mfu"},
+        "text/nemo.log": {"lr", "epoch"},
         "text/plain.log": {"lr", "grad_norm", "clock"},
+        "text/torchtitan.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
         "yolact/plain.log": {"epoch"},
-        "torchtitan/plain.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
     }
     for name, roles in expected.items():
         assert set(stabdiag.read(SAMPLES / name).series) == {"loss", *roles}, name
