@@ -31,6 +31,9 @@ _COURSES = {
     "grad_norm": "the gradient norm",
 }
 
+# The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
+_FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
+
 # What the absence of each role costs, the most expensive first.
 _COSTS: tuple[tuple[str, str], ...] = (
     ("grad_norm", "a spike's cause (Q2.3), overflows (Q3.1) and a climb's cause (Q4.4) stay open"),
@@ -54,7 +57,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         title = _ENOUGH if len(case.loss) >= case.fewest_for_spikes else ""
         first = check or _log_more(case)
-        told = told or _course(case)
+        told = told or " ".join(filter(None, (_course(case), _near_a_limit(case))))
     else:
         leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
         first = check or _next_run(case)
@@ -128,6 +131,23 @@ def _course(case: Case) -> str:
             moved = f"{went} from {num(x[0])} to {num(x[-1])}"
             courses.append(f"{name}{moved if np.ptp(x) else same}")
     return f"{capitalised(listed(courses))}." if courses else ""
+
+
+def _near_a_limit(case: Case) -> str:
+    """Say which of the largest activations came near what fp16 or fp8 holds, if no loss does.
+
+    In the last power of two below what fp16 holds, or at just what fp8 is cut to.
+    """
+    logged = () if len(case.loss) else case.history.group("activation_norm").values()
+    for series in (one.finite() for one in logged):
+        most = float(np.max(series.values, initial=0))
+        last = case.manifest.dtype in (None, "fp16") and _FP16 / 2 < most <= _FP16
+        if last or most == _FP8:
+            at = int(series.steps[np.argmax(series.values)])
+            dtype, held = ("fp16", _FP16) if last else ("fp8 (e4m3)", _FP8)
+            told = f"{series.column!r} came to {num(most, 5)} by {case.unit} {at}"
+            return f"{told}: {dtype} holds at most {num(held, 5)}."
+    return ""
 
 
 def _next_run(case: Case) -> Action:

@@ -119,6 +119,25 @@ def test_a_log_without_losses_is_told_what_its_scaler_did():
     assert "cannot be tested. 3 overflows" in report.diagnosis.summary
 
 
+@pytest.mark.parametrize(
+    ("most", "dtype", "told"),
+    [
+        (59453.0, None, "'max_activation' came to 59453 by step 8: fp16 holds at most 65504."),
+        (65504.0, "fp16", "'max_activation' came to 65504 by step 8: fp16 holds at most 65504."),
+        (448.0, "bf16", "'max_activation' came to 448 by step 8: fp8 (e4m3) holds at most 448."),
+        (59453.0, "bf16", ""),
+        (20000.0, None, ""),
+        (440.0, None, ""),
+    ],
+)
+def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(most, dtype, told):
+    log = {"step": range(9), "max_activation": [*range(1, 9), most], "grad_norm": [0.5] * 9}
+    found = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
+    assert found.summary.endswith(told or "stayed at 0.5.")
+    loss = stabdiag.diagnose({**log, "loss": [2.0] * 9}, manifest={"dtype": "fp16"})
+    assert "holds at most" not in loss.diagnosis.summary
+
+
 def test_what_is_missing_is_listed_in_the_order_of_its_cost():
     report = stabdiag.diagnose({"step": range(50), "loss": [2.0] * 50}, manifest={"dtype": "fp16"})
     assert [missing.role for missing in report.not_logged] == [
