@@ -22,14 +22,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
-from advisers import ADVISERS, ALARMS, Advised, Log, tools_of
+from advisers import ADVISERS, ALARMS, Advised, Log, by_stabdiag, tools_of
 from cures import apply
 from failures import Case, cases
 from pyarrow import parquet
 from retraining import Ledger, Plan
-from seen import shows
+from seen import leaving, shows
 from settings import HEALTHY
-from written import AS_PEOPLE_DO, WAYS
+from written import AS_PEOPLE_DO, HELD, WAYS
 
 DATA = Path(__file__).parent / "data"
 
@@ -93,6 +93,7 @@ def main() -> None:
     parser.add_argument("--cure", action="store_true", help="train again what is missing")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", action="store_true", help="print a line for each run")
+    parser.add_argument("--unseen", action="store_true", help="print what unflagged logs show")
     options = parser.parse_args()
     about = {run["run"]: run for run in json.loads((options.data / "runs.json").read_text())}
     logs = rows_of(options.data / "logs.parquet")
@@ -109,6 +110,9 @@ def main() -> None:
             ledger.know((twin, None), run["eval_loss"])
     seen = [one for one in broken if shows(logs[one[1].key], healthy_rows(logs, one[1].task))]
     print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
+    if options.unseen:
+        unseen(seen, logs, about)
+        return
     # The other tools were given every column that they read, and are scored once.
     advisers = {WAYS[0]: {**ADVISERS, **tools_of(options.data)}, WAYS[1]: ADVISERS}
     rows = [
@@ -210,6 +214,23 @@ def table(title: str, scores: list[dict[str, bool]], missing: int) -> None:
         f"{name} {np.mean([score[name] for score in scores]):6.1%}" for name in scores[0]
     )
     print(f"{title:44} {shares}" + (f"  ({missing} plans not trained)" if missing else ""))
+
+
+def unseen(cases: list[tuple[int, Case]], logs: dict[str, Any], about: dict[str, Any]) -> None:
+    """Print what leaves the twins' spread in logs of people that are not flagged, and how many.
+
+    Beside that: how many of them are flagged with all columns.
+    """
+    counts: dict[tuple[str, ...], list[bool]] = defaultdict(list)
+    for number, case in cases:
+        ask = {way: Log(logs[case.key], about[case.key], way, number) for way in WAYS}
+        if by_stabdiag(ask[WAYS[1]]).severity in ALARMS:
+            continue
+        held = HELD[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
+        shown = leaving(logs[case.key], healthy_rows(logs, case.task), held)
+        counts[shown].append(by_stabdiag(ask[WAYS[0]]).severity in ALARMS)
+    for shown, flagged in sorted(counts.items(), key=lambda one: -len(one[1])):
+        print(f"| {', '.join(shown) or 'nothing'} | {len(flagged)} | {sum(flagged)} |")
 
 
 def quiet(way: str, about: dict[str, Any], logs: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 Row = dict[str, float]
 PARTS = 10
 OUTSIDE = 2  # parts of ten in which a series has to leave the twins' spread
+SERIES = ("loss", "eval_loss", "grad_norm", "lr")
 
 
 def shows(rows: Sequence[Row], twins: Sequence[Sequence[Row]]) -> bool:
@@ -17,17 +18,23 @@ def shows(rows: Sequence[Row], twins: Sequence[Sequence[Row]]) -> bool:
     Each of loss, evaluation loss, gradient norm and rate is taken as its median in each tenth of
     the steps; a value that is not finite, or a log that breaks off, shows it as well.
     """
-    if len(rows) < min(map(len, twins)):
-        return True
-    for name in ("loss", "eval_loss", "grad_norm", "lr"):
+    return len(rows) < min(map(len, twins)) or bool(leaving(rows, twins, SERIES))
+
+
+def leaving(
+    rows: Sequence[Row], twins: Sequence[Sequence[Row]], names: Sequence[str]
+) -> tuple[str, ...]:
+    """Return those of some series that leave the spread of the healthy twins."""
+    found = []
+    for name in names:
         of_twins = np.array([course(twin, name) for twin in twins])
         own = course(rows, name)
         low, high = of_twins.min(axis=0), of_twins.max(axis=0)
         width = np.maximum(high - low, 0.02 * np.abs(high))
         outside = ~((own >= low - width) & (own <= high + width))
         if np.count_nonzero(outside) >= OUTSIDE:
-            return True
-    return False
+            found.append(name)
+    return tuple(found)
 
 
 def course(rows: Sequence[Row], name: str) -> np.ndarray:

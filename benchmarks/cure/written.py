@@ -128,6 +128,17 @@ AS_PEOPLE_DO: tuple[Callable[[Sequence[Row], Path, int], Path], ...] = (
 )
 
 
+# What each of people's forms holds of the loss, its evaluation, the gradient norm and the rate.
+HELD = {
+    trainer_state: ("loss", "eval_loss", "grad_norm", "lr"),
+    lightning: ("loss", "eval_loss"),
+    printed: ("loss", "lr"),
+    bare: ("loss", "lr"),
+    tensorboard: ("loss", "eval_loss", "lr"),
+    wandb: ("loss", "eval_loss", "lr"),
+}
+
+
 def every_column(rows: Sequence[Row], folder: Path) -> Path:
     """Write all that was logged as a table."""
     path = folder / "log.csv"

@@ -36,7 +36,7 @@ from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
-_FIRST = (3, 5, 10)
+_FIRST = (2, 3, 5, 10)
 _BY_CHANCE = 0.001
 
 # With so many losses in each tenth, the levels of tenths tell whether any of them fell.

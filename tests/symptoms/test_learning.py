@@ -33,6 +33,11 @@ CHANCE = np.log(1000) + noise(0.01)
 GUESSING = log(CHANCE)
 FLAT = log(3.7 + noise(0.02))
 LEAPT = log(np.append([10.8, 10.7, 10.6, 10.5, 10.4], 14 * np.exp(noise(0.3)[5:])))
+SOARED = {
+    "step": 5 * AT[:80],
+    "loss": np.append([2.07, 2.03, 17.5], 2.3 + np.abs(noise(0.1)))[:80],
+    "lr": 0.0125 * (1 + np.cos(np.pi * AT[:80] / 80)),
+}
 OFF = log(falling(25.0, 4.0) + noise(0.02))
 WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
 WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
@@ -125,6 +130,8 @@ FLAT_HELD = 2.31 + noise(0.004)
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {}, "no gradient reaches"),
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {"dtype": "fp16"}, "Scale the loss"),
         ("not-learning", LEAPT, {}, "a tenth of the learning rate"),
+        # Two records are low if all the others are higher: each is a mean over some steps.
+        ("not-learning", SOARED, {}, "0.0025 instead of 0.025"),
         ("not-learning", log(10.8 + 6 * np.exp(-AT / 100) * (AT > 5)), {}, "a longer warm-up"),
         ("initial-loss-off", OFF, WORDS, "10.82"),
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),

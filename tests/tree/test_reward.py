@@ -89,7 +89,7 @@ def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm):
     assert found.slug == "divergence-unexplained"
     assert "'reward' fell from 19" in found.summary
     assert found.first_action.startswith("Reload the checkpoint of step 400, the last before the")
-    assert "halve the learning rate (now 0.001)" in found.first_action
+    assert "halve the learning rate to 0.0005 (now 0.001)" in found.first_action
 
 
 def test_a_reward_without_a_loss_excuses_nothing(calm):

@@ -320,7 +320,7 @@ def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
     rates[400:] = last
     report = diagnose(log | {"grad_norm": norms, "lr": rates})
     assert report.diagnosis.slug == "gradient-overflow"
-    assert f"halve the learning rate {told}" in report.diagnosis.first_action
+    assert f"halve the learning rate to 0.0005 {told}" in report.diagnosis.first_action
 
 
 @pytest.mark.parametrize(

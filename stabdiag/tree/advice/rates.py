@@ -72,5 +72,7 @@ def half_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
         told, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
     new = lowered(case, rate, 2)
     if new < typed(rate / 2):
-        what = f"{'a learning rate of' if as_noun else 'lower the learning rate to'} {num(new)}"
-    return Setting(words=f"{what} ({told})", name=name, now=rate, new=new)
+        what = "a learning rate of" if as_noun else "lower the learning rate to"
+    else:
+        what += "," if as_noun else " to"
+    return Setting(words=f"{what} {num(new)} ({told})", name=name, now=rate, new=new)
