@@ -87,7 +87,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     highest = int(lr.steps[np.argmax(lr.values)])
     turning = float(lr.values[max(int(np.searchsorted(lr.steps, found.first, "right")) - 1, 0)])
     first, last = answer.steps
-    to = lowered(case, turning)
+    to = min(lowered(case, turning), turning)  # no higher by being rounded
     below = f"{num(to)}: the loss stopped falling at {num(turning)}"
     act = found.reload.and_then(
         ActionKind.FIX_SCHEDULE,
