@@ -11,8 +11,8 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.levels import IN_A_ROW, beginning, levels
+from stabdiag.stats.quantiles import TELLING, median
 from stabdiag.symptoms.losses import (
     HARDLY,
     TENTHS,
@@ -46,7 +46,8 @@ class Guess:
     """Losses that are what guessing costs.
 
     ``late`` are the levels that are, ``told`` which losses these are, from one step to another;
-    ``guess`` is what guess it is, among how many ``classes``, and ``cost`` what it costs.
+    ``guess`` is what guess it is, among how many ``classes``, 0 if that is unknown, and
+    ``cost`` what it costs.
     """
 
     late: Floats
@@ -89,7 +90,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         plateau_at_chance,
         step=guess.first,
         because=f"{guess.told}: {guess.guess} costs {num(guess.cost)}",
-        measured={"loss": float(guess.late[-1]), "log_k": guess.cost, "classes": guess.classes},
+        measured={"loss": float(guess.late[-1]), "log_k": guess.cost}
+        | ({"classes": guess.classes} if guess.classes else {}),
         first=lower_rate(case) if _jumped(case, guess.cost) else small_test(guess.cost),
     )
     then = plateau_at_chance.then if evidence.then is None else evidence.then
@@ -153,9 +155,12 @@ def _by_accuracy(case: Case) -> Guess | None:
         shares = accuracy.values[beside]
         shares = shares / 100 if shares.max() > 1 else shares
         # A loss beside an accuracy that never moves only has to be near what the guess costs.
-        band = case.limits.learning.chance_band if np.ptp(shares) else HARDLY
+        moves = bool(np.ptp(shares))
+        band = case.limits.learning.chance_band if moves else HARDLY
         shares = shares[since:]
         found = _guess(case, late, shares, band)
+        if found is None and not moves and len(steps) >= TELLING:
+            found = _one_class(case, late, median(shares))
         if found is None or _learned(case, found[1], late, band):
             continue
         classes, cost, guess = found
@@ -200,15 +205,33 @@ def _guess(case: Case, late: Floats, shares: Floats, band: float) -> tuple[int, 
     entropy of their shares, and the share that is right is always the same.
     """
     right = median(shares)
-    if not np.ptp(shares) and 0.5 < right < 1:
-        entropy = -right * math.log(right) - (1 - right) * math.log(1 - right)
-        if _is_at(entropy, late, band):
-            return 2, entropy, "always naming the more frequent of two classes"
+    if not np.ptp(shares) and 0.5 < right < 1 and _is_at(_entropy(right), late, band):
+        return 2, _entropy(right), "always naming the more frequent of two classes"
     if abs(right * np.exp(median(late)) - 1) <= _GUESSED:
         classes = case.manifest.vocab_size or round(math.exp(median(late)))
         if classes > 1 and _is_at(math.log(classes), late, band):
             return classes, math.log(classes), f"guessing among {classes} classes"
     return None
+
+
+def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str] | None:
+    """Return the guess of a model that learned one of several classes to name each time.
+
+    The loss fell, and no answer changed. The guess costs the entropy of the share that is right at
+    least, and in training it costs the same.
+    """
+    level, x = median(late), case.loss.values
+    apart = float(np.abs(np.append(late, median(x[len(x) // 2 :])) - level).max())
+    begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
+    costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
+    if not costs or apart > HARDLY * level or level > (1 - HARDLY) * begun:
+        return None
+    return case.manifest.vocab_size or 0, level, "always naming the same of several classes"
+
+
+def _entropy(share: float) -> float:
+    """Return what it costs to tell an example of a share from all others, in nats."""
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
 
 
 def _is_at(chance: float, late: Floats, band: float) -> bool:

@@ -8,6 +8,7 @@ import pytest
 FOUR = math.log(4)
 ENTROPY = -0.85 * math.log(0.85) - 0.15 * math.log(0.15)
 SHAKY = np.array([0.004, -0.002, 0.003, -0.001, 0.002, -0.003, 0.001, 0.0])
+SIX = 1.32 + SHAKY + np.array([0.3, 0.1] + [0.0] * 6)
 
 
 def epochs(held, accuracy, loss=None):
@@ -34,6 +35,8 @@ def epochs(held, accuracy, loss=None):
             epochs(0.68 + SHAKY, 0.5298) | {"epoch": np.arange(65, 73)},
             "the more frequent of two classes",
         ),
+        # Six classes, of which six tenths of the examples are one.
+        (epochs(SIX, 0.6), "the same of several classes"),
         # The accuracy of the training alone.
         (
             {"epoch": np.arange(8), "loss": FOUR + SHAKY, "accuracy": np.full(8, 0.25)},
@@ -70,6 +73,14 @@ def test_many_epochs_of_guessing_are_an_error(symptom):
         epochs(ENTROPY + SHAKY, [0.85, 0.84] * 4),
         # A little below, and the accuracy moved.
         epochs(0.97 * ENTROPY + SHAKY, [0.84] + [0.85] * 7),
+        # Several classes, but the training is better or worse; the accuracy moved; the loss moves;
+        # it is lower than the guess; it did not fall.
+        epochs(SIX, 0.6, 0.92 * SIX),
+        epochs(SIX, 0.6, 1.08 * SIX),
+        epochs(SIX, [0.5] + [0.6] * 7),
+        epochs(SIX + 30 * SHAKY, 0.6),
+        epochs(SIX / 4, 0.6),
+        epochs(1.32 + SHAKY, 0.6),
         # Better than the majority, all alike.
         epochs(0.8 * ENTROPY + SHAKY, 0.85),
         # It learned to guess less.
