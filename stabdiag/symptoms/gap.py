@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import BESIDE, levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
@@ -100,3 +100,12 @@ def _end_of_first_epoch(case: Case) -> int:
         return -1
     first = epoch.steps[epoch.values <= 1]
     return int(first[-1]) if len(first) else -1
+
+
+def train_beside(train: Series, held: Series, at: int) -> float | None:
+    """Return the median training loss since the evaluation before the one at a position."""
+    step, gap = int(held.steps[at]), int(usual_gap(held.steps))
+    since = train.between(step - gap + 1, step).values
+    if not len(since):
+        since = train.between(step - gap, step + gap).values[:1]
+    return median(since) if len(since) else None

@@ -9,12 +9,17 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, beginning, levels
-from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.gap import RUN_AWAY, find_gap, knew_before, with_evaluations
+from stabdiag.symptoms.gap import (
+    RUN_AWAY,
+    find_gap,
+    knew_before,
+    train_beside,
+    with_evaluations,
+)
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
 from stabdiag.symptoms.stuck import held_out_is_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -97,8 +102,8 @@ def overfitting(case: Case) -> Evidence | None:
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
-    if (restarted := _restarted(case, turn)) is not None:
-        return restarted
+    if (better := _still_better(case, turn)) is not None:
+        return better
     is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
     jump = _jump(case)
     then = (stop,) if jump else (_LOOK,) if is_soon else ()
@@ -155,7 +160,7 @@ def eval_rising(case: Case) -> Evidence | None:
     turn = _turn(case)
     if turn is None or not turn.is_clear or turn.falls:
         return None
-    return _restarted(case, turn) or Evidence(
+    return Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
@@ -169,35 +174,46 @@ def eval_rising(case: Case) -> Evidence | None:
     )
 
 
-def _restarted(case: Case, turn: Turn) -> Evidence | None:
-    """Report that the evaluation loss turned where a learning rate restarted that is still up.
+def _still_better(case: Case, turn: Turn) -> Evidence | None:
+    """Report that the accuracy of the evaluations went on rising when their loss had turned.
 
-    Under a cyclic rate it rises where a cycle begins, and comes down with the rate.
+    The few answers that are wrong are given with more confidence, and cost more.
+    """
+    accuracy = case.history.finite("eval_accuracy")
+    then, x = accuracy.until(turn.step).values, accuracy.values
+    after = x[len(then) :]
+    if not len(then) or len(after) < 2 or median(after[-IN_A_ROW:]) <= float(then[-1]):
+        return None
+    step, highest = int(accuracy.steps[np.argmax(x)]), float(x.max())
+    return Evidence(
+        title="The evaluation loss rises while the accuracy still does",
+        severity=Severity.NOTE,
+        because=f"{turn.words} The evaluation accuracy rose from {num(float(then[-1]))} to "
+        f"{num(highest)} meanwhile: wrong answers are given with more confidence.",
+        step=turn.step,
+        measured=turn.measured | {"accuracy_then": float(then[-1]), "best_accuracy": highest},
+        first=Action(
+            Do.KEEP_CHECKPOINT,
+            f"Choose the checkpoint by the score that counts: {case.place_of(turn.step)} by the "
+            f"loss, {case.place_of(step)} by the accuracy.",
+            checkpoint=step,
+        ),
+        then=(Action(Do.REGULARISE, "Smooth the labels if the probabilities count."),),
+    )
+
+
+def _restarted(case: Case, step: int) -> bool:
+    """Tell whether a learning rate restarted after a step and is still up.
+
+    Under a cyclic rate evaluations rise where a cycle begins, and come down with the rate.
     """
     lr, held = case.history.finite("lr"), case.history.finite("eval_loss").steps
-    following = int(held[np.searchsorted(held, turn.step, "right")])
-    until, after = lr.until(turn.step).values, lr.between(turn.step + 1, following).values
+    following = int(held[np.searchsorted(held, step, "right")])
+    until, after = lr.until(step).values, lr.between(step + 1, following).values
     if not len(until) or not len(after):
-        return None
-    low, high, last = float(until[-1]), float(after.max()), float(lr.values[-1])
-    if low <= 0 or min(high, last, float(until.max())) < case.limits.schedule.jump * low:
-        return None
-    return Evidence(
-        title="The evaluation loss rose where the learning rate restarted",
-        severity=Severity.NOTE,
-        because=f"{turn.words} The learning rate rose from {num(low)} to {num(high)} then, and was "
-        f"{num(last)} at the end.",
-        step=turn.step,
-        measured=turn.measured | {"lr_before": low, "lr_after": high},
-        first=Action(
-            Do.FIX_SCHEDULE,
-            f"Keep the checkpoint nearest to {case.place_of(turn.step)}, and end the run where the "
-            "learning rate ends a cycle.",
-            also=(Do.KEEP_CHECKPOINT,),
-            checkpoint=turn.step,
-        ),
-        then=(),
-    )
+        return False
+    up = min(float(after.max()), float(lr.values[-1]), float(until.max()))
+    return 0 < case.limits.schedule.jump * float(until[-1]) <= up
 
 
 def _turn(case: Case) -> Turn | None:
@@ -214,10 +230,10 @@ def _turn(case: Case) -> Turn | None:
     best, last = float(x[at]), median(after)
     if last - best <= limits.eval_rise * best:
         return None
-    then, now = _train_beside(train, held, at), _train_beside(train, held, len(x) - 1)
-    if then is None or now is None:
-        return None
+    then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
     step = int(held.steps[at])
+    if then is None or now is None or _restarted(case, step):
+        return None
     return Turn(
         step=step,
         best=best,
@@ -233,15 +249,6 @@ def _turn(case: Case) -> Turn | None:
         falls=now < then * (1 - limits.train_fall),
         runs_away=now <= RUN_AWAY * then,
     )
-
-
-def _train_beside(train: Series, held: Series, at: int) -> float | None:
-    """Return the median training loss since the evaluation before the one at a position."""
-    step, gap = int(held.steps[at]), int(usual_gap(held.steps))
-    since = train.between(step - gap + 1, step).values
-    if not len(since):
-        since = train.between(step - gap, step + gap).values[:1]
-    return median(since) if len(since) else None
 
 
 @Symptom(

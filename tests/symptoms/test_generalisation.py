@@ -186,12 +186,21 @@ RAISED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + 0.5
     ids=["restarted", "ended", "falling"],
 )
 @pytest.mark.parametrize("train", [TRAIN, FLAT], ids=["falls", "flat"])
-def test_an_evaluation_that_rises_with_a_restart_has_that_cause(symptom, train, lr, restarted):
+def test_an_evaluation_that_rises_with_a_restart_is_left_alone(symptom, train, lr, restarted):
     slug = "overfitting" if train is TRAIN else "eval-rising"
-    found = symptom(slug, run(train, RAISED) | {"lr": lr})
-    assert found is not None
-    assert (found.severity.value == "note") == restarted
-    assert ("restarted" in found.title) == restarted
+    assert (symptom(slug, run(train, RAISED) | {"lr": lr}) is None) == restarted
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "is_better"),
+    [((0.85, 0.87, 0.88), True), ((0.85, 0.85, 0.85), False), ((0.85, 0.86, 0.82), False)],
+)
+def test_a_model_that_grows_overconfident_is_no_alarm(symptom, accuracies, is_better):
+    logged = np.full(12, np.nan)
+    logged[3::4] = accuracies
+    found = symptom("overfitting", TUNED | {"eval_accuracy": logged})
+    assert (found.severity.value == "note") == is_better
+    assert ("step 300 by the accuracy" in found.first_action) == is_better
 
 
 def test_a_checkpoint_near_a_record_without_a_step_is_told_by_its_epoch(symptom):
