@@ -186,8 +186,7 @@ def _still_better(case: Case, turn: Turn) -> Evidence | None:
         return None
     step, highest = int(accuracy.steps[np.argmax(x)]), float(x.max())
     return Evidence(
-        title="The evaluation loss rises while the accuracy still does",
-        severity=Severity.NOTE,
+        title="The model overfits, though its accuracy still improves",
         because=f"{turn.words} The evaluation accuracy rose from {num(float(then[-1]))} to "
         f"{num(highest)} meanwhile: wrong answers are given with more confidence.",
         step=turn.step,
