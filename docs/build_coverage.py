@@ -12,8 +12,8 @@ import stabdiag
 from stabdiag.checks.checklist import checklist
 from stabdiag.checks.preflight import preflight
 from stabdiag.comparison.outcomes import OUTCOMES as COMPARED
+from stabdiag.model.edges import BY_SLUG as OUTCOMES
 from stabdiag.model.edges import QUESTIONS
-from stabdiag.model.leaves import BY_SLUG as OUTCOMES
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
 from stabdiag.formats import render
-from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.edges import BY_SLUG
 from stabdiag.model.limits import Limits
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from build_pictures import ROOT, RUNS, diagnosed, drawing, run_of
 
 from stabdiag.formats import render
-from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.edges import BY_SLUG
 from stabdiag.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:

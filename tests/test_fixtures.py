@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stabdiag.formats.json import schema
+from stabdiag.model.edges import BY_SLUG
 from stabdiag.model.findings import Severity
-from stabdiag.model.leaves import BY_SLUG
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from tests.conftest import NAMES, about, diagnosed
 

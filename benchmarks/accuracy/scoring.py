@@ -14,7 +14,7 @@ import pyarrow as pa
 from corpus import Run
 
 import stabdiag
-from stabdiag.model.leaves import OUTCOMES
+from stabdiag.model.edges import OUTCOMES
 from stabdiag.model.report import Report
 
 SECTIONS = {"§1": "NaN", "§2": "spike", "§3": "mixed precision", "§4": "divergence"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from scoring import Scored
 
-from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.edges import BY_SLUG
 
 LITERAL = "the tree to the letter"
 OURS = "stabdiag"

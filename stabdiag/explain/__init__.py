@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits import bounds
-from stabdiag.model.edges import QUESTIONS, Question
-from stabdiag.model.leaves import BY_SLUG, OUTCOMES
+from stabdiag.model.edges import BY_SLUG, OUTCOMES, QUESTIONS, Question
 from stabdiag.model.text import filled, kept_text, limits_in
 
 if TYPE_CHECKING:

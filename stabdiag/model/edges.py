@@ -1,4 +1,4 @@
-"""The tree on one screen: its questions, and who follows whom.
+"""The tree on one screen: its questions and leaves, and who follows whom.
 
 A key of an edge is a question's verdict, or ``verdict:branch`` where there is more than one way to
 say it. A target is a question, a section (its first question), or a slug, which is a leaf.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from stabdiag.model.findings import Verdict
+from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import filled
 
@@ -177,3 +177,43 @@ def taken(question: str, verdict: Verdict, branch: str | None) -> str:
     """Return the key of the edge that a reply takes: by its branch if that has one, or verdict."""
     key = f"{verdict}:{branch}"
     return key if key in EDGES[question] else str(verdict)
+
+
+class Outcome(NamedTuple):
+    """A leaf: its slug, how bad it is, its section and its title."""
+
+    slug: str
+    severity: Severity
+    section: str
+    title: str
+
+
+_ERROR, _WARNING = Severity.ERROR, Severity.WARNING
+
+_LEAVES = (
+    ("nan-fp32", _ERROR, "§1", "The loss went NaN in full precision"),
+    ("nan-bf16", _ERROR, "§1", "The loss went NaN in bf16"),
+    ("nan-fp16-overflow", _ERROR, "§1", "The loss went NaN in fp16"),
+    ("nan-dtype-unknown", _ERROR, "§1", "The loss went NaN"),
+    ("spike-long-tail-batch", _WARNING, "§2", "Loss spike from a long-tail batch"),
+    ("spike-lr-jump", _WARNING, "§2", "Loss spike from a learning-rate jump"),
+    ("spike-duplicate-batch", _WARNING, "§2", "Loss spike from a repeated batch"),
+    ("spike-recovered", _WARNING, "§2", "Loss spike that recovered"),
+    ("spike-persistent", _ERROR, "§2", "Loss spike that did not recover"),
+    ("spike-unresolved", _ERROR, "§2", "Loss spike, not seen to recover"),
+    ("gradient-overflow", _WARNING, "§3", "Gradients overflow"),
+    ("loss-scale-static", _ERROR, "§3", "Gradients overflow under a static loss scale"),
+    ("loss-scale-collapsed", _ERROR, "§3", "The loss scale collapsed"),
+    ("divergence-lr-rising", _ERROR, "§4", "The loss diverged as the learning rate rose"),
+    ("divergence-weight-norm-climbing", _ERROR, "§4", "The loss diverged as weights grew"),
+    ("divergence-weight-norm-collapsing", _ERROR, "§4", "The loss diverged as weights shrank"),
+    ("divergence-grad-norm-rising", _ERROR, "§4", "The loss diverged with the gradient norm"),
+    ("divergence-unexplained", _ERROR, "§4", "The loss diverged; nothing logged explains it"),
+    ("plateau", Severity.NOTE, "§4", "The loss has stopped falling"),
+    ("healthy", Severity.OK, "", "No instability found"),
+    ("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),
+)
+
+OUTCOMES = tuple(map(Outcome._make, _LEAVES))
+
+BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}

@@ -1,20 +1,51 @@
-"""The case: a run and what was measured of it, of which the questions are asked."""
+"""The case of which the questions are asked, and what a question may reply."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
 from stabdiag.tree.comparable import Ramp, Shift
 from stabdiag.tree.measure import Measures, measure
-from stabdiag.tree.question import Reply
 from stabdiag.tree.reward import Reward
 from stabdiag.tree.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a question found: the verdict, one sentence, the numbers, the steps.
+
+    ``branch`` names the edge to take where a verdict has more than one.
+    """
+
+    verdict: Verdict
+    because: str
+    branch: str | None = None
+    measured: Mapping[str, Scalar] = field(default_factory=dict)
+    steps: tuple[int, ...] = ()
+
+
+def _reply(
+    verdict: Verdict,
+    because: str,
+    *steps: int,
+    branch: str | None = None,
+    measured: Mapping[str, Scalar] | None = None,
+) -> Reply:
+    return Reply(
+        verdict=verdict, because=because, branch=branch, measured=measured or {}, steps=steps
+    )
+
+
+yes = partial(_reply, Verdict.YES)
+no = partial(_reply, Verdict.NO)
+unknown = partial(_reply, Verdict.UNKNOWN)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,10 @@ from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
 from stabdiag.tree.measure import jumps_that_stay
-from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import is_clear, material_bar
 
 

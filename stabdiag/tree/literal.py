@@ -10,10 +10,9 @@ import numpy as np
 
 from stabdiag.model.text import num, plural
 from stabdiag.stats.spikes import outliers
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
 from stabdiag.tree.measure import Measures
-from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
 from stabdiag.tree.spike import exceedances, highest, risen, untested, width

@@ -11,11 +11,10 @@ import numpy as np
 from stabdiag.model.findings import Panel
 from stabdiag.model.history import Event, Series
 from stabdiag.model.text import num, plural
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.drivers import Surge, surge_before, why_not_known
 from stabdiag.tree.panels import before, lr_panel
-from stabdiag.tree.question import Reply, no, unknown, yes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from stabdiag.model.edges import BY_SLUG
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
-from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotLogged
 from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural

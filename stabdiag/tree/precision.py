@@ -10,10 +10,9 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Scalar
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import FEW
 from stabdiag.tree.nan import found_bad
-from stabdiag.tree.question import Reply, no, unknown, yes
 from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
 
 # What each series says where nothing overflowed.

@@ -13,12 +13,11 @@ from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import points_before
 from stabdiag.stats.shape import Spike, exploded_from
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import no_harm
 from stabdiag.tree.panels import before, lr_panel, panels
-from stabdiag.tree.question import Reply, no, unknown, yes
 
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS, Question, taken
+from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
-from stabdiag.model.leaves import BY_SLUG
 from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.nan import after_earlier
 from stabdiag.tree.advice.shared import with_deleted
-from stabdiag.tree.case import Case
+from stabdiag.tree.case import Case, Reply, unknown
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.panels import panels
-from stabdiag.tree.question import Reply, unknown
 
 _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.ANSWERS}
 _BY_ID = {question.id: question for question in QUESTIONS}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stabdiag.model.leaves import BY_SLUG as OUTCOMES
+from stabdiag.model.edges import BY_SLUG as OUTCOMES
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 pytestmark = pytest.mark.skipif(find_spec("furo") is None, reason="needs the group site")

@@ -10,8 +10,7 @@ from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
 from stabdiag.formats.terminal.page import markdown_page
-from stabdiag.model.edges import QUESTIONS
-from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.edges import BY_SLUG, QUESTIONS
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import kept_text
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS

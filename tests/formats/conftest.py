@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.model.edges import BY_SLUG
 from stabdiag.model.findings import Action, ActionKind, Severity, Verdict
 from stabdiag.model.history import Event, EventKind
-from stabdiag.model.leaves import BY_SLUG
 from stabdiag.model.report import NotChecked, NotLogged, Tree
 from tests.conftest import NAMES, about, diagnosed, log_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stabdiag.formats import names, render
-from stabdiag.model.leaves import BY_SLUG
+from stabdiag.model.edges import BY_SLUG
 from tests.conftest import compare_golden, diagnosed
 from tests.formats.conftest import LEAVES
 

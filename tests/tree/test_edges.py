@@ -4,11 +4,10 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from stabdiag.model.edges import EDGES, END, QUESTIONS, SECTIONS
+from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS
 from stabdiag.model.findings import Verdict
-from stabdiag.model.leaves import BY_SLUG
 from stabdiag.tree.advice import ADVICE
-from stabdiag.tree.question import Reply
+from stabdiag.tree.case import Reply
 from stabdiag.tree.walk import follow
 
 IDS = [question.id for question in QUESTIONS]
