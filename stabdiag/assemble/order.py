@@ -356,8 +356,7 @@ def _rewind(steps: Ints, losses: Floats, to: int) -> Event:
     if bad.any():
         what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
         message += f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
-    sound_to = None if bad.any() else int(steps[-1])
-    return Event(kind=EventKind.REWIND, message=message, step=to, sound_to=sound_to)
+    return Event(kind=EventKind.REWIND, message=message, step=to)
 
 
 def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:

@@ -95,8 +95,7 @@ class Event:
     ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value`` are
     those of a placeholder, ``said`` is the text of a message as the log has it. ``line`` is the
     number of the line, from 1, that the event was read from; ``path`` is its file, where the run is
-    in several. ``sound_to`` is how far the attempt before a rewind had come, if its losses from the
-    rewind's step on were finite.
+    in several.
     """
 
     kind: EventKind
@@ -108,7 +107,6 @@ class Event:
     said: str = ""
     line: int | None = None
     path: str | None = None
-    sound_to: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,6 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
     "said": str,
     "step": int,
     "line": int,
-    "sound_to": int,
 }
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.trend import mann_kendall
@@ -59,13 +56,13 @@ def _fallen(case: Case, lost: Reward) -> Evidence:
     return Evidence(
         because=f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} "
         f"{lost.best_at} to {num(lost.last)} ({mean_of(lost.points)}); it began at "
-        f"{num(lost.first)}{_entropy(case)}.",
+        f"{num(lost.first)}.",
         title="The reward fell and stayed down",
         severity=Severity.ERROR if lost.last <= lost.first + HARDLY * gained else None,
         step=lost.best_at,
         measured={"first": lost.first, "best": lost.best, "last": lost.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
-        then=(*_explore(case), *reward_not_rising.then),
+        then=reward_not_rising.then,
     )
 
 
@@ -93,33 +90,7 @@ def _flat(case: Case) -> Evidence | None:
         reward_not_rising,
         step=first,
         because=f"From {case.unit} {first} to {last} the reward {reward.column!r} never rose "
-        f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last"
-        f"{_entropy(case)}",
+        f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last",
         measured={"first": begun, "best": float(means.max()), "last": ends},
-        first=next(iter(_explore(case)), small),
+        first=small,
     )
-
-
-def _late_entropy(case: Case) -> float | None:
-    """Return the policy's entropy in the last tenth, if it is far below that of a coin.
-
-    Some log the entropy's negative, as a loss. That of a density may be below 0, and says nothing.
-    """
-    entropy = case.history.finite("policy_entropy").values
-    if not len(entropy) or (entropy.min() < 0 < entropy.max()):
-        return None
-    late = float(levels(np.abs(entropy), TENTHS)[-1])
-    return late if late < case.limits.weights.entropy_share * math.log(2) else None
-
-
-def _entropy(case: Case) -> str:
-    late = _late_entropy(case)
-    return "" if late is None else f"; the policy's entropy is {num(late)}: it no longer explores"
-
-
-def _explore(case: Case) -> tuple[Action, ...]:
-    """Return what to do about a policy that no longer explores."""
-    if _late_entropy(case) is None:
-        return ()
-    text = "Start again with a tenth of the learning rate and a larger bonus for the entropy."
-    return (Action(Do.LOWER_LR, text, checkpoint=0),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
@@ -187,7 +186,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     stairs = 2 * distinct(lr.values[:at]) < at and last > 0
     if share < limits.at_floor or not flat or stairs:
         return None
-    length, factor = _length(case, lr), _factor(lr, at)
+    length = _length(case, lr)
     set_length = Action(
         Do.FIX_SCHEDULE,
         f"Set the length of the schedule to the run's {length} {case.unit}s, or stop at "
@@ -203,34 +202,15 @@ def lr_decays_early(case: Case) -> Evidence | None:
         setting="min_lr",
         to=peak / 10,
     )
-    # An exponential decay has no length: how fast it falls is what there is to set.
-    slower = Action(
-        Do.FIX_SCHEDULE,
-        f"Decay more slowly: by a factor of {num(0.1 ** (1 / (end - begin)), 6)} a {case.unit}, in "
-        f"place of {num(factor or 1.0)}, the learning rate ends at a tenth of its peak.",
-        step=start,
-    )
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
         f"{case.unit} {start} on and ends at {num(last)}: for {share:.0%} of the run, up to "
         f"{case.unit} {end}, next to nothing is trained.",
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
-        first=set_length if factor is None else slower,
-        then=(*(lr_decays_early.then if factor is None else ()), floor),
+        first=set_length,
+        then=(*lr_decays_early.then, floor),
     )
-
-
-def _factor(lr: Series, at: int) -> float | None:
-    """Return the factor by which a rate falls in each step down to a position, if it is one."""
-    top = int(np.argmax(lr.values[:at])) if at else 0
-    x, steps = lr.values[top:at], lr.steps[top:at]
-    if len(x) <= _RISE or x.min() <= 0:
-        return None
-    falls = np.diff(np.log(x)) / np.diff(steps)
-    usual = median(falls)
-    same = usual < 0 and bool(np.abs(falls - usual).max() <= _LOW * -usual)
-    return math.exp(usual) if same else None
 
 
 def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:

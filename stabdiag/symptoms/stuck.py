@@ -229,13 +229,6 @@ def _cause(case: Case, since: int) -> Cause | None:
         Do.CHECK_MODEL,
         "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
     )
-    if case.manifest.dtype == "fp16":
-        first = Action(
-            Do.DYNAMIC_LOSS_SCALE,
-            "Scale the loss (torch.amp.GradScaler), or switch to bf16: small gradients become 0 in "
-            "fp16.",
-            also=(Do.CHANGE_DTYPE,),
-        )
     return Cause(words="the logged gradient norm is 0", first=first)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.findings import Panel
-from stabdiag.model.history import Event, Series
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -49,7 +48,6 @@ class Origin:
     surge: Surge | None
     jump: Panel | None
     broke: bool
-    resumed: Event | None
     began: int
 
     @property
@@ -99,7 +97,6 @@ def origin(case: Case) -> Origin:
                 first[role] = _start_of_last_stretch(series, bad.step)
     # At the same step the gradient norm is a consequence of the loss, not its cause.
     role = min(first, key=lambda name: (first[name], name != "loss"))
-    role = _only_layer(case, first, role) or role
     step = first[role]
     surge = surge_before(case, step)
     jump = lr_panel(case, before(case, step), step)
@@ -115,20 +112,8 @@ def origin(case: Case) -> Origin:
         surge=surge,
         jump=jump if jump.holds else None,
         broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
-        resumed=_resumed(case, step),
         began=min((step, *surged, *case.damaged, *jumps, *unsound)),
     )
-
-
-def _only_layer(case: Case, first: Mapping[str, int], role: str) -> str | None:
-    """Return the one layer whose norm went non-finite with the norm of all, or None.
-
-    The norm of all goes with any of them. Where several go at once, or no other was logged, none
-    is known to be the first.
-    """
-    logged = [f"{role}/{name}" for name in case.history.group(role) if name != "all"]
-    bad = [name for name in logged if first.get(name) == first[role]]
-    return bad[0] if len(bad) == 1 < len(logged) else None
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -137,16 +122,6 @@ def _start_of_last_stretch(series: Series, bad: int) -> int:
     after = series.steps[series.steps > finite[-1]] if len(finite) else series.steps
     found = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
     return int(found[0]) if len(found) else bad + 1
-
-
-def _resumed(case: Case, step: int) -> Event | None:
-    """Return the resume shortly before a NaN at a step that the attempt before had come past."""
-    since = before(case, step)
-    for event in reversed(case.history.events):
-        at, sound_to = event.step, event.sound_to
-        if at is not None and sound_to is not None and since <= at <= step <= sound_to:
-            return event
-    return None
 
 
 def _is_it_nan(case: Case) -> Reply:
@@ -194,8 +169,6 @@ def _where_did_it_start(case: Case) -> Reply:
         how = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step} (a blow-up)"
     elif case.damaged:
         how += f", but the run had gone wrong before, from {case.unit} {case.damaged[0]} on"
-    elif start.resumed is not None:
-        how += f", and the run had just resumed, at {case.unit} {start.resumed.step}"
     if start.jump:
         how += f"; {start.jump.because}"
     return yes(
@@ -218,10 +191,6 @@ def _which_fix(case: Case) -> Reply:
         because = "a blow-up needs smaller steps: lower learning rate, warm-up, clipping"
     elif case.damaged:
         because = f"what went wrong from {case.unit} {case.damaged[0]} on comes first"
-    elif start.resumed is not None:
-        because = (
-            f"it followed the resume at {case.unit} {start.resumed.step}: fix the resume first"
-        )
     elif start.surge is None:
         why = why_not_known(case, start.step)
         because = f"{why}: a blow-up and a layer's numerics look the same"

@@ -42,15 +42,14 @@ def _is_there_an_overflow(case: Case) -> Reply:
     # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]
-    moves = _scale_in_bf16(case)
     if not logged:
         lacks = "neither the gradient norm nor the loss scale was logged"
-        return unknown(lacks if dtype == "fp16" else f"the gradient norm was not logged{moves}")
+        return unknown(lacks if dtype == "fp16" else "the gradient norm was not logged")
     if is_averaged(scale):
         return unknown("the loss scale is logged as a mean, which hides how many overflows it had")
     found = overflows(case)
     if not found.count:
-        return no(" and ".join(logged) + moves, measured={"overflows": 0})
+        return no(" and ".join(logged), measured={"overflows": 0})
     first = "" if found.count == 1 else "the first "
     told = f"{plural(found.count, 'overflow')}, {first}at {case.unit} {int(found.at[0])}"
     measured = {"overflows": found.count}
@@ -67,14 +66,6 @@ def shows_overflows(case: Case) -> bool:
     return not finite or not scaled.isdisjoint(case.history.series)
 
 
-def _scale_in_bf16(case: Case) -> str:
-    """Return what to say of a loss scale that moves where the run is said to be in bf16."""
-    values = case.history.finite("loss_scale").values
-    if case.manifest.dtype != "bf16" or not len(values) or not np.ptp(values):
-        return ""
-    return "; but the loss scale moves, which points to fp16: check the dtype"
-
-
 def _what_does_the_scale_show(case: Case) -> Reply:
     scale, found = case.history.finite("loss_scale"), overflows(case)
     if case.manifest.dtype == "fp16" and len(scale):
@@ -88,12 +79,7 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
     if fall is not None:
-        told = f"{num(fall.low)}, below {num(least)} from {case.unit} {fall.since} on"
-        if fall.back is not None:
-            told = (
-                f"{num(fall.low)} at {case.unit} {fall.since}, half recovered at {case.unit} "
-                f"{fall.back}"
-            )
+        told = f"{num(fall.low)}, below {num(least)} first at {case.unit} {fall.since}"
     else:
         fall = fall_to_floor(case, scale, found)
         if fall is None:
@@ -105,8 +91,6 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
         "highest": fall.top,
         "below_since": fall.since,
     }
-    if fall.back is not None:
-        measured["back_at"] = fall.back
     return yes(
         f"the loss scale fell from {num(fall.top)} to {told}",
         found.began(fall, case.stride),
@@ -136,9 +120,7 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     factor = case.limits.precision.overflow_factor
     measured: dict[str, Scalar] = {"overflows": found.count}
     if case.manifest.dtype == "bf16":
-        count, moves = plural(found.count, "overflow"), _scale_in_bf16(case)
-        because = f"{count} in bf16, where no loss scale absorbs them{moves}"
-        measured |= {"scale_moves": True} if moves else {}
+        because = f"{plural(found.count, 'overflow')} in bf16, where no loss scale absorbs them"
         return yes(because, *found.at[:20].tolist(), branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": found.calibrating,

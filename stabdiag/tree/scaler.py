@@ -35,14 +35,12 @@ _ROUNDED = 0.05
 class Fall:
     """The last fall of a loss scale to a bound: from where, how low, and since when.
 
-    ``back`` is the step at which it had regained half of it, in doublings, if it has since.
     ``usual_until`` is the last step at which it stood no lower than a probe below its usual level.
     """
 
     top: float
     low: float
     since: int
-    back: int | None
     usual_until: int
 
 
@@ -261,14 +259,12 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     middle = min(math.sqrt(max(top, 0.0)) * math.sqrt(max(below, 0.0)), top)
     begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
     since = begin + int(np.argmax(values[begin : last + 1] < below))
-    again = np.flatnonzero(values[last:] >= middle)
     level = median(values[:begin])
     usual = np.flatnonzero(values[:begin] >= min(level, level / _PROBE))
     return Fall(
         top=top,
         low=float(values[since : last + 1].min()),
         since=int(steps[since]),
-        back=int(steps[last + again[0]]) if len(again) and values[-1] >= middle else None,
         usual_until=int(steps[usual[-1]]),
     )
 

@@ -128,7 +128,6 @@ FLAT_HELD = 2.31 + noise(0.004)
         ("plateau-at-chance", log(np.where(AT % 4 < 2, CHANCE, 2 * CHANCE)), {}, "6.908"),
         ("not-learning", FLAT, {}, "32 examples"),
         ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {}, "no gradient reaches"),
-        ("not-learning", {**FLAT, "grad_norm": np.zeros(N)}, {"dtype": "fp16"}, "Scale the loss"),
         ("not-learning", LEAPT, {}, "a tenth of the learning rate"),
         # Two records are low if all the others are higher: each is a mean over some steps.
         ("not-learning", SOARED, {}, "0.0025 instead of 0.025"),

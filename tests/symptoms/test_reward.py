@@ -30,8 +30,6 @@ SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
         (log(FLAT), "The reward does not rise", "warning", "Run the same code"),
         (log(SELDOM), "The reward does not rise", "warning", "Run the same code"),
         (log(np.full(N, -200.0)), "The reward does not rise", "warning", "Run the same code"),
-        (log(FLAT, entropy=np.full(N, 1e-4)), "The reward does not rise", "warning", "Start again"),
-        (log(FLAT, **{"train/entropy_loss": np.full(N, -1e-4)}), "", "warning", "Start again"),
         (log(FLAT, lr=np.zeros(N)), "", "warning", "Find out what sets the learning rate to 0"),
     ],
 )
@@ -59,12 +57,6 @@ def test_found(symptom, run, title, severity, first):
 )
 def test_quiet(symptom, run):
     assert symptom("reward-not-rising", run) is None
-
-
-def test_a_policy_that_explores_needs_no_bonus(symptom):
-    for entropy in (np.full(N, 0.5), 0.001 * NOISE):
-        found = symptom("reward-not-rising", log(FLAT, entropy=entropy))
-        assert "entropy" not in found.summary
 
 
 def test_a_loss_that_jumps_while_the_reward_rises_is_none_of_its_fall():

@@ -56,13 +56,6 @@ def of_400(rates):
         ("lr-warmup-mismatch", run(PEAK * (AT + 1) / N), {"warmup_steps": 50}, "the unit in which"),
         ("lr-decays-early", run(cosine(50, 500)), {}, "800 steps"),
         ("lr-decays-early", run(DROPPED), {}, "stop at step 480"),
-        # What falls by a factor has no length.
-        (
-            "lr-decays-early",
-            run(PEAK * 0.95**AT),
-            {},
-            "by a factor of 0.997122 a step, in place of 0.95",
-        ),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "built with 800"),
         (
             "lr-never-decays",

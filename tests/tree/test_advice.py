@@ -443,29 +443,6 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
     assert kind in kinds(found)[1:]
 
 
-@pytest.mark.parametrize("strained", [True, False])
-def test_a_weight_decay_of_the_wrong_sign_is_fixed_first(calm, strained):
-    log = changed(calm(), RISE, *([climb(), STRAIN] if strained else []))
-    found = diagnosed(log, weight_decay=-0.1)
-    assert found.slug.startswith("divergence-")
-    assert found.actions[0].kind is K.FIX_WEIGHT_DECAY
-    assert "fix the sign of the weight decay (-0.1)" in found.first_action
-
-
-def test_the_only_layer_that_went_with_the_norm_of_all_is_named(calm):
-    log = calm()
-    for name in ("grad_norm", "grad_norm/body", "grad_norm/head"):
-        log[name] = np.where(log["step"] >= 601, np.nan, 1.0 + 0.01 * (log["step"] % 7))
-    log["loss"][601:] = np.nan
-    for name in ("grad_norm", "grad_norm/body"):
-        log[name][600] = np.nan
-    assert "grad_norm/body went first, at step 600" in diagnosed(log).summary
-    log["grad_norm/head"][600] = np.nan
-    assert "grad_norm went first, at step 600" in diagnosed(log).summary
-    del log["grad_norm/head"]
-    assert "grad_norm went first, at step 600" in diagnosed(log).summary
-
-
 @pytest.mark.parametrize(
     ("norm", "kind"),
     [(10.0 + 0.001 * np.arange(800), K.CHECK_MODEL), (None, K.LOG_MORE)],

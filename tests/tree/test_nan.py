@@ -99,39 +99,6 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
     assert f"The run had gone wrong before, from step {earlier.step} on." in found.summary
 
 
-@pytest.fixture
-def resumed(calm):
-    """A run that resumes at step 500, having come to 549, and goes NaN two steps later."""
-    log = calm()
-    rows = np.concatenate([np.arange(550), np.arange(500, 520)])
-    log = {name: values[rows] for name, values in log.items()}
-    return changed(log, *lost(552))
-
-
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_a_nan_right_after_a_resume_is_first_a_matter_of_the_resume(resumed, dtype):
-    report = stabdiag.diagnose(resumed, manifest={"checkpoint_every": 100, "dtype": dtype})
-    found = report.diagnosis
-    assert found.step == 502
-    assert "It began where the run resumed, at step 500; the attempt before" in found.summary
-    assert (found.actions[0].kind, found.actions[0].step) == (ActionKind.RESTORE_STATE, 500)
-    assert found.next_actions[0].startswith("Reload")
-
-
-def test_a_nan_that_the_attempt_before_had_as_well_is_none_of_the_resume(resumed):
-    resumed["loss"][502:550] = np.nan
-    found = stabdiag.diagnose(resumed).diagnosis
-    assert "resumed" not in found.summary
-    assert found.first_action.startswith("Reload")
-
-
-def test_a_nan_at_steps_that_no_attempt_had_come_to_is_none_of_the_resume(resumed):
-    rows = np.concatenate([np.arange(502), np.arange(550, 570)])
-    later = {name: values[rows] for name, values in resumed.items()}
-    assert stabdiag.diagnose(later).history.resumes == [500]
-    assert "resumed" not in stabdiag.diagnose(later).diagnosis.summary
-
-
 def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
     log = {"loss": [0.2, np.nan, np.nan], "grad_norm": [np.nan] * 3}
     action = "Reload the last checkpoint before the first non-finite value, at step 0, "

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.findings import ActionKind
 from tests.tree.made import asked
 
 
@@ -254,38 +253,18 @@ def test_a_scale_that_probes_above_its_floor_is_still_pinned(last):
     assert "to the scaler's floor, 1" in report.diagnosis.summary
 
 
-def test_a_scale_that_came_back_did_not_collapse_for_good():
+def test_a_scale_that_collapsed_may_come_back():
     fall = halving(65536.0, 0.125)
     climb = [(100, 0.125 * 2**i) for i in range(1, 20)]
     report = diagnose(scales((500, 65536.0), *fall, *climb, (3000, 65536.0)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert report.diagnosis.evidence["back_at"] == 500 + 30 * 19 + 100 * 10
-    assert "half recovered at step" in report.diagnosis.summary
-    assert "were too large" in report.diagnosis.summary
-    assert "all the time" not in report.diagnosis.summary
+    assert "below 1 first at step" in report.diagnosis.summary
 
 
 def test_a_scale_that_is_below_one_all_along_and_falls_has_collapsed():
     report = diagnose(scales((500, 0.5), *halving(0.5, 0.03125)))
     assert report.diagnosis.slug == "loss-scale-collapsed"
-    assert "from 0.5 to 0.03125, below 1 from step 500 on" in report.diagnosis.summary
-
-
-def test_a_scale_that_falls_in_bf16_is_told_of(calm):
-    log = calm()
-    log["loss_scale"] = np.where(log["step"] < 400, 65536.0, 1024.0)
-    moves = "the loss scale moves, which points to fp16: check the dtype"
-    for logged in (log, {name: log[name] for name in ("step", "loss", "loss_scale")}):
-        report = diagnose(logged, dtype="bf16")
-        answer = asked(report, "Q3.1")
-        assert answer.because.endswith(moves)
-        assert "never fell" not in answer.because
-    log["grad_norm"][::50] = np.inf
-    report = diagnose(log, dtype="bf16")
-    assert report.diagnosis.slug == "gradient-overflow"
-    assert moves in report.diagnosis.summary
-    kinds = [action.kind for action in report.diagnosis.actions[:2]]
-    assert kinds == [ActionKind.CHECK_SETTINGS, ActionKind.INSPECT_LAYERS]
+    assert "from 0.5 to 0.03125, below 1 first at step 500" in report.diagnosis.summary
 
 
 def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(calm):

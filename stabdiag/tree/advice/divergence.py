@@ -156,7 +156,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
         # Under a decay that nobody uses, the weights shrank from the first step on.
         text = sentence(f"{decay}, and start again")
         first = Action(decay.kind, text, checkpoint=0, **decay.change)
-    if answer.branch == "climbing" and _exploded(case) and not _grows_weights(case):
+    if answer.branch == "climbing" and _exploded(case) and (decay.now or 0.0) >= 0:
         # A decay takes the learning rate's share of it off the weights in a step: too little.
         told += " A loss this large is an optimization blow-up."
         rate = half_lr(case, found.began)
@@ -197,11 +197,6 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     cut = f"Clip the gradient norm at {threshold}."
     check = (found.check(), *decay_unknown(case))
     then = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
-    if _grows_weights(case):
-        decay = more_decay(case)
-        first = found.reload.and_then(decay.kind, str(decay), **decay.change)
-        lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
-        return found.advice(told, first=first, then=(lower, *then))
     first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
     return found.advice(told, first=first, then=(*then, _drift(case)))
 
@@ -219,11 +214,6 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     what = f"Nothing{other} logged explains it."
     if _is_frozen(case):
         what, then = _FROZEN, ()
-    elif _grows_weights(case):
-        what = "Nothing logged explains it, but the weight decay has the wrong sign."
-        decay = more_decay(case)
-        first = found.reload.and_then(decay.kind, str(decay), **decay.change)
-        then = (found.check(), lower)
     elif _exploded(case):
         what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
@@ -344,12 +334,6 @@ def _is_frozen(case: Case) -> bool:
     """Tell whether the learning rate was 0 all through the climb, and no weights blew up."""
     rates = case.history.finite("lr").between(*climb(case)).values
     return len(rates) > 1 and not rates.any() and not _exploded(case)
-
-
-def _grows_weights(case: Case) -> bool:
-    """Tell whether the weight decay has the wrong sign, whatever else the log shows."""
-    decay = case.manifest.weight_decay
-    return decay is not None and decay < 0
 
 
 def _exploded(case: Case) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Finding, Panel, Verdict
-from stabdiag.model.history import Event
 from stabdiag.model.text import capitalised, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.rates import half_lr
@@ -17,7 +16,6 @@ from stabdiag.tree.advice.shared import (
     KEEP_IN_FP32,
     LEVEL,
     RESTORE_SCHEDULE,
-    STATE,
     TO_BF16,
     Advice,
     batches_at,
@@ -79,8 +77,6 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     in_fp32 = _in_fp32(case, start.step)
     then = (*_came_through(case), in_fp32, *then, KEEP_IN_FP32, CHECK_INITIALISATION)
     advice = Advice(summary=told, first=first, then=then)
-    if start.resumed is not None and not start.jump and answer.verdict is not Verdict.YES:
-        advice = _at_resume(case, start.resumed, advice)
     return _complete(case, start, advice)
 
 
@@ -145,7 +141,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
     if case.manifest.dtype is None:
         layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
         also = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
-    look = Advice(
+    return Advice(
         summary=_how_it_began(case, start),
         first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=also),
         then=(
@@ -167,7 +163,6 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
         ),
     )
-    return look if start.resumed is None or case.damaged else _at_resume(case, start.resumed, look)
 
 
 def _blown_up(case: Case, start: Origin) -> Advice:
@@ -238,20 +233,6 @@ def _fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
     return _reload(case, start).and_then(
         ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at {case.unit} {at}", step=at
     )
-
-
-def _at_resume(case: Case, resume: Event, look: Advice) -> Advice:
-    """Return what to do about a NaN right after a resume, where there had been none before it."""
-    first = Action(
-        ActionKind.RESTORE_STATE,
-        f"Resume at {case.unit} {resume.step} again, and check that it restores {STATE}.",
-        step=resume.step,
-    )
-    told = (
-        f"It began where the run resumed, at {case.unit} {resume.step}; the attempt before had "
-        f"finite losses up to {case.unit} {resume.sound_to}."
-    )
-    return replace(look, summary=told, first=first, then=(look.first, *look.then))
 
 
 def _came_through(case: Case) -> tuple[Action, ...]:

@@ -19,12 +19,6 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 
 _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
-_CHECK_DTYPE = Action(
-    ActionKind.CHECK_SETTINGS,
-    "Check the dtype: if the run is fp16, diagnose it with --dtype fp16.",
-    also=(ActionKind.CHECK_PRECISION,),
-    setting="dtype",
-)
 
 
 def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -48,8 +42,6 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             step=step,
         )
         then = (_LOG_ACTIVATIONS,)
-    if answer.measured.get("scale_moves"):  # in fp16 they may be the probes of a working scaler
-        first, then = _CHECK_DTYPE, (first, *then)
     return Advice(
         summary=sentence(answer.because),
         first=first,
@@ -90,9 +82,8 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     last = checkpoint_before(case, step, case.stride)
     reload = last.reload(f"the overflows from {case.unit} {step} on")
     rate = half_lr(case, step)
-    were = "were" if "back_at" in answer.measured else "are still"
     return Advice(
-        summary=sentence(f"{answer.because}: gradients or activations {were} too large"),
+        summary=sentence(f"{answer.because}: gradients or activations are too large"),
         first=reload.and_then(
             ActionKind.LOWER_LR,
             f"{rate} or switch from fp16 to bf16",
