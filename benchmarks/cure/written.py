@@ -129,7 +129,7 @@ AS_PEOPLE_DO: tuple[Callable[[Sequence[Row], Path, int], Path], ...] = (
 
 
 # What each of people's forms holds of the loss, its evaluation, the gradient norm and the rate.
-HELD = {
+HELD: dict[Callable[[Sequence[Row], Path, int], Path], tuple[str, ...]] = {
     trainer_state: ("loss", "eval_loss", "grad_norm", "lr"),
     lightning: ("loss", "eval_loss"),
     printed: ("loss", "lr"),

@@ -195,10 +195,10 @@ def _rules(entries: object) -> Iterator[Ignored]:
 def _slugs() -> list[str]:
     from stabdiag.checks import preflight
     from stabdiag.comparison import outcomes
-    from stabdiag.model import leaves
+    from stabdiag.model import edges
     from stabdiag.symptoms import BY_SLUG
 
-    return [*leaves.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *(one[0] for one in preflight.CHECKS)]
+    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *(one[0] for one in preflight.CHECKS)]
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
