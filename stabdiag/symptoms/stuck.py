@@ -21,7 +21,7 @@ from stabdiag.symptoms.losses import (
     few_trained,
     rate_is_zero,
 )
-from stabdiag.symptoms.rates import rate_near_low, setting_off
+from stabdiag.symptoms.rates import lower_rate, rate_near_low, setting_off
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -30,15 +30,6 @@ _DIGITS = 4
 
 # A loss that falls to 0 at once had more than this share of its first value just before.
 _AT_ONCE = 0.1
-
-
-# A loss that moved, and gained nothing by it, was trained until then.
-_DIED = Action(
-    Do.LOWER_LR,
-    "Start again with a tenth of the learning rate: the loss moved before, and units that have "
-    "died or saturated since pass no gradient.",
-    checkpoint=0,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,15 +82,18 @@ def loss_constant(case: Case) -> Evidence | None:
     if start and digits(_written(float(x[-1]))) < _DIGITS:
         return None
     which = f"the last {count}" if start else f"all {count}"
+    # A loss that moved was trained. If it gained nothing by that, its units may have died.
+    died = start > 0 and x[-1] > (1 - HARDLY) * x[0]
+    since = "; it had moved before" if died else ""
     return without_learning(
         case,
         loss_constant,
         step=first,
         because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which} logged points, from "
-        f"{case.unit} {first} to {int(steps[-1])}",
+        f"{case.unit} {first} to {int(steps[-1])}{since}",
         measured={"loss": float(x[-1]), "points": count},
-        first=_DIED
-        if start and x[-1] > (1 - HARDLY) * x[0]
+        first=lower_rate(case)
+        if died
         else Action(
             Do.CHECK_MODEL,
             f"Check at {case.unit} {first} which parameters have requires_grad and are in the "

@@ -79,7 +79,7 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
     if fall is not None:
-        told = f"{num(fall.low)}, below {num(least)} first at {case.unit} {fall.since}"
+        told = f"{num(fall.low)}, below {num(least)} at {case.unit} {fall.since}"
     else:
         fall = fall_to_floor(case, scale, found)
         if fall is None:
