@@ -201,11 +201,12 @@ class History:
 
     def has(self, prefix: str) -> bool:
         """Tell whether a role was logged, as a whole or for one of its groups."""
-        inner = f"{prefix}/"
-        return any(
-            (role == prefix or role.startswith(inner)) and len(series) > 0
-            for role, series in self.series.items()
-        )
+        return prefix in self._logged
+
+    @cached_property
+    def _logged(self) -> frozenset[str]:
+        there = [role for role, series in self.series.items() if len(series)]
+        return frozenset([*there, *(role.partition("/")[0] for role in there)])
 
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from os.path import isfile
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
-from stabdiag.places.checkpoints import checkpoints_in
+from stabdiag.places.checkpoints import checkpoints_in, listing
 from stabdiag.places.folder import Entry, Found, Place, note
 from stabdiag.readers.columns import Columns
 
@@ -50,6 +50,9 @@ _SAVE: Final = (
 _OF_A_MODEL: Final = frozenset(
     {"vocab_size", "architectures", "problem_type", "id2label", "label2id", "num_labels"}
 )
+
+# A folder, and names of which the first that is a file there counts.
+_Names = tuple[PurePosixPath, list[str]]
 
 # Names of folders in which a run keeps its logs, below its own folder.
 _INNER: Final = re.compile(
@@ -90,13 +93,14 @@ def is_manifest(name: str) -> bool:
 def beside_file(log: Path, root: Path) -> Beside:
     """Look beside a file, and in the folders above it up to ``root``."""
     files = []
+    listed = cache(listing)
 
-    def read(path: PurePosixPath) -> bytes | None:
-        # Most names are not there, and ``os`` says so in a tenth of the time.
-        if not isfile(path):  # noqa: PTH113
+    def read(folder: PurePosixPath, name: str) -> bytes | None:
+        names = listed(folder)
+        if names is not None and name.partition("/")[0] not in names:
             return None
-        file = Path(path)
-        if file.stat().st_size > _LARGEST or file == log:
+        file = Path(folder, name)
+        if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
             return None
         try:
             data = file.read_bytes()
@@ -105,55 +109,53 @@ def beside_file(log: Path, root: Path) -> Beside:
         files.append(str(file))
         return data
 
-    paths = _paths(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
-    manifest, events = _manifest(paths, read)
-    saved = checkpoints_beside(log, root)
+    folders = [*_folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))]
+    manifest, events = _manifest(_named(log.name, folders), read)
+    saved = checkpoints_in(folders, listed)
     return Beside(manifest=manifest, events=events, files=files, checkpoints=saved)
 
 
 def checkpoints_beside(log: Path, root: Path) -> dict[str, tuple[int, ...]]:
     """Look for checkpoints beside a file, and in the folders above it up to ``root``."""
-    return checkpoints_in(_folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix())))
+    folders = _folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
+    return checkpoints_in(folders, listing)
 
 
 def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) -> Beside:
     """Look beside a log among the files of its place."""
     lying = {one.path: one for one in entries}
-    paths = list(_paths(log, PurePosixPath()))
+    named = list(_named(log.name, _folders(log, PurePosixPath())))
     texts: dict[PurePosixPath, bytes] = {}
-    there = [lying[path] for names in paths for path in names if path in lying]
+    paths = [folder / name for folder, names in named for name in names]
+    there = [lying[path] for path in paths if path in lying]
     for entry, stream in place.streams(there):
         text = stream.peek(_LARGEST + 1)
         if len(text) <= _LARGEST:
             texts[entry.path] = text
-    manifest, events = _manifest(paths, texts.get, lambda path: f"{place.name}/{path}")
+    manifest, events = _manifest(
+        named, lambda folder, name: texts.get(folder / name), lambda path: f"{place.name}/{path}"
+    )
     return Beside(manifest=manifest, events=events)
 
 
 def beside_url(url: str, read_beside: Callable[[str, int], bytes | None]) -> Beside:
     """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
     manifest, _ = _manifest(
-        [map(PurePosixPath, _written_for(url))],
-        lambda path: read_beside(str(path), _LARGEST),
+        [(PurePosixPath(), _written_for(url))],
+        lambda _, name: read_beside(name, _LARGEST),
         lambda path: f"{url.rpartition('/')[0]}/{path}",
     )
     # No events: a server may answer with a page of its own, whatever is asked for.
     return Beside(manifest=manifest)
 
 
-def _paths(log: PurePosixPath, root: PurePosixPath) -> Iterator[list[PurePosixPath]]:
-    """Yield where a log's configuration may lie, the best first; of each list one file counts.
-
-    Args:
-        log: the log's path.
-        root: the folder, archive or URL that the user named.
-    """
-    for number, folder in enumerate(_folders(log, root)):
-        ours = _written_for(log.name) if number == 0 else [_OURS]
-        # What was saved of the pickle is read in its place.
-        others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
-        groups = (ours, [_SAVED, _PICKLED], *others)
-        yield from ([folder / name for name in names] for names in groups)
+def _named(log: str, folders: Iterable[PurePosixPath]) -> Iterator[_Names]:
+    """Yield the names that a log's configuration may have in each folder, the best first."""
+    # What was saved of the pickle is read in its place.
+    others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
+    for number, folder in enumerate(folders):
+        ours = _written_for(log) if number == 0 else [_OURS]
+        yield from ((folder, names) for names in (ours, [_SAVED, _PICKLED], *others))
 
 
 def _written_for(log: str) -> list[str]:
@@ -166,8 +168,9 @@ def _written_for(log: str) -> list[str]:
 def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]:
     """Yield the folders in which a log's configuration may lie, the nearest first.
 
-    These are the log's own, those above it up to the place's root, and one more where the name of
-    the last one is that of a folder in which runs keep their logs.
+    ``root`` is the folder, archive or URL that the user named. The folders are the log's own, those
+    above it up to ``root``, and one more where the name of the last one is that of a folder in
+    which runs keep their logs.
     """
     above = [log.parent, *log.parent.parents]
     folders = above[: above.index(root) + 1] if root in above else above
@@ -177,31 +180,32 @@ def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]
 
 
 def _manifest(
-    paths: Iterable[Iterable[PurePosixPath]],
-    read: Callable[[PurePosixPath], bytes | None],
-    name: Callable[[PurePosixPath], str] = str,
+    named: Iterable[_Names],
+    read: Callable[[PurePosixPath, str], bytes | None],
+    shown: Callable[[PurePosixPath], str] = str,
 ) -> tuple[Manifest, list[Event]]:
     """Return the manifest that all configurations make, and what could not be read.
 
     Args:
-        paths: where one may lie, the best first; of each list only the first file counts.
+        named: where one may lie, the best first; of each list only the first file counts.
         read: returns what a file holds, or None where there is none or it is too large; raises
             ManifestError where it is there and cannot be read.
-        name: returns the name of a file in a report.
+        shown: returns the name of a file in a report.
     """
     known = Manifest()
     events: list[Event] = []
     pickled: list[Event] = []
-    for alternatives in paths:
+    for folder, names in named:
         try:
-            there = ((path, read(path)) for path in alternatives)
-            path, data = next((one for one in there if one[1] is not None), (None, None))
-            if path is None or data is None:
+            there = ((name, read(folder, name)) for name in names)
+            name, data = next((one for one in there if one[1] is not None), ("", None))
+            if data is None:
                 continue
-            if path.name == _PICKLED:
-                pickled.append(note(f"{name(path)} {_SAVE}"))
+            path = shown(folder / name)
+            if name == _PICKLED:
+                pickled.append(note(f"{path} {_SAVE}"))
                 continue
-            told = parse_manifest(_of_the_training(mapping_of(name(path), data)), name(path))
+            told = parse_manifest(_of_the_training(mapping_of(path, data)), path)
         except ManifestError as error:
             # A file of this name beside a log may be something else.
             events.append(note(f"not used as manifest: {error}"))

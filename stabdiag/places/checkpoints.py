@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 from typing import Final
+
+# What lies in a folder, and whether it is a file.
+Listing = dict[str, bool]
 
 # A folder with more names is not one run's: thousands of logs may share it, and each lists it.
 _MOST: Final = 1000
@@ -37,30 +40,33 @@ _BARE: Final = re.compile(
 _WORDS: Final = re.compile(r"checkpoint|ckpt|model|unsharded|[-_]", re.IGNORECASE)
 
 
-def checkpoints_in(folders: Iterable[PurePosixPath]) -> dict[str, tuple[int, ...]]:
+def checkpoints_in(
+    folders: Iterable[PurePosixPath], listed: Callable[[PurePosixPath], Listing | None]
+) -> dict[str, tuple[int, ...]]:
     """Return the checkpoints in the first of some folders that has any, or in folders below it.
 
-    They are told by ``step`` and by ``epoch``, as their names tell, and rise.
+    They are told by ``step`` and by ``epoch``, as their names tell, and rise. ``listed`` lists a
+    folder as ``listing`` does.
     """
     for folder in folders:
-        names = _names_in(str(folder))
+        names = [*(listed(folder) or {}).items()]
         below = [name for name, is_file in names if not is_file and _BELOW.fullmatch(name)]
         for name in below:
-            names += _names_in(str(folder / name))
+            names += (listed(folder / name) or {}).items()
         found = _counts(_stems(names))
         if found:
             return found
     return {}
 
 
-def _names_in(folder: str) -> list[tuple[str, bool]]:
-    """Return the names in a folder, and whether each is a file's; none of one that is too large."""
+def listing(folder: PurePosixPath) -> Listing | None:
+    """Return the names in a folder, and whether each is a file's; None if there are too many."""
     try:
         with os.scandir(folder) as listed:
-            names = [(one.name, one.is_file()) for one in islice(listed, _MOST + 1)]
+            names = {one.name: one.is_file() for one in islice(listed, _MOST + 1)}
     except OSError:  # it is not there, or locked
-        return []
-    return names if len(names) <= _MOST else []
+        return {}
+    return names if len(names) <= _MOST else None
 
 
 def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:

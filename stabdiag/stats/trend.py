@@ -28,8 +28,7 @@ def mann_kendall(x: Floats) -> float:
     n = len(x)
     if n < 4 or np.ptp(x) == 0:
         return 1.0
-    later, earlier = np.tril_indices(n, -1)
-    score = float(np.sign(x[later] - x[earlier]).sum())
+    score = float(np.tril(np.sign(np.subtract.outer(x, x))).sum())
     _, ties = np.unique(x, return_counts=True)
     variance = (n * (n - 1) * (2 * n + 5) - (ties * (ties - 1) * (2 * ties + 5)).sum()) / 18
     variance *= _variance_stretch(x)

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 import stabdiag
-from stabdiag.places.checkpoints import checkpoints_in
+from stabdiag.places.checkpoints import checkpoints_in, listing
 
 NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n in range(1, 240)]
 
@@ -38,7 +38,7 @@ def test_what_names_tell(tmp_path, names, found):
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
         if not name.endswith("/"):
             path.write_bytes(b"")
-    assert checkpoints_in([PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)]) == found
+    assert checkpoints_in([PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)], listing) == found
 
 
 @pytest.mark.parametrize(

@@ -248,11 +248,13 @@ class _Cells:
         self.rows = len(rows)
         self.names = names
         self._cells = dict(zip(names, zip(*rows, strict=True), strict=True))
+        self._pieces: dict[str, Piece] = {}
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column, or None if it has none."""
-        cells = self._cells.get(name)
-        return None if cells is None else piece_of_cells(cells)
+        if name in self._cells:
+            self._pieces[name] = piece_of_cells(self._cells.pop(name))
+        return self._pieces.get(name)
 
 
 def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:

@@ -81,7 +81,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (whole and lines[-1]):
         lines.pop()
-    places = [n for n, line in enumerate(lines) if is_content(line)]
+    places = _content(lines, _PREAMBLE + 1 + LINES)
     if not places:
         return None
     found = _dialects(head, lines, places)
