@@ -37,7 +37,7 @@ _OPTIMIZER = re.compile(
 _OF_HF_TRAINER = ("trainer-state", "hf-trainer-stdout")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Options:
     """How a log is to be read, and what holds of its run besides what is written.
 

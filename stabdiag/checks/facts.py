@@ -52,7 +52,7 @@ def remedies(found: Finding) -> tuple[Remedy, ...]:
     return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Facts:
     """A report, with what the lines of the checklist ask of it."""
 

@@ -31,7 +31,7 @@ wrong: Final = partial(crossed, severity=Severity.ERROR)
 risky: Final = partial(crossed, severity=Severity.WARNING)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Launch:
     """What a check is asked of: the manifest, what it holds beside its fields, the limits."""
 

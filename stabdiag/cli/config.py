@@ -22,7 +22,7 @@ _SECTIONS = tuple(one.name for one in fields(Limits) if one.name != "set_by")
 _SEVERITIES = ("error", "warning", "never")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Project:
     """What a project has set for all commands; empty where it has no settings file.
 

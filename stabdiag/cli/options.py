@@ -88,7 +88,7 @@ Color = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Held:
     """The options about limits and the project's settings."""
 
@@ -130,7 +130,7 @@ class Held:
         return flag or FailOn(self.project.fail_on or FailOn.ERROR)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Read(Held):
     """The options about how the columns of a log are read."""
 
@@ -157,7 +157,7 @@ class Read(Held):
         return {**self.project.columns, **_pairs(self.columns, "--column")}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Told(Held):
     """The options about how a run was configured."""
 
@@ -185,7 +185,7 @@ class Told(Held):
         return {**_pairs(self.settings, "--set"), **dtype}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Runs(Told, Read):
     """The options about how many logs are read."""
 
@@ -207,7 +207,7 @@ class Runs(Told, Read):
         return Ask(**self.common, ignored=self.project.ignored, **more).checked()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reading(Runs):
     """The options about how one log is read."""
 
@@ -230,7 +230,7 @@ class Reading(Runs):
         return {**self.common, "manifest": self.manifest, "attempt": self.attempt}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Output:
     """The options about what is written, and where; the format is one of those that are known."""
 
@@ -296,7 +296,7 @@ class Output:
             tell(f"wrote {', '.join(files)}{f'; {verdict}' if verdict else ''}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Data(Output):
     """The options about an output that can be JSON, too."""
 
@@ -316,7 +316,7 @@ class Sheet(Data):
     known = names("sheet")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Brief(Data):
     """The options about an output that the verdict may stand for."""
 
@@ -339,7 +339,7 @@ class Brief(Data):
             self.write(report(), verdict, *also)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Page(Brief):
     """The options about a report."""
 

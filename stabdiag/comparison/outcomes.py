@@ -10,7 +10,7 @@ from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
     """One possible finding.
 

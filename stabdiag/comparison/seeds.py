@@ -29,7 +29,7 @@ _LISTED: Final = 3
 _LEAST_P: Final = 1e-16
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ends:
     """Where runs end: their levels up to a step, and the labels of those lost before it.
 

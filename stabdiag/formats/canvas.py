@@ -58,7 +58,7 @@ class View:
         return int(self.dots(np.array([step]))[0]) // DOTS_X
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scale:
     """The vertical axis: the finite range of the values, logarithmic where it is wide."""
 

@@ -28,7 +28,7 @@ _NARROW = 4
 _LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """One line of the quick reference: which symptom, from which threshold on, calls for what.
 

@@ -52,7 +52,7 @@ class Plot:
     level: tuple[str, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mark:
     """A step that a chart marks, or all steps up to ``last``; ``kind`` decides how it looks.
 

@@ -58,7 +58,7 @@ def open_archive(stream: Stream) -> Iterator[Tar | Zip]:
             yield Zip(stream.name, archive)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Member:
     """What an archive says of a member; ``obstacle`` is why it cannot be read."""
 

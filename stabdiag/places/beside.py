@@ -62,7 +62,7 @@ _INNER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Beside:
     """The manifest from files beside a log, events about these, and the files that were read.
 

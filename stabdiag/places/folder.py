@@ -40,7 +40,7 @@ class Found:
     checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
     """How to read a log: which columns, and in which format unless that is recognized.
 
@@ -56,7 +56,7 @@ class Asked:
         return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Entry:
     """A file in a place.
 

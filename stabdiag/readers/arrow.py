@@ -304,7 +304,7 @@ def _together(table: pa.Table) -> dict[str, Floats]:
     return dict(zip(table.column_names, matrix.T, strict=True))
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Slab(Gathered):
     """What was read so far, with an array for each column of numbers, as long as there is room.
 

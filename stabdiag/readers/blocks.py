@@ -31,7 +31,7 @@ TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 _THREADS: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
     """Whole lines; or only the start of one line that is ``too_long`` to be held."""
 

@@ -264,7 +264,7 @@ def _printable(name: str) -> str:
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Gathered:
     """What was read of a log so far, block by block; of its bad lines the first few are kept."""
 

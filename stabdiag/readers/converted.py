@@ -30,7 +30,7 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Told:
     """What a converted log says about the run: its configuration, and what happened to its log.
 

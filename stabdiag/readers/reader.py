@@ -44,7 +44,7 @@ class Turn(Enum):
     LAST = auto()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reader:
     """A format.
 
@@ -124,7 +124,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class TextReader(Reader):
     """A format of text logs: its ``grammar`` stands here, or in its module as ``GRAMMAR``.
 

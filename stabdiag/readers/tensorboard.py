@@ -259,7 +259,7 @@ def _prefix(path: PurePosixPath) -> str:
     return "" if folder == "." else f"{folder}/"
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Part:
     """What one event file holds; ``begun`` is when its first event was written."""
 

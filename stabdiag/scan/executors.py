@@ -47,7 +47,7 @@ _nowhere: Final[list[int]] = []
 _ANSWER: Final = 10
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Hands:
     """An executor, how many logs it reads at a time, and what makes another one if it breaks."""
 

@@ -74,7 +74,7 @@ def jobs_below(root: str, lister: Lister, passed: Passed) -> Iterator[Job]:
     yield from jobs_in(root, "", files)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Below:
     """How folders are listed, and what becomes of what is no log."""
 

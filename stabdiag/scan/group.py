@@ -50,7 +50,7 @@ _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)",
 _EVENTS: Final = "tfevents"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class File:
     """A file in a folder: its path from there, its size, when it was written, and its etag."""
 
@@ -64,7 +64,7 @@ class File:
         return replace(self, path=f"{name}/{self.path}")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Job:
     """One run to be read, or an archive of runs, as far as names tell.
 
@@ -132,7 +132,7 @@ class Passed:
 Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Named:
     """What the name of a file tells: whose log it is, of what format, and how far to trust it."""
 

@@ -99,7 +99,7 @@ _TALLIED: Final = (
 )
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Alike:
     """Runs that failed alike: the worst of them, where they failed, and how long they were."""
 

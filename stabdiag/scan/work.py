@@ -52,7 +52,7 @@ _SETTINGS: Final = 500
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ask(Options):
     """How all logs of a scan are to be read and judged.
 
@@ -98,7 +98,7 @@ class Ask(Options):
         return sha256(repr(decides).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Batch:
     """What came of a batch: its rows, and what proved to be no log of a run, by the reason."""
 
@@ -129,7 +129,7 @@ def rows_of_jobs(
                 yield unread(job, ask, str(error))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Reading:
     """A batch that is being read: how, by which thread, and what becomes of what is no row."""
 
@@ -251,7 +251,7 @@ def _lister(entries: Mapping[str, Entry]) -> Lister:
     return lambda folder, _: (files.get(folder, []), sorted(folders.get(folder, ())))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Held:
     """Some members of an archive, held in memory."""
 

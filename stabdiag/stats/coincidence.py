@@ -17,7 +17,7 @@ ALL_ALONG = 0.1
 FEW_CHANGES = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Near:
     """The change that lies nearest to an onset: its number, and by how many points it is off.
 
@@ -29,7 +29,7 @@ class Near:
     chance: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Onset:
     """The points, of ``points`` in all, at one of which something began.
 

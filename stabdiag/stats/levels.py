@@ -118,7 +118,7 @@ def moving_means(x: Floats, size: int) -> Floats:
     return np.convolve(x, np.full(size, 1 / size), "valid")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Jump:
     """The levels before and after a place, and how much the level changed between stretches before.
 

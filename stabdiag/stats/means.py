@@ -15,7 +15,7 @@ from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
 _EXACT = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Mean:
     """A mean with its standard error, and the deviation of the single points about their trend."""
 
@@ -24,7 +24,7 @@ class Mean:
     deviation: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
     """How far several means lie apart.
 

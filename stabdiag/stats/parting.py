@@ -23,7 +23,7 @@ _BF16 = 2.0**-8
 _LOW_BITS = np.uint32(0xFFFF)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Parted:
     """Where two series part, as positions; None where they do not.
 

@@ -52,7 +52,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Rise:
     """How far the loss ends above its best level, and how it got there.
 

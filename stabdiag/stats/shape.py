@@ -22,7 +22,7 @@ ABSURD = float(np.finfo(np.float32).max) ** 0.5
 _NEARLY_ALL = 0.8
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reach:
     """The lengths that the search for spikes works with, in logged points.
 

@@ -28,7 +28,7 @@ _LIKELIER = 5
 _WINDOWS = 5
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SpikeScan:
     """All spikes of a log, the limit that the scores were held against and the largest of them.
 

@@ -37,7 +37,7 @@ _STEEPEST = 0.5
 _MEDIANS_WEIGHT = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class UpperTail:
     """The upper tail of a sample, as quantiles over the normal deviate z.
 
@@ -96,7 +96,7 @@ def upper_tail(ordered: Floats) -> UpperTail:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Line:
     slope: float
     level: float

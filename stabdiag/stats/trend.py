@@ -8,6 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.stats.quantiles import median
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
 MOST_POINTS = 400
@@ -87,4 +88,4 @@ def adds_up(x: Floats) -> bool:
     """
     added = np.diff(x)
     early, late = np.array_split(added, 2)
-    return bool((added > 0).all() and np.median(late) <= np.median(early))
+    return bool((added > 0).all() and median(late) <= median(early))

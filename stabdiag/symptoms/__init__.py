@@ -84,7 +84,7 @@ BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Checked:
     """The symptoms that hold with their evidence, those not checked, and those ruled out."""
 

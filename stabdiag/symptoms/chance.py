@@ -41,7 +41,7 @@ _ABOVE_CHANCE = 3.0
 _GUESSED = 0.25
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Guess:
     """Losses that are what guessing costs.
 
@@ -184,7 +184,7 @@ def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
 
     What comes down from a jump far above chance only comes back to it.
     """
-    training = float(np.median(case.loss.values[len(case.loss) // 2 :]))
+    training = median(case.loss.values[len(case.loss) // 2 :])
     held = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
     return falls or held or training < cost * (1 - HARDLY)

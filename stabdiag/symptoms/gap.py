@@ -17,7 +17,7 @@ from stabdiag.tree.case import Case
 RUN_AWAY = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Gap:
     """How many times the training loss the evaluation loss is from a step on, at least and most.
 

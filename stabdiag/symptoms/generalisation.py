@@ -59,7 +59,7 @@ _FEW_EVALUATIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Turn:
     """The best evaluation and the last, and what the training loss did between them."""
 

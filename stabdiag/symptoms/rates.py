@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
@@ -42,7 +42,7 @@ _FAR = 10.0
 _OF_MEDIAN = 1.25
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Climb:
     """How the loss rose under a high rate: words, the step, and the levels before and then."""
 
@@ -93,7 +93,7 @@ def _above_start(case: Case) -> Climb | None:
     size = len(x) // TWENTIETHS
     pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)
     noise = np.array([diff_sigma(piece) for piece in pieces])
-    if np.median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < BEYOND_CHANCE:
+    if median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < BEYOND_CHANCE:
         return None
     top = float(parts.max())
     at = int(high[0]) * len(x) // TWENTIETHS
@@ -257,7 +257,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     limits, x = case.limits.learning, series.values
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
-    fell = float(np.median(parts[:2]) - np.median(parts[-2:]))
+    fell = median(parts[:2]) - median(parts[-2:])
     if fell > (limits.little if is_low(case) else HARDLY) * first:
         return None
     size = len(x) // len(parts)

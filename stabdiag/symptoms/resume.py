@@ -17,7 +17,7 @@ from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at
 from stabdiag.tree.case import Case
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Difference:
     """By how much the loss came back higher at the steps that a resume went over again."""
 

@@ -32,7 +32,7 @@ _DIGITS = 4
 _AT_ONCE = 0.1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cause:
     """Why the log shows that no step changes the weights."""
 

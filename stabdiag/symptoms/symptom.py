@@ -25,7 +25,7 @@ FEW = 3
 COMPLETE = 0.95
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """What a check found: one sentence with this run's numbers, and what to do first.
 
@@ -41,7 +41,7 @@ class Evidence:
     severity: Severity | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Symptom:
     """One check outside the tree, declared as the decorator of the function that makes it.
 

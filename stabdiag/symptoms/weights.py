@@ -32,7 +32,7 @@ _HELD_DOWN = 0.5
 _HALF = TENTHS // 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Group:
     """One group of a role: its finite points, and the median of each tenth of them."""
 

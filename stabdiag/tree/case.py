@@ -17,7 +17,7 @@ from stabdiag.tree.reward import Reward
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reply:
     """What a question found: the verdict, one sentence, the numbers, the steps.
 
@@ -48,7 +48,7 @@ no = partial(_reply, Verdict.NO)
 unknown = partial(_reply, Verdict.UNKNOWN)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Case(Run):
     """A run that questions are asked of.
 

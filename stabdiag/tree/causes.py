@@ -110,7 +110,7 @@ def stride_of(history: History, series: Series) -> float:
     return 1.0 if history.counts_epochs else usual_gap(series.steps)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SteepestRise:
     """The largest factor by which one learning rate exceeds the one before it, and its position.
 

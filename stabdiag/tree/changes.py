@@ -29,7 +29,7 @@ _LONGEST = 40
 MOST = 4
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Change:
     """A setting that changed for good near to something: its name, where, from what to what.
 

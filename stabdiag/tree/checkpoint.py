@@ -20,7 +20,7 @@ class Facts(TypedDict, total=False):
     step: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reload:
     """How to go back: an imperative clause, and the checkpoint's step if known, 0 for none."""
 
@@ -39,7 +39,7 @@ class Reload:
         return Action(kind, text, checkpoint=self.checkpoint, **facts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
     """The last checkpoint before a step, of those there or as far as the manifest's cadence tells.
 

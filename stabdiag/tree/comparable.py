@@ -35,7 +35,7 @@ _FOUND_WITHIN = 2
 _EVEN = 0.25
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Shift:
     """A jump that stayed, to which level, and the changes there of what the loss is measured on."""
 
@@ -44,7 +44,7 @@ class Shift:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ramp:
     """A setting that made the loss rise: from what to what, and from which level to which.
 

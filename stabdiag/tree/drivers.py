@@ -14,7 +14,7 @@ from stabdiag.stats.smooth import turn
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LrOver:
     """The learning rate over a range of steps: at both ends, and the highest before them.
 
@@ -95,7 +95,7 @@ def logarithms(series: Series) -> tuple[Ints, Floats]:
     return series.steps[good], np.log(series.values[good])
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Surge:
     """The largest gradient norm shortly before a NaN, over the mean before it, and at which step.
 

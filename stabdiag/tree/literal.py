@@ -93,7 +93,7 @@ ANSWERS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class LiteralCase(Case):
     """A case under the original rules: every outlier is a spike, and nothing excuses one."""
 

@@ -19,7 +19,7 @@ from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Measures:
     """What was measured of a run.
 

@@ -16,7 +16,7 @@ from stabdiag.tree.drivers import Surge, surge_before, why_not_known
 from stabdiag.tree.panels import before, lr_panel
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class FirstBad:
     """The first loss that was not finite, the last good step before it (or None), and how many.
 
@@ -30,7 +30,7 @@ class FirstBad:
     for_good: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Origin:
     """Where a NaN started, as far as the log shows it, and what was wrong before.
 

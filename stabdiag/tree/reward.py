@@ -27,7 +27,7 @@ _LOST = 0.25
 _REWARDS_TO_COME = 100.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Reward:
     """How a reward ended: its column, its best level, near which step, and its last level.
 

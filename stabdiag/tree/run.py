@@ -22,7 +22,7 @@ from stabdiag.stats.trend import adds_up
 from stabdiag.tree.causes import Causes
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """What is measured: nothing here depends on what a measurement has found."""
 

@@ -31,7 +31,7 @@ _PROBE = 2.0
 _ROUNDED = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Fall:
     """The last fall of a loss scale to a bound: from where, how low, and since when.
 

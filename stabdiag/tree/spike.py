@@ -33,7 +33,7 @@ def focus(case: Case) -> Spike:
     return case.focus
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Start:
     """Where a spike began: a step that a sound checkpoint precedes, what it was, and why."""
 

@@ -19,7 +19,7 @@ _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.AN
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Walk:
     """The answers in the order in which they were given, and the findings, worst first."""
 

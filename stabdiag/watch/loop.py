@@ -46,7 +46,7 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Until:
     """When to end, besides the end of the input.
 

@@ -31,7 +31,7 @@ class Begin(Enum):
     """They are the same log once more from its first line on: those before count no more."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class News:
     """Bytes that a log has gained, and how they follow those before them."""
 

@@ -38,7 +38,8 @@ def test_what_names_tell(tmp_path, names, found):
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
         if not name.endswith("/"):
             path.write_bytes(b"")
-    assert checkpoints_in([PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)], listing) == found
+    folders = [PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)]
+    assert checkpoints_in(folders, listing) == found
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ _MOST_EVENTS: Final = 12
 _EVENTS: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Lost:
     """What was lost, in words, and its cost where there is one.
 
@@ -36,7 +36,7 @@ class Lost:
     at_least: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moment:
     """One line of the timeline: a step, what it is called, and what happened."""
 

@@ -75,7 +75,7 @@ def clock_of(history: History) -> Clock | None:
     return Clock(steps=logged.steps, seconds=rising, calendar=calendar)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Amount:
     """One figure of the cost and how it is known; or no figure, and what it takes."""
 
@@ -83,7 +83,7 @@ class Amount:
     how: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cost:
     """The compute after one step, up to and with another: hours, and ``work`` in ``unit``."""
 

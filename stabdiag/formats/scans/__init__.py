@@ -24,7 +24,7 @@ _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 NO_CAUSE = "correlation, not cause"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Section:
     """A list under a title: each item is a line, and what stands below it."""
 

@@ -52,7 +52,7 @@ def escape(text: str, *, ascii: bool = False) -> str:
     return shown
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Page:
     """The width of a page, its characters, and how much detail it shows."""
 
@@ -101,7 +101,7 @@ class Page:
         return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Printable:
     """A page that rich can print, in the width and the characters of its console."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, Final
@@ -134,6 +133,12 @@ def _yaml(text: str) -> object:
     return yaml.load(text, Loader)
 
 
+def _toml(text: str) -> object:
+    import tomllib  # of few runs, and it takes long to load
+
+    return tomllib.loads(text)
+
+
 def _without_notes(raw: dict[str, Any]) -> dict[str, Any]:
     """Return what W&B writes as ``lr: {desc: null, value: 0.1}`` as ``lr: 0.1``."""
     told = {key: one for key, one in raw.items() if key not in ("_wandb", "wandb_version")}
@@ -145,6 +150,6 @@ def _without_notes(raw: dict[str, Any]) -> dict[str, Any]:
 _LANGUAGES: Final = {"toml": "TOML", "yaml": "YAML", "yml": "YAML"}  # by suffix
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "JSON": json.loads,
-    "TOML": tomllib.loads,
+    "TOML": _toml,
     "YAML": _yaml,
 }

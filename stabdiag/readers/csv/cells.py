@@ -184,7 +184,7 @@ _LONGEST_QUOTED: Final = 1 << 14
 _ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Parsed:
     """What a block holds that was read ``under`` one header, and the ``names`` that hold after it.
 

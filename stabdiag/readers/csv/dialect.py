@@ -40,7 +40,7 @@ LINES: Final = 50
 _RAGGED: Final = 0.2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
@@ -199,7 +199,7 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 _LONGEST_CELL: Final = 60
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """The rows at the head of a file of numbers; ``above`` is how many lines precede them."""
 

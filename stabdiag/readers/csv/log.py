@@ -38,7 +38,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
     return dialect_of(text, whole=whole) is not None or table_of(text) is not None
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Work:
     """The work on one block, under the header that holds by now: with Arrow, if it is ``fast``."""
 

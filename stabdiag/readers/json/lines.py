@@ -41,7 +41,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
     return any(records and not reason for records, reason in decoded)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Fast:
     """The work on one block, by the fastest way that can read it; remembers how each did."""
 
@@ -69,7 +69,7 @@ def _tolerant(block: Block) -> _Result:
     return chunk, lines, bad
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class JsonLines:
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 

@@ -34,7 +34,7 @@ _PAIR: Final = 2
 _INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Tables:
     """The tables of a document, each under the keys that lead to it.
 

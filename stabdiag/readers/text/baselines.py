@@ -37,7 +37,7 @@ _LONGEST: Final = 1 << 18
 _SIZE: Final = 1 << 16
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Tables(Kind):
     """The tables of a log, each as if it were one line."""
 

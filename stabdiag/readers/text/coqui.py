@@ -29,7 +29,7 @@ _PAIR: Final = re.compile(
 _ANY: Final = re.compile(rb"[^\n|]{0,80}\| > ")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Values(Kind):
     """A heading, which may name the step, and the values below it, each on a line."""
 

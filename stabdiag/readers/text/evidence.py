@@ -78,7 +78,7 @@ Counts: TypeAlias = list[tuple[int, int]]
 Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Sample:
     """Lines with a loss: their counters, and the values of the loss by its name.
 

@@ -58,7 +58,7 @@ class Step(Enum):
     COMING = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Part:
     """Lines that carry the same columns: where they start in the text, and their cells."""
 
@@ -80,7 +80,7 @@ def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Kind(ABC):
     """One kind of line.
 
@@ -105,7 +105,7 @@ class Kind(ABC):
         return bool(self.find(data))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Line(Kind):
     """A line that a regular expression finds.
 
@@ -190,7 +190,7 @@ class Line(Kind):
         return Part(names=tuple(cells), starts=starts, cells=list(cells.values()))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Aside(Line):
     """A line that names neither a step nor a framework: it belongs to the step after the last."""
 
@@ -198,7 +198,7 @@ class Aside(Line):
     step: Step = Step.NEXT
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Grammar:
     """The lines of a framework's log, and the name of the column of steps.
 

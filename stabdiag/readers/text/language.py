@@ -23,7 +23,7 @@ from stabdiag.readers.text.grammar import (
 _LM_LOSS: Final = "lm loss"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Iterations(Line):
     """Megatron's lines of the training, with the losses that were NaN and thus not printed.
 

@@ -107,7 +107,7 @@ def _start(begin: int, line: bytes) -> int:
     return begin + min(LONGEST_LABEL, len(line) - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Heading(Kind):
     """Lines without a loss that tell the step of those below them, or another column."""
 
@@ -125,7 +125,7 @@ class Heading(Kind):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Measured(Kind):
     """Lines with a loss and the counter, or with a loss alone where there is no counter.
 
@@ -197,7 +197,7 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
     return replace(part, names=tuple(names))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Around(Kind):
     """Lines below a heading that tell what belongs to a loss: a rate, a norm or a scale.
 
@@ -239,7 +239,7 @@ def _goes_with_a_loss(name: str) -> bool:
     return judge_without_a_loss(roles) or "lr" in roles
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation(Kind):
     """Lines with the loss of an evaluation, and without the counter that other lines have.
 
@@ -342,7 +342,7 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield begin, data[begin:after]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
     """The evidence: which counter there is, on how many lines, and how often it rises.
 

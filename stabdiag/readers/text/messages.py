@@ -12,7 +12,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sort:
     """A sort of message: its lines match ``line``, and hold one of the texts ``anchors``.
 
@@ -95,7 +95,7 @@ _TOLD: Final = 5
 _FOLLOWED: Final = 1000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Told:
     """A message: its text, its line, and its place in the log, which gives the step."""
 

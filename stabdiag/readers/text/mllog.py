@@ -20,7 +20,7 @@ _CLOCKS = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch
 _MEASURED = ("loss", "eval", "throughput", "accuracy", "error", "tracked_stats", "learning_rate")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Marked(Kind):
     """The marked lines with a measurement and the step or epoch at which it was taken."""
 

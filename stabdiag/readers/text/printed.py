@@ -31,7 +31,7 @@ _LONGEST: Final = 1 << 24
 _FEWEST: Final = 3
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class _Table:
     """The names of a table, the cells of its rows, and its bad lines, which are no rows.
 
@@ -44,7 +44,7 @@ class _Table:
     bad: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Format:
     """A format of such tables: what finds those with a loss, and what is expected of one."""
 

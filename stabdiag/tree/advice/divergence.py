@@ -40,7 +40,7 @@ _COMPARE = Action(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Climb:
     """A climb in words: what happened, since when, and which checkpoint to reload.
 

@@ -17,7 +17,7 @@ from stabdiag.tree.divergence import climb
 _DECAYED = 0.2
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Evaluation:
     """What the evaluation loss did over the plateau: ``change`` is 0 where it is not material."""
 

@@ -54,7 +54,7 @@ _DECOUPLED = ("megatron", "deepspeed", "fairseq")
 LEVEL = 21
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Advice:
     """What a leaf says of this run: what happened, what to do first, and what next.
 
@@ -78,7 +78,7 @@ def shown(value: Scalar) -> str:
     return num(value) if isinstance(value, int | float) else str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
     """A setting to change: an imperative clause or a value in words, its name, now and then."""
 
@@ -97,7 +97,7 @@ class Setting:
         return Change(setting=self.name, from_=self.now, to=self.new)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Decay(Setting):
     """What to do about the weight decay: an imperative clause, and its kind."""
 

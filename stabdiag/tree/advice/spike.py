@@ -42,7 +42,7 @@ _FULL_COST = Action(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Spike:
     """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
