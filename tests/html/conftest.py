@@ -61,10 +61,12 @@ def expect(found):
 
 
 def serious(page):
-    """Return what axe finds that keeps somebody from using a page."""
+    """Return what axe finds that keeps somebody from using a page, by day or by night."""
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page).response["violations"]
+    page.emulate_media(color_scheme="dark")
+    found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
     kept = (one for one in found if one["impact"] in ("serious", "critical"))
     return [(one["id"], one["nodes"][0]["html"]) for one in kept]
 
