@@ -14,16 +14,16 @@ from pyarrow import parquet
 from stabdiag import StabdiagError, convert, diagnose, read
 from stabdiag.api import postmortem
 from stabdiag.errors import LogError
-from tests.conftest import RUNS, diagnosed
+from tests.conftest import ONE_EACH, RUNS, diagnosed, log_of
 
-LOGS = sorted(RUNS.glob("*/log.*"))
 KEY = b"stabdiag"
 
 
-@pytest.mark.parametrize("log", LOGS, ids=[log.parent.name for log in LOGS])
-def test_the_diagnosis_is_that_of_the_log(log, tmp_path):
+@pytest.mark.parametrize("run", ONE_EACH)
+def test_the_diagnosis_is_that_of_the_log(run, tmp_path):
+    log = log_of(run)
     convert(log, tmp_path / "run.parquet")
-    before, after = diagnosed(log.parent.name), diagnose(tmp_path / "run.parquet")
+    before, after = diagnosed(run), diagnose(tmp_path / "run.parquet")
     assert after.findings == before.findings
     assert after.tree.answers == before.tree.answers
     assert after.not_logged == before.not_logged

@@ -14,39 +14,35 @@ from stabdiag.formats.html import notebook
 from stabdiag.formats.issues import GITLAB
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.model.findings import Severity, Verdict
-from tests.conftest import NAMES, ROOT, diagnosed
+from tests.conftest import NAMES, ONE_EACH, diagnosed
 
 SCREEN, SHORT = 40, 15
+EVERY = pytest.mark.parametrize("run", NAMES)
 
 
-@pytest.fixture(params=NAMES)
-def report(request, monkeypatch):
-    """The report on one fixture, whose log is named from the top of the repository."""
-    monkeypatch.chdir(ROOT)
-    return diagnosed(request.param)
-
-
-def test_it_fits_on_a_screen_without_the_numbers_of_sections_and_questions(report):
+@EVERY
+def test_it_fits_on_a_screen_without_the_numbers_of_sections_and_questions(run):
+    report = diagnosed(run)
     text = render(report, "terminal")
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     assert len(lines) <= (SHORT if report.diagnosis.severity is Severity.OK else SCREEN)
     assert not re.search(r"§|\bQ\d\.\d|\bsection \d", text)
+    if report.manifest.dtype is None:
+        assert render(report, "terminal", verbose=True).count("--dtype") <= 1
 
 
-def test_the_dtype_is_asked_for_at_most_once(report):
-    text = render(report, "terminal", verbose=True)
-    assert text.count("--dtype") <= 1
-
-
-def test_every_step_is_one_of_the_log(report):
+@EVERY
+def test_the_steps_are_those_of_the_log_and_in_order(run):
+    report = diagnosed(run)
     first, last = report.history.first_step, report.history.last_step
     steps = [found.step for found in report.findings if found.step is not None]
     steps += [step for answer in report.tree.answers for step in answer.steps]
     assert all(first <= step <= last for step in steps)
+    for found in report.findings:
+        if re.search(r"\bend\b|broke off", found.title) and found.step is not None:
+            assert found.step == last
 
-
-def test_the_loss_as_logged_had_recovered_where_the_report_says(report):
     for answer in report.tree.answers:
         if answer.question == "Q2.2" and answer.verdict is Verdict.YES:
             onset, back = answer.steps
@@ -57,24 +53,17 @@ def test_the_loss_as_logged_had_recovered_where_the_report_says(report):
                 "recovery_steps", answer.limits["spike.recovery_steps"]
             )
 
-
-def test_the_steps_of_an_incident_are_in_order(report):
     one = incident_of(report)
     order = (one.last_good, one.onset, one.first_bad, one.worst, one.recovered)
     known = [step for step in order if step is not None]
     assert known == sorted(known)
     assert one.last_good is None or one.last_good < one.onset
-    moments = one.timeline
-    assert all(one.first <= moment.step <= one.last for moment in moments)
+    assert all(one.first <= moment.step <= one.last for moment in one.timeline)
 
 
-def test_a_title_that_speaks_of_the_end_is_at_the_end(report):
-    for found in report.findings:
-        if re.search(r"\bend\b|broke off", found.title) and found.step is not None:
-            assert found.step == report.history.last_step
-
-
-def test_all_formats_lead_with_the_diagnosis(report):
+@pytest.mark.parametrize("run", ONE_EACH)
+def test_all_formats_lead_with_the_diagnosis(run):
+    report = diagnosed(run)
     found = report.diagnosis
     slug, severity = found.slug, found.severity.value
     assert found is report.findings[0]
@@ -115,7 +104,9 @@ def test_all_formats_lead_with_the_diagnosis(report):
         assert told == (slug, GITLAB[found.severity])
 
 
-def test_what_is_ok_was_tested(report):
+@EVERY
+def test_what_is_ok_was_tested(run):
+    report = diagnosed(run)
     assert report.ok == (
         report.diagnosis.severity.rank >= Severity.NOTE.rank
         and report.tree.outcome.slug != "insufficient-data"
