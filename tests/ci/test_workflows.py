@@ -26,9 +26,9 @@ rules:
 """
 
 
-def check(schema, path, *options):
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *options]
-    return subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+def check(schema, *more):
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    return subprocess.run([*command, *map(str, more)], capture_output=True, text=True, check=False)
 
 
 def audit(*paths, config):
@@ -48,16 +48,15 @@ def policy(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("schema", "path", "options"),
+    ("schema", "paths", "options"),
     [
-        ("vendor.github-actions", ROOT / "action.yml", []),
-        *(("vendor.github-workflows", path, []) for path in GITHUB),
-        ("vendor.gitlab-ci", WORKFLOWS / "gitlab-ci.yml", ["--data-transform", "gitlab-ci"]),
+        ("vendor.github-actions", [ROOT / "action.yml"], []),
+        ("vendor.github-workflows", GITHUB, []),
+        ("vendor.gitlab-ci", [WORKFLOWS / "gitlab-ci.yml"], ["--data-transform", "gitlab-ci"]),
     ],
-    ids=lambda value: getattr(value, "name", None),
 )
-def test_files_are_valid(schema, path, options):
-    done = check(schema, path, *options)
+def test_files_are_valid(schema, paths, options):
+    done = check(schema, *options, *paths)
     assert done.returncode == 0, done.stdout
 
 

@@ -6,22 +6,15 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import program
+from tests.scan import killer
 
 # Quicker to start than processes; that any executor gives the same rows has its own test.
 THREADS = "concurrent.futures:ThreadPoolExecutor"
-
-# Ends the process that opens a file called so, as a lack of memory does.
-KILLER = """
-import os, sys
-def hook(event, arguments):
-    if event == "open" and "kills" in os.path.basename(str(arguments[0])):
-        os.kill(os.getpid(), 9)
-sys.addaudithook(hook)
-"""
 
 
 def write_log(path, number=0, steps=30):
@@ -49,7 +42,7 @@ def killing(tmp_path):
     """Return an environment in which a process that opens what is called so dies."""
     folder = tmp_path / "site"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(KILLER)
+    (folder / "sitecustomize.py").write_text(Path(killer.__file__).read_text() + "deadly()\n")
     paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     return {**os.environ, "PYTHONPATH": paths}
 

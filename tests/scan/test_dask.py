@@ -11,7 +11,8 @@ from threading import Timer
 
 import pytest
 
-from tests.scan.conftest import scanned, write_log
+from stabdiag.scan.scan import scan
+from tests.scan.conftest import THREADS, scanned, write_log
 
 pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="needs the extra dask")
 
@@ -45,9 +46,8 @@ def cluster(started, killing, tmp_path):
     return address
 
 
-def rows_of(scanned):
-    told, _ = scanned
-    return {(row["path"], row["outcome"], row["action"], row["reason"]) for row in told["rows"]}
+def rows_of(rows):
+    return {(row.path, row.outcome, row.action, row.reason) for row in rows}
 
 
 def end(process):
@@ -66,7 +66,7 @@ def pids(address):
 def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
     for number in range(10, 60):
         write_log(sweep / f"run{number}.jsonl", number)
-    here = rows_of(scanned(sweep, "--jobs", 2))
+    here = rows_of(scan(sweep, executor=THREADS, jobs=2).rows)
     write_log(sweep / "kills.jsonl")
     os.mkfifo(tmp_path / "waits.jsonl")
     victim = pids(cluster)[0]
@@ -74,7 +74,8 @@ def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
     dask = ("--executor", "dask", "--scheduler", cluster)
     timer = Timer(2, end, [victim])
     timer.start()
-    there = rows_of(scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows"))
+    told, _ = scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows")
+    there = {(row["path"], row["outcome"], row["action"], row["reason"]) for row in told["rows"]}
     timer.join()
     assert here < there
     assert there - here == {

@@ -10,7 +10,8 @@ import pytest
 from stabdiag.errors import StabdiagError
 from stabdiag.scan import run
 from stabdiag.scan.scan import scan
-from tests.scan.conftest import KILLER, scanned, unread, write_log
+from tests.scan.conftest import scanned, unread, write_log
+from tests.scan.killer import deadly
 
 KILLED = "kills the worker that reads it, or needs too much memory"
 
@@ -56,15 +57,11 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
     gc.collect()  # here, and not in the midst of another test
 
 
-def _deadly():
-    exec(KILLER, {})
-
-
 def test_a_pool_that_breaks_is_made_anew(sweep):
     write_log(sweep / "kills.jsonl")
 
     def make():
-        return ProcessPoolExecutor(1, get_context("spawn"), _deadly)
+        return ProcessPoolExecutor(1, get_context("spawn"), deadly)
 
     overview = scan(sweep, executor=make, jobs=1)
     assert overview.runs == 11
