@@ -6,6 +6,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from tests.scan.conftest import THREADS
+
 LATER = date.today() + timedelta(days=30)
 BEFORE = date.today() - timedelta(days=1)
 IGNORE = '[[ignore]]\nfinding = "spike-lr-jump"\nreason = "a *warm* restart"\nuntil = {}\n'
@@ -71,7 +73,13 @@ def test_columns_are_named_once_for_all_commands(stabdiag, tmp_path):
     rows = "".join(f"{n},{2 + n % 3 / 100}\n" for n in range(60))
     (tmp_path / "run.csv").write_text(f"step,goal\n{rows}")
     (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'goal'\n")
-    for command in (["diagnose"], ["check"], ["scan"], ["compare", "run.csv"], ["checklist"]):
+    for command in (
+        ["diagnose"],
+        ["check"],
+        ["scan", "--executor", THREADS],
+        ["compare", "run.csv"],
+        ["checklist"],
+    ):
         assert stabdiag(*command, "run.csv").code == 0, command
     assert stabdiag("run.csv", "--column", "loss=other").code == 2
 
@@ -82,7 +90,7 @@ def test_columns_are_named_once_for_all_commands(stabdiag, tmp_path):
 def test_an_ignored_finding_is_listed_and_does_not_count(stabdiag, log, tmp_path, command):
     counts = command not in ("checklist", "postmortem")
     words = [command, log, *(["--fail-on", "warning"] if counts else [])]
-    words += ["--until-idle", "0"] if command == "watch" else []
+    words += {"watch": ["--until-idle", "0"], "scan": ["--executor", THREADS]}.get(command, [])
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
     result = stabdiag(*words)
     assert result.code == 0

@@ -87,16 +87,15 @@ def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
     archive = wheel.root.filename
     with zipfile.ZipFile(archive) as file:
         file.extractall(tmp_path)
-    for arguments in (["diagnose", str(RUNS / "healthy-short/log.jsonl")], ["explain", "healthy"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "stabdiag", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert "healthy" in done.stdout.lower()
+    done = subprocess.run(
+        [sys.executable, "-m", "stabdiag", "diagnose", RUNS / "healthy-short" / "log.jsonl"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "[healthy]" in done.stdout
 
 
 def built(folder, epoch):

@@ -51,6 +51,8 @@ HOSTILE = {
     "wide": "損失" * 60,
 }
 BEGINS = [f"{start}stabdiag" for start in "=+-@#>|*/"]
+# All of it at once, where the functions that make it harmless are tried on each alone elsewhere.
+JOINED = (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()]))
 PLAIN = "plain"
 
 # Marks that turn the direction of writing, and what a terminal obeys.
@@ -189,7 +191,7 @@ def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
     monkeypatch.setattr("stabdiag.formats.markdown.MOST", 10**6)  # nothing is left out
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
-    for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
+    for joined in JOINED:
         check(format_name, render(renamed(report, joined), format_name), plain)
 
 
@@ -205,7 +207,7 @@ def test_a_notebook_is_inert(persistent, joined):
 def test_a_post_mortem_is_inert(request, format_name, made):
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name, "postmortem")
-    for name in (*HOSTILE.values(), *BEGINS):
+    for name in (*BEGINS, *JOINED):
         check(format_name, render(renamed(report, name), format_name, "postmortem"), plain)
 
 
@@ -239,6 +241,6 @@ def side_by_side(name, kind):
 @pytest.mark.parametrize("format_name", names("comparison"))
 def test_a_comparison_is_inert(format_name, kind):
     plain = render(side_by_side(PLAIN, kind), format_name, "comparison", verbose=True)
-    for joined in (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()])):
+    for joined in JOINED:
         told = render(side_by_side(joined, kind), format_name, "comparison", verbose=True)
         check(format_name, told, plain)

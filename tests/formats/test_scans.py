@@ -20,7 +20,7 @@ from stabdiag.model.scan import Common, Row, Split
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import table_of
 from tests.conftest import compare_golden
-from tests.formats.test_injection import BEGINS, HOSTILE, PLAIN, check
+from tests.formats.test_injection import BEGINS, JOINED, PLAIN, check
 from tests.scan.made import sweep
 
 GOLDEN = Path(__file__).parent / "golden" / "scan"
@@ -203,5 +203,5 @@ def named(name):
 @pytest.mark.parametrize("format_name", names("overview"))
 def test_what_logs_say_is_inert(format_name):
     plain = render(named(PLAIN), format_name, "overview")
-    for name in (*HOSTILE.values(), *BEGINS, " ".join(HOSTILE.values())):
+    for name in (*BEGINS, *JOINED):
         check(format_name, render(named(name), format_name, "overview"), plain)

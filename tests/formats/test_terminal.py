@@ -16,9 +16,10 @@ from stabdiag.model.report import NotChecked
 from tests.formats.conftest import renamed
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 @pytest.mark.parametrize("name", ["loss", "x" * 300, "損失" * 60, "two words\x1b[31m\n" * 9])
-@pytest.mark.parametrize("width", [40, 80, 140])
+@pytest.mark.parametrize(
+    ("width", "encoding"), [(40, "utf-8"), (40, "ascii"), (80, "utf-8"), (140, "utf-8")]
+)
 def test_no_line_is_too_wide_or_ends_in_blanks(report, width, name, encoding):
     named = renamed(report, name)
     text = render(named, "terminal", width=width, verbose=True, encoding=encoding)

@@ -47,6 +47,6 @@ def test_a_fault_is_found(monkeypatch, tmp_path, fault, told):
     import fuzz
 
     monkeypatch.setattr(TextReader, "read", fault)
-    outcome = fuzz.fuzz("llmc", minutes=0.02, seed=1, keep=tmp_path)
+    outcome = fuzz.fuzz("llmc", minutes=0.01, seed=1, keep=tmp_path)
     assert any(place.startswith(told) for place in outcome.findings)
     assert len(list(tmp_path.iterdir())) == len(outcome.findings)

@@ -27,9 +27,9 @@ from tests.readers.conftest import read_columns
 PARTS = ("model", "readers", "places", "assemble", "tree", "symptoms", "comparison", "formats")
 
 # A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
-SHORT, TIMES, MOST = 500, 4, 8
+SHORT, TIMES, MOST = 250, 4, 8
 # What takes less than this cannot be told from noise; what is quadratic takes longer.
-MEASURABLE = 0.002
+MEASURABLE = 0.001
 
 
 def modules():

@@ -37,12 +37,11 @@ def cluster(started, killing, tmp_path):
         assert scheduler.poll() is None
         time.sleep(0.1)
     address = json.loads(file.read_text())["address"]
-    for _ in range(2):
-        started(
-            *("-m", "distributed.cli.dask_worker", address, "--nthreads", 1, *quiet),
-            *("--local-directory", tmp_path / "scratch"),
-            env=killing,
-        )
+    started(
+        *("-m", "distributed.cli.dask_worker", address, "--nworkers", 2, "--nthreads", 1, *quiet),
+        *("--local-directory", tmp_path / "scratch"),
+        env=killing,
+    )
     return address
 
 
