@@ -73,14 +73,9 @@ def test_columns_are_named_once_for_all_commands(stabdiag, tmp_path):
     rows = "".join(f"{n},{2 + n % 3 / 100}\n" for n in range(60))
     (tmp_path / "run.csv").write_text(f"step,goal\n{rows}")
     (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'goal'\n")
-    for command in (
-        ["diagnose"],
-        ["check"],
-        ["scan", "--executor", THREADS],
-        ["compare", "run.csv"],
-        ["checklist"],
-    ):
-        assert stabdiag(*command, "run.csv").code == 0, command
+    scan = f"scan --executor {THREADS}"
+    for command in ("diagnose", "check", scan, "compare run.csv", "checklist"):
+        assert stabdiag(*command.split(), "run.csv").code == 0, command
     assert stabdiag("run.csv", "--column", "loss=other").code == 2
 
 

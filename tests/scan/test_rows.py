@@ -23,7 +23,7 @@ def by_run(overview):
 
 
 def test_rows_are_what_diagnose_says(sweep):
-    rows = by_run(scan(sweep, jobs=2))
+    rows = by_run(scan(sweep, executor=THREADS, jobs=2))
     assert sorted(rows) == [f"run{number}.jsonl" for number in range(10)]
     for row in rows.values():
         report = stabdiag.diagnose(row.path)
@@ -97,7 +97,7 @@ def test_what_is_no_log_of_a_run_is_passed_over(stabdiag, sweep):
     for number in range(3):
         (sweep / f"data{number}.csv").write_text("name,age\na,1\nb,2\nc,3\n")
     (sweep / "notes.txt").write_text("to do: everything\n" * 9)
-    done = stabdiag("scan", sweep, "--format", "json", "--jobs", 1)
+    done = stabdiag("scan", sweep, "--format", "json", "--executor", THREADS)
     assert done.code == 1
     told = "skipped, no training loss in it: "
     assert done.err.startswith(f"stabdiag: {told}")
