@@ -51,11 +51,16 @@ def diagnosed(run):
         return diagnose(str(log_of(run).relative_to(ROOT)))
 
 
+def python(*arguments, **how):
+    """Run Python as a process of its own."""
+    line = [sys.executable, *map(str, arguments)]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.run(line, **{"check": False, **piped, **how})  # noqa: PLW1510
+
+
 def program(*arguments, **how):
     """Run a command line as a process of its own."""
-    line = [sys.executable, "-m", "stabdiag", *map(str, arguments)]
-    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.run(line, check=False, **{**piped, **how})
+    return python("-m", "stabdiag", *arguments, **how)
 
 
 def compare_golden(text, path):

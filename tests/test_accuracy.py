@@ -2,15 +2,11 @@
 
 import math
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from stabdiag.model.limits import Limits
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.conftest import ROOT, python
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,8 +103,7 @@ def test_what_other_tools_say_is_read_in_their_favour():
 
 @pytest.mark.parametrize("script", ["score.py", "page.py"])
 def test_a_split_that_is_not_there(script):
-    command = [sys.executable, f"benchmarks/accuracy/{script}", "--split", "nobody"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    result = python(f"benchmarks/accuracy/{script}", "--split", "nobody", cwd=ROOT)
     assert result.returncode == 1
     assert "nobody" in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -8,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
 from stabdiag.cli import main
 from stabdiag.cli.config import project_of
+from tests.conftest import ROOT, python
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MORE_PAGES = [
     *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "fixtures/README.md")),
@@ -46,8 +45,7 @@ COMMANDS = [
 
 
 def test_generated_pages_are_current():
-    command = [sys.executable, "docs/build.py", "--check"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    result = python("docs/build.py", "--check")
     assert result.returncode == 0, result.stderr
 
 
@@ -85,10 +83,8 @@ def test_shown_commands_run(page, command, desk, monkeypatch, capsys):
         code, told = main(), capsys.readouterr().err
     else:
         line = re.sub(r"\bstabdiag (?=[a-z])", f"{sys.executable} -m stabdiag ", command)
-        done = subprocess.run(
-            line, shell=True, cwd=desk, capture_output=True, text=True, check=False
-        )
-        code, told = done.returncode, done.stderr
+        done = subprocess.run(line, shell=True, cwd=desk, capture_output=True, check=False)
+        code, told = done.returncode, done.stderr.decode()
     assert code in (0, 1), f"{page}: {command}\n{told}"
     assert re.sub(r"stabdiag: wrote .*\n", "", told) == ""
 
@@ -137,8 +133,7 @@ def test_links_and_paths_lead_somewhere(page):
 
 
 def test_every_target_of_the_fuzzer_has_its_row():
-    command = [sys.executable, "benchmarks/fuzz.py", "--list"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    listed = python("benchmarks/fuzz.py", "--list", check=True).stdout
     told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     rows = set(re.findall(r"^\| `([\w-]+)` \|", told, re.MULTILINE))
     assert set(listed.split()) <= rows

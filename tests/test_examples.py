@@ -2,7 +2,6 @@
 
 import doctest
 import shutil
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import stabdiag
+from tests.conftest import python
 
 # One module a line of `stabdiag._HOMES`, and the page of the package itself.
 HOMES = sorted({"stabdiag", *stabdiag._HOMES.values()} - {"stabdiag.errors", "stabdiag.model.scan"})
@@ -47,8 +47,7 @@ def test_examples_have_types(tmp_path):
     names = "import json\nfrom pathlib import Path\nfrom stabdiag import *\n\n"
     (tmp_path / "shown.py").write_text(names + "\n".join(lines), encoding="utf-8")
     # By the project's own settings, so that what `make check` has found is not looked for again.
-    line = [sys.executable, "-m", "mypy", str(tmp_path / "shown.py")]
     root = Path(stabdiag.__file__).parents[1]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=root)
+    done = python("-m", "mypy", tmp_path / "shown.py", cwd=root)
     told = [one for one in done.stdout.splitlines() if "shown.py" in one]
     assert told == []

@@ -1,13 +1,11 @@
 """The direction of dependencies: the contracts in pyproject.toml, and that they see everything."""
 
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.conftest import ROOT, python
+
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "importlinter"
 ]["contracts"]
@@ -19,9 +17,7 @@ def lint(folder):
         "import sys; from importlinter.cli import lint_imports_command as lint;"
         "sys.path.insert(0, '.'); sys.argv[1:] = ['--no-cache', '--no-logo']; lint()"
     )
-    return subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
-    )
+    return python("-c", code, cwd=folder)
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 import zipfile
 from importlib import metadata
@@ -15,9 +13,8 @@ import pytest
 from flit_core import buildapi
 
 import stabdiag
+from tests.conftest import ROOT, RUNS, program, python
 
-ROOT = Path(__file__).parents[1]
-RUNS = ROOT / "fixtures" / "runs"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PINS = dict(
     line.split("==")
@@ -38,10 +35,7 @@ sys.stderr.write(json.dumps([*sys.modules]))
 
 def loaded(*arguments):
     """Return the modules, and the top-level packages, that a command has imported at its end."""
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True
-    )
-    modules = json.loads(done.stderr)
+    modules = json.loads(python("-c", LOADED, *arguments, check=True).stderr)
     return {*modules, *(name.partition(".")[0] for name in modules)}
 
 
@@ -87,14 +81,8 @@ def test_the_wheel_works_where_there_is_no_repository(wheel, tmp_path):
     archive = wheel.root.filename
     with zipfile.ZipFile(archive) as file:
         file.extractall(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "stabdiag", "diagnose", RUNS / "healthy-short" / "log.jsonl"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    log = RUNS / "healthy-short" / "log.jsonl"
+    done = program("diagnose", log, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "[healthy]" in done.stdout
 
 
@@ -107,7 +95,7 @@ def built(folder, epoch):
         os.utime(path, (epoch, epoch))
     build = "from flit_core.buildapi import *; build_sdist('dist'); build_wheel('dist')"
     env = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
-    subprocess.run([sys.executable, "-c", build], cwd=folder, env=env, check=True)
+    python("-c", build, cwd=folder, env=env, check=True)
     return [path.read_bytes() for path in sorted((folder / "dist").iterdir())]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from stabdiag.files import written_whole
-from tests.conftest import RUNS, program
+from tests.conftest import RUNS, program, python
 
 LOG = RUNS / "spike-lr-jump" / "log.jsonl"
 MANIFEST = LOG.with_name("manifest.json")
@@ -162,8 +162,7 @@ def test_a_library_that_is_not_there_is_no_verdict(library, tmp_path):
     code = f"import sys; sys.modules[{library!r}] = None; from stabdiag.__main__ import run; run()"
     log = tmp_path / "log.csv"
     log.write_text("step,loss\n" + "".join(f"{step},{1 / (1 + step)}\n" for step in range(300)))
-    line = [sys.executable, "-c", code, "convert", log, "-o", tmp_path / "run.parquet"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = python("-c", code, "convert", log, "-o", tmp_path / "run.parquet")
     first, second = done.stderr.splitlines()
     assert done.returncode == 70
     assert first.startswith("stabdiag: internal error, and no verdict: ModuleNotFoundError: ")
@@ -173,8 +172,7 @@ def test_a_library_that_is_not_there_is_no_verdict(library, tmp_path):
 
 def test_the_traceback_is_there_for_those_who_ask():
     code = "import sys; sys.modules['numpy'] = None; from stabdiag.__main__ import run; run()"
-    line = [sys.executable, "-c", code, "diagnose", str(LOG), "--debug"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    done = python("-c", code, "diagnose", LOG, "--debug")
     assert done.returncode == 70
     assert done.stderr.startswith("stabdiag: Traceback (most recent call last):")
     assert "no verdict: ModuleNotFoundError" in done.stderr.splitlines()[-1]
@@ -194,9 +192,8 @@ def test_without_memory_there_is_no_verdict(memory, tmp_path):
 
 def test_nothing_is_imported_before_somebody_looks():
     code = "import sys; had = {*sys.modules}; import stabdiag.__main__; print({*sys.modules} - had)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     imported = {"stabdiag", "stabdiag._version", "stabdiag.__main__"}
-    assert set(ast.literal_eval(done.stdout)) == imported
+    assert set(ast.literal_eval(python("-c", code).stdout)) == imported
 
 
 def test_warnings_are_not_for_those_who_run_it(tmp_path):
@@ -298,9 +295,8 @@ def test_no_accident_ends_as_a_verdict_does(tmp_path):
         name: (target, command.replace("LOG", str(LOG)).replace("MANIFEST", str(MANIFEST)))
         for name, (target, command) in PLACES.items()
     }
-    line = [sys.executable, "-c", PLANTER, json.dumps([places, list(FAILURES)])]
-    done = subprocess.run(line, capture_output=True, text=True, check=True, cwd=tmp_path)
-    ends = json.loads(done.stdout)
+    told = json.dumps([places, list(FAILURES)])
+    ends = json.loads(python("-c", PLANTER, told, cwd=tmp_path).stdout)
     assert {place for place, *_ in ends} == set(PLACES)
     assert {failure for _, failure, *_ in ends} == set(FAILURES)
     found = [(place, how, code) for place, how, code, _, _ in ends if code != FAILURES[how]]

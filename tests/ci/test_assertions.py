@@ -3,8 +3,6 @@
 import os
 import re
 import shlex
-import subprocess
-import sys
 from contextlib import nullcontext
 from functools import partial
 
@@ -14,7 +12,7 @@ import yaml
 
 import stabdiag
 from stabdiag.errors import LogError
-from tests.conftest import ROOT, RUNS
+from tests.conftest import ROOT, RUNS, python
 
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 
@@ -65,11 +63,9 @@ def test_pytest_shows_the_report_and_the_line_of_the_test(tmp_path):
     (tmp_path / "test_smoke.py").write_text(example, encoding="utf-8")
 
     (tmp_path / "run.jsonl").symlink_to(RUNS / "spike-persistent-lost-layer" / "log.jsonl")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_smoke.py"]
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    quiet = ("-q", "-p", "no:cacheprovider")
+    done = python("-m", "pytest", *quiet, "test_smoke.py", cwd=tmp_path, env=environment)
     assert done.returncode == 1
     assert "FIRST ACTION" in done.stdout
     assert re.search(r"^> +report = stabdiag\.assert_healthy\(", done.stdout, re.MULTILINE)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import ROOT, python
+
 WORKFLOWS = ROOT / "docs" / "workflows"
 OURS = sorted((ROOT / ".github" / "workflows").iterdir())
 GITHUB = [WORKFLOWS / "pull-request.yml", WORKFLOWS / "nightly.yml", *OURS]
@@ -27,8 +28,7 @@ rules:
 
 
 def check(schema, *more):
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
-    return subprocess.run([*command, *map(str, more)], capture_output=True, text=True, check=False)
+    return python("-m", "check_jsonschema", "--builtin-schema", schema, *more)
 
 
 def audit(*paths, config):

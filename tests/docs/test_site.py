@@ -4,16 +4,15 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from stabdiag.model.edges import BY_SLUG as OUTCOMES
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(find_spec("furo") is None, reason="needs the group site")
 
-ROOT = Path(__file__).resolve().parents[2]
 SLUGS = ("nan-fp32", "spike-lr-jump", "too-good")
 SHOWN = ("index", "logging", "ci", "accuracy", "limits", "gallery", "search")
 # Of each kind of page the shortest: it takes as long as the page does.

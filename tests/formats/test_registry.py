@@ -1,7 +1,5 @@
 """The table of formats: what can be written in which, and by what."""
 
-import subprocess
-import sys
 from dataclasses import replace
 from inspect import signature
 from typing import get_args
@@ -10,6 +8,7 @@ import pytest
 
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import FORMATS, OPTIONS, Kind, by_suffix, names, render, writer
+from tests.conftest import python
 
 EVERY = [(name, kind) for name, writers in FORMATS.items() for kind in writers]
 
@@ -38,7 +37,7 @@ def test_only_what_a_terminal_shows_waits_for_rich():
     code = (
         f"import sys; from stabdiag.formats import writer; {loads}; sys.exit('rich' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert python("-c", code).returncode == 0
 
 
 def test_unknown_names_are_answered_with_the_nearest(healthy):

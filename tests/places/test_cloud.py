@@ -3,11 +3,11 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from urllib.request import Request, urlopen
 
 import pytest
+
+from tests.conftest import program
 
 pytest.importorskip("gcsfs", reason="needs the group cloud")
 server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the group cloud")
@@ -32,10 +32,7 @@ def diagnose():
     told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 
     def run(*arguments):
-        command = [sys.executable, "-m", "stabdiag", "diagnose", *arguments]
-        return subprocess.run(
-            command, env={**os.environ, **told}, capture_output=True, text=True, check=False
-        )
+        return program("diagnose", *arguments, env={**os.environ, **told})
 
     yield run
     running.stop()

@@ -5,8 +5,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +19,7 @@ from stabdiag.readers.reader import Turn
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import open_stream
-from tests.conftest import diagnosed
+from tests.conftest import RUNS, diagnosed, python
 from tests.readers.conftest import read_columns
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -66,8 +64,7 @@ print(*(name for name in sys.modules if name.startswith("stabdiag.readers.")))
 
 @pytest.mark.parametrize("name", ["jsonl/plain.jsonl", "csv/plain.csv"])
 def test_a_quick_format_does_without_the_modules_of_the_others(name):
-    command = [sys.executable, "-c", LOADED, str(SAMPLES / name)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = python("-c", LOADED, SAMPLES / name, check=True)
     quick = {"stabdiag.readers.parquet", "stabdiag.readers.json.lines", "stabdiag.readers.csv.log"}
     others = {one.module for one in READERS} - quick | {"stabdiag.readers.text.log"}
     assert not others & set(done.stdout.split())
@@ -78,7 +75,6 @@ def test_names_are_used_once():
     assert len(set(names)) == len(names)
 
 
-RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 LOGS = sorted(log for log in RUNS.glob("*/log.*") if log.suffix != ".txt")
 
 # pandas writes NaN as a blank, and one that nothing stands before proves nothing; what is told is

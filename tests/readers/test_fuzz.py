@@ -2,24 +2,20 @@
 
 import io
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from stabdiag.readers.reader import TextReader
 from stabdiag.readers.source import Stream
+from tests.conftest import ROOT, python
 
-ROOT = Path(__file__).parents[2]
 READ = TextReader.read
 
 
 def test_a_run_is_recorded(tmp_path):
     file = tmp_path / "record.json"
-    command = [sys.executable, "benchmarks/fuzz.py", "--minutes", "0.005", "--record", str(file)]
-    command += ["--target", "llmc", "--target", "packed", "--keep", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True)
+    options = ("--minutes", 0.005, "--target", "llmc", "--target", "packed", "--keep", tmp_path)
+    python("benchmarks/fuzz.py", "--record", file, *options, cwd=ROOT, check=True)
     outcomes = json.loads(file.read_text())
     assert [one["target"] for one in outcomes] == ["llmc", "packed"]
     for one in outcomes:

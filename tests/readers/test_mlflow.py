@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import struct
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import mlflow
 from stabdiag.readers.source import Stream
 from stabdiag.readers.sqlite import damaged
+from tests.conftest import python
 from tests.readers.conftest import read_columns
 
 WRITER = Path(__file__).parent / "stores" / "write_mlflow.py"
@@ -39,14 +39,8 @@ def stores(tmp_path_factory):
     root = tmp_path_factory.mktemp("mlflow")
     environment = {**os.environ, "MLFLOW_ALLOW_FILE_STORE": "true", "DO_NOT_TRACK": "true"}
     environment.pop("PYTHONPATH", None)
-    done = subprocess.run(
-        [sys.executable, str(WRITER), f"sqlite:///{root}/mlflow.db", f"{root}/mlruns"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=root,
-        env=environment,
-    )
+    stores = (f"sqlite:///{root}/mlflow.db", f"{root}/mlruns")
+    done = python(WRITER, *stores, check=True, cwd=root, env=environment)
     found = []
     for told in json.loads(done.stdout):
         metrics = {

@@ -5,8 +5,6 @@ import io
 import math
 import os
 import struct
-import subprocess
-import sys
 import zlib
 from functools import cache
 from pathlib import Path
@@ -22,6 +20,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers import wandb
 from stabdiag.readers.leveldb import MESSAGES, record_class
 from stabdiag.readers.source import Stream
+from tests.conftest import python
 from tests.readers.conftest import read_columns
 
 WRITER = Path(__file__).parent / "stores" / "write_wandb.py"
@@ -36,13 +35,7 @@ def run_file(tmp_path_factory):
     folders = {name: str(folder) for name in ("WANDB_CONFIG_DIR", "WANDB_CACHE_DIR")}
     environment = {**os.environ, **folders, "WANDB_ERROR_REPORTING": "false"}
     environment.pop("PYTHONPATH", None)
-    subprocess.run(
-        [sys.executable, str(WRITER), str(folder)],
-        check=True,
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-    )
+    python(WRITER, folder, check=True, env=environment, cwd=folder)
     (file,) = folder.glob("wandb/offline-run-*/run-*.wandb")
     return file
 

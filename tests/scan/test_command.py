@@ -1,13 +1,12 @@
 """``stabdiag scan``, and what other commands say of it."""
 
 import json
-import subprocess
-import sys
 from functools import partial
 
 import pytest
 from pyarrow import parquet
 
+from tests.conftest import python
 from tests.scan.conftest import THREADS, write_log
 
 
@@ -86,7 +85,5 @@ def test_a_script_needs_no_guard(sweep, tmp_path):
     script.write_text(
         f"import stabdiag\noverview = stabdiag.scan({str(sweep)!r}, jobs=1)\nprint(overview.runs)\n"
     )
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False, timeout=300
-    )
+    done = python(script, timeout=300)
     assert (done.stdout, done.stderr) == ("10\n", "")

@@ -3,7 +3,6 @@
 import random
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from stabdiag.model.scan import Row
 from stabdiag.scan.common import in_common
 from stabdiag.scan.rows import Rows, table_of
+from tests.conftest import ROOT
 from tests.scan.made import sweep
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def told(rows):

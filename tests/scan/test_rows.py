@@ -55,7 +55,7 @@ def test_any_executor_gives_the_same_rows(sweep):
     own = facts(None)
     with ThreadPoolExecutor(2) as threads:
         assert facts(threads) == own
-    assert facts(lambda: ProcessPoolExecutor(2, get_context("spawn"))) == own
+    assert facts(lambda: ProcessPoolExecutor(1, get_context("spawn"))) == own
     assert facts(THREADS) == own
 
 

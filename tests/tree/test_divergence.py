@@ -1,12 +1,10 @@
 """§4: what convicts a climb."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import stabdiag
+from tests.conftest import python
 from tests.tree.made import asked
 
 
@@ -62,10 +60,7 @@ log |= {{}} if lr is None else {{"lr": lr}}
 report = stabdiag.diagnose(log, manifest={{"dtype": "bf16"}})
 print(report.diagnosis.slug, "numpy.ma" in sys.modules and not before)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == f"divergence-{slug} False\n"
+    assert python("-c", script).stdout == f"divergence-{slug} False\n"
 
 
 @pytest.mark.parametrize(

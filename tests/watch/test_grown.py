@@ -15,9 +15,9 @@ from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.source import Stream
 from stabdiag.watch.grown import Grown
+from tests.conftest import RUNS
 
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
-RUNS = Path(__file__).parents[2] / "fixtures" / "runs"
 LOGS = sorted(
     path
     for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.*"))[::6]]
