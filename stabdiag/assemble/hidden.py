@@ -47,6 +47,7 @@ def find_hidden(
     others: Mapping[str, Column],
     evaluation: Mask,
     *,
+    held: Column | None,
     of_another_kind: Callable[[], Mask],
     absent_records: int,
     null_is_nan: bool,
@@ -57,11 +58,12 @@ def find_hidden(
         loss: the loss as it was written.
         others: the other training columns, by role.
         evaluation: records that carry evaluation values: a loss missing there proves nothing.
+        held: the evaluation loss, where one was logged.
         of_another_kind: returns the records that hold what is left blank beside the losses.
         absent_records: a loss missing from so many records in a row counts.
         null_is_nan: whether the format tells a null that was written from a missing key.
     """
-    found = [_zero_beside_nan(loss, others)]
+    found = [_zero_for_nan(loss, others.get("grad_norm"), held)]
     if null_is_nan and not loss.present.any():
         found.append(_never_a_number(loss, others, evaluation, absent_records))
     if not loss.present.all() and loss.present.any():
@@ -77,19 +79,29 @@ def find_hidden(
     return [hidden for hidden in found if hidden is not None]
 
 
-def _zero_beside_nan(loss: Column, others: Mapping[str, Column]) -> Hidden | None:
-    norm = others.get("grad_norm")
-    if norm is None:
-        return None
+def _zero_for_nan(loss: Column, norm: Column | None, held: Column | None) -> Hidden | None:
+    """A loss of exactly 0.0 that no finite gradient norm, but one that is not, stands beside.
+
+    Where no norm says what it is, the zeros that a log ends on count if no evaluation since was
+    finite either.
+    """
     zero = loss.present & (loss.values == 0.0)
-    records = zero & norm.present & ~np.isfinite(norm.values)
+    measured = np.zeros_like(zero) if norm is None else norm.present
+    finite = measured if norm is None else measured & np.isfinite(norm.values)
+    beside = int((zero & measured & ~finite).sum())
     # Where most zeros stand beside a finite norm, a loss of zero is no placeholder for NaN.
-    if 2 * records.sum() < zero.sum():
+    if beside and beside >= (zero & finite).sum():
+        grounds = "the loss is exactly 0.0 beside a gradient norm that is not finite"
+        return Hidden(records=zero & ~finite, grounds=grounds)
+    last = zero & ~np.logical_or.accumulate((loss.present & ~zero)[::-1])[::-1]
+    if held is None or last.sum() < 2 or (last & finite).any():
         return None
-    return Hidden(
-        records=records,
-        grounds="the loss is exactly 0.0 beside a gradient norm that is not finite",
-    )
+    evaluated = np.flatnonzero(held.present)
+    since = np.append(evaluated[-1:], evaluated[evaluated > np.argmax(last)])
+    if not len(since) or np.isfinite(held.values[since]).any():
+        return None
+    grounds = "the loss is exactly 0.0 to the end, and the evaluation loss is not finite"
+    return Hidden(records=last, grounds=grounds)
 
 
 def _never_a_number(

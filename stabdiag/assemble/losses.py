@@ -225,6 +225,7 @@ def read_losses(
         loss,
         others,
         evaluation_records(columns, names, loss, others, absent_records) | elsewhere,
+        held=data.get("eval_loss"),
         of_another_kind=partial(records_of_another_kind, columns, names, loss),
         absent_records=absent_records,
         null_is_nan=columns.tells_null,

@@ -77,7 +77,8 @@ def loss_constant(case: Case) -> Evidence | None:
     count, first = len(x) - start, int(steps[start])
     if count < _alike(case):
         return None
-    if x[-1] == 0:
+    # A policy's loss may be 0, but not without a gradient.
+    if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
         return _zero(case, start)
     if start and digits(_written(float(x[-1]))) < _DIGITS:
         return None

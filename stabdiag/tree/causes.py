@@ -169,7 +169,8 @@ def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     """Return by what factor learning rates lie above the ones before them.
 
     Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
-    factor, is warming up: that counts as no rise.
+    factor, is warming up: that counts as no rise. Nor does the second rate of a log, before which
+    there is no slope to go by.
 
     Args:
         values: all learning rates, shape (n,).
@@ -178,7 +179,7 @@ def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
         to_come: the highest rate from each one on, shape (n,).
     """
     ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
-    above = low > 0
+    above = (low > 0) & (at > 1)
     ratios[above] = high[above] / low[above]
     stays = to_come[at] < factor * high
     ratios[(low == 0) & (high > 0) & (at > FEWEST) & stays] = np.inf

@@ -124,12 +124,12 @@ def _course(case: Case) -> str:
     """Return where each series began and ended: in a short log, people see that themselves."""
     logged = ((name, case.history.finite(role).values) for role, name in _COURSES.items())
     courses: list[str] = []
+    verb = ""
     for name, x in logged:
         if len(x) > 1:
-            went = "" if courses else " went"
-            same = f" stayed at {num(x[0])}"
-            moved = f"{went} from {num(x[0])} to {num(x[-1])}"
-            courses.append(f"{name}{moved if np.ptp(x) else same}")
+            before, verb = verb, " went" if np.ptp(x) else " stayed"
+            where = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
+            courses.append(f"{name}{'' if verb == before else verb} {where}")
     return f"{capitalised(listed(courses))}." if courses else ""
 
 

@@ -35,6 +35,17 @@ def only(log, *names):
     return [{name: r[name] for name in names} for r in log]
 
 
+def written_thrice(log):
+    """Return the records, each of them over two that hold the loss alone."""
+    return [one for r in log for one in (*2 * only([r], "step", "loss"), r)]
+
+
+def ends_on_zeros(rows, since, held):
+    """Return ten losses, of which the last are 0, with an evaluation in the middle and the end."""
+    log = changed(only(rows(10), "step", "loss"), range(since, 10), loss=0.0)
+    return [*log[:7], {"step": 6, "eval_loss": held}, *log[7:], {"step": 9, "eval_loss": held}]
+
+
 @pytest.mark.parametrize(
     ("format", "make", "lost"),
     [
@@ -57,6 +68,25 @@ def only(log, *names):
         ("jsonl", lambda r: changed(r(30, loss=0.0), [3], grad_norm=NAN), ()),
         ("jsonl", lambda r: changed(r(30), [20], loss=0.0), ()),
         ("jsonl", lambda r: changed(only(r(30), "step", "loss"), [20], loss=0.0), ()),
+        # Zeros that another logger wrote as well, without the norm.
+        ("jsonl", lambda r: written_thrice(r(9, loss=0.0)), ()),
+        ("jsonl", lambda r: written_thrice(r(9, loss=0.0, grad_norm=NAN)), range(9)),
+        # Zeros to the end, and an evaluation since or just before.
+        *(
+            (
+                "jsonl",
+                lambda r, n=n, held=held: ends_on_zeros(r, n, held),
+                range(n, 10) if bad else (),
+            )
+            for n, held, bad in (
+                (7, NAN, True),
+                (8, NAN, True),
+                (0, NAN, True),
+                (9, NAN, False),
+                (7, 2.5, False),
+            )
+        ),
+        ("jsonl", lambda r: [{**x, "grad_norm": 1.0} for x in ends_on_zeros(r, 7, NAN)], ()),
         # Records of a table that hold only a step.
         (
             "csv",

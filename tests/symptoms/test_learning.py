@@ -121,6 +121,12 @@ FLAT_HELD = 2.31 + noise(0.004)
         ),
         ("loss-constant", log(np.zeros(N)), {}, "step 0"),
         ("loss-constant", {**log(np.zeros(N)), "grad_norm": np.zeros(N)}, {}, "print the loss"),
+        (
+            "loss-constant",
+            {**log(np.zeros(N)), "grad_norm": np.zeros(N), "reward": AT / N},
+            {},
+            "no gradient reaches the weights",
+        ),
         ("plateau-at-chance", GUESSING, CLASSES, "6.908"),
         ("plateau-at-chance", GUESSING, {}, "32 examples"),
         ("plateau-at-chance", log(1.02 * CHANCE), CLASSES, "6.908"),

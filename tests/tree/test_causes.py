@@ -96,6 +96,12 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
     assert all("learning rate jumped" not in one.because for one in report.tree.answers)
 
 
+def test_the_second_rate_of_a_log_is_no_jump():
+    log = {"step": [500, 1000, 1500, 2000], "loss": [9.0, 8.0, np.nan, np.nan]}
+    found = stabdiag.diagnose({**log, "lr": [1e-3, 3e-3, 2.9e-3, 2.8e-3]}).diagnosis
+    assert "jump" not in found.summary
+
+
 def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
     log = calm(3000)
     up = np.clip((np.arange(3000) - 2100) / 40, 0, 1)

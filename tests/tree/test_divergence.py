@@ -135,9 +135,11 @@ def climbing(first, height, scale=1.0):
 
 
 def test_a_loss_that_is_absurd_from_the_first_record_on_is_no_matter_of_the_data():
-    usual = stabdiag.diagnose(climbing(400, 3.0)).diagnosis
+    log = climbing(400, 3.0)
+    usual = stabdiag.diagnose({**log, "grad_norm": np.ones(800)}).diagnosis
     assert usual.slug == "divergence-unexplained"
     assert "check the data" in usual.first_action
+    assert "halve the learning rate" in stabdiag.diagnose(log).diagnosis.first_action
     absurd = stabdiag.diagnose(climbing(400, 3.0, 1e26)).diagnosis
     assert "blow-up" in absurd.summary
     assert absurd.first_action.startswith("Restart from the beginning")

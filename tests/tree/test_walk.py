@@ -104,12 +104,18 @@ def test_of_a_loss_that_hardly_moved_learning_is_not_told(first, told):
 
 def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     noise = np.random.default_rng(0).standard_normal(21)
-    run = {"step": range(21), "loss": 2.0 + 0.1 * noise, "accuracy": [0.25] * 21}
+    run = {
+        "step": range(21),
+        "loss": 2.0 + 0.1 * noise,
+        "accuracy": [0.25] * 21,
+        "grad_norm": 1 + noise**2,
+    }
     report = stabdiag.diagnose(run)
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
         "no NaN and no climb, but not tested for spikes (21 finite losses; a test for spikes "
-        "takes 22). The loss went from 2.013 to 1.987 and the accuracy stayed at 0.25."
+        "takes 22). The loss went from 2.013 to 1.987, the accuracy stayed at 0.25 and the "
+        "gradient norm went from 1.016 to 1.017."
     )
 
 

@@ -159,10 +159,19 @@ LANGUAGE: Final = (
                     rb"(?:/\d{1,12})?\]:?",
                     names=("epoch", "step"),
                     begins=True,
+                    told_by=rb"batch=\d{1,12}(?:/\d{1,12})?\]:\s{1,400}(?:Train|Eval) ",
+                ),
+                # Whoever pastes them turns the tab into blanks.
+                Line(
+                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}): (%b)(?=\s)" % NUMBER,
+                    one_pair=True,
+                    told_by=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER,
+                ),
+                Line(
+                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}): (%b)(?=\s)" % NUMBER,
+                    one_pair=True,
                     tells=False,
                 ),
-                Line(pattern=rb"\t Train ([^\n:]{1,300}): (%b)(?=\s)" % NUMBER, one_pair=True),
-                Line(pattern=rb"\t (Eval [^\n:]{1,300}): (%b)(?=\s)" % NUMBER, one_pair=True),
             ),
             joined=True,
         ),

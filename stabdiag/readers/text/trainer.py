@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
@@ -24,6 +23,8 @@ from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of
 _LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
 # train: {'epoch': 0, 'loss': 2.05} is one of several lines on which others tell of each split.
 _OF_NO_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
+# … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} over the line of the Trainer itself.
+_NO_ECHO = rb"(?!(?<= - \{|>> \{)[^\n{}]{1,4000}\}[ \t\r]{0,400}\n\{'loss': )"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
 _CLOCK = rb"'(?:epoch|step|global_steps?)': "
 
@@ -41,16 +42,11 @@ _RECKONED = "no record tells its step: the steps are reckoned from the epochs, w
 _COUNTABLE = 3
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
 
-_RATE = "learning_rate"
-# Another process is told apart by so many records, where the variation falls to less than a share.
-_FEWEST = 10
-_SHARE = 0.5
-
 GRAMMAR = Grammar(
     step="global_step",
     kinds=(
         Line(
-            pattern=rb"\{(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % _LOSS,
+            pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS),
             pairs=QUOTED,
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
             told_by=(
@@ -76,7 +72,7 @@ GRAMMAR = Grammar(
 
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
-    columns = _one_after_the_other(read_log(stream, "hf-trainer-stdout", GRAMMAR))
+    columns = read_log(stream, "hf-trainer-stdout", GRAMMAR)
     others = tuple(name for name in columns.names if name != GRAMMAR.step)
     if _is_of_others(columns):
         # Several overflows may come between two losses, and their scales one after the other.
@@ -189,66 +185,3 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
         return steps if name == GRAMMAR.step else columns.load(name)
 
     return replace(columns, names=(GRAMMAR.step, *columns.names), load=load, notes=notes)
-
-
-def _one_after_the_other(columns: Columns) -> Columns:
-    """Return the columns with the records of each process one after the other.
-
-    Within one run the epoch and the learning rate vary little from record to record. Where several
-    runs take turns both leap back and forth, and far less within each of the runs.
-    """
-    if not {"loss", "epoch"} <= set(columns.names):
-        return columns
-    epoch, loss = columns.load("epoch"), columns.load("loss")
-    rows = np.flatnonzero(loss.present & np.isfinite(epoch.values))
-    told = [epoch.values[rows]]
-    if _RATE in columns.names and np.isfinite(rates := columns.load(_RATE).values[rows]).all():
-        told.append(rates)
-    points = np.column_stack([*told, np.nan_to_num(loss.values[rows])])
-    if len(rows) < 2 * _FEWEST:
-        return columns
-    points /= np.maximum(np.ptp(points, axis=0), np.finfo(np.float64).tiny)
-    count, process = 1, np.zeros(len(rows), np.int64)
-    varied = float(np.abs(np.diff(points[:, :-1], axis=0)).sum())
-    # In one run, each rises and falls once.
-    while varied > 2 * len(told):
-        found, still = _told_apart(points, count + 1)
-        if still > _SHARE * varied or np.bincount(found).min() < _FEWEST:
-            break
-        count, process, varied = count + 1, found, still
-    if count == 1:
-        return columns
-    # What stands between the losses, such as an evaluation, is of the loss before it.
-    before = np.maximum(np.searchsorted(rows, np.arange(columns.rows), side="right") - 1, 0)
-    order = np.argsort(process[before], kind="stable")
-    message = f"{count} processes wrote at once: epoch and learning rate tell their records apart"
-    events = (*columns.events, Event(kind=EventKind.STEPS, message=message))
-
-    def load(name: str) -> Column:
-        one = columns.load(name)
-        values, present = one.values[order], one.present[order]
-        return replace(one, values=values, present=present, null=one.null[order])
-
-    return replace(columns, load=load, events=events, ends=())
-
-
-def _told_apart(points: Floats, count: int) -> tuple[Ints, float]:
-    """Return the process of each record, and how much all of these vary in the sum.
-
-    A record is of the process whose last record is nearest, and not of a later epoch. Another
-    process begins, up to ``count`` of them, where even that is farther than records usually are.
-    The points, of shape (records, features), are the epoch, what else rules a record out, and last
-    its loss, which only decides between processes that are alike otherwise.
-    """
-    usual = float(np.abs(np.diff(points, axis=0)).sum(axis=1).mean())
-    process, varied, last = np.zeros(len(points), np.int64), 0.0, points[:1].tolist()
-    for at, point in enumerate(points.tolist()):
-        moves = [[abs(a - b) for a, b in zip(point, one, strict=True)] for one in last]
-        far = [sum(move) + (point[0] < one[0]) for move, one in zip(moves, last, strict=True)]
-        mine = far.index(min(far))
-        if far[mine] > usual and len(last) < count:
-            mine, last = len(last), [*last, point]
-        else:
-            varied += sum(moves[mine][:-1])
-        last[mine], process[at] = point, mine
-    return process, varied

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stabdiag.model.findings import Action, ActionKind, Answer
+from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import ABSURD, EXPLODES
@@ -219,6 +219,10 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
         reload = _AGAIN if found_rise(case).best_level > ABSURD else found.reload
         first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
+        then = (found.check(), *decay_unknown(case))
+    elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
+        # No gradient norm acquits the learning rate.
+        first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
         then = (found.check(), *decay_unknown(case))
     return found.advice(what, first=first, then=(*then, *_to_look_at(case)))
 

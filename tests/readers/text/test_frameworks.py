@@ -271,6 +271,12 @@ PRINTED = {
         "[batch=2/9]:\n\t Train loss/train/total: 3.25\n",
         {"step": [1, 2], "Eval metrics/eval/CrossEntropy": [3.75, None]},
     ),
+    "a pasted log of Composer": (
+        "composer",
+        "[batch=1/9]:  \n        Train loss/train/total: 3.5\n        Eval loss: 3.75\n"
+        "[batch=2/9]:  \n        Train loss/train/total: 3.25\n",
+        {"step": [1, 2], "loss/train/total": [3.5, 3.25], "Eval loss": [3.75, None]},
+    ),
     "a total of YOLO, and capitals": (
         "yolo",
         yolo_heading("GIoU", "obj", "total") + yolo_bar(2, 4.5, 0.5, float("nan")),
@@ -461,6 +467,18 @@ class TestMegatron:
 
 
 class TestTrainer:
+    @pytest.mark.parametrize(
+        "echo", ["INFO - my.callbacks - ", "[INFO|2024-01-01] callbacks:9 >> "]
+    )
+    def test_what_a_logger_says_over_a_line_is_no_record(self, values, echo):
+        text = "".join(
+            f"{echo}{{'loss': {n}.5000, 'epoch': 0.{n}}}\n{{'loss': {n}.5, 'epoch': 0.{n}}}\n"
+            for n in range(1, 6)
+        )
+        assert values("hf-trainer-stdout", text)["loss"] == [1.5, 2.5, 3.5, 4.5, 5.5]
+        alone = "".join(text.splitlines(keepends=True)[::2])
+        assert values("hf-trainer-stdout", alone)["loss"] == [1.5, 2.5, 3.5, 4.5, 5.5]
+
     def test_bars_of_other_lengths_do_not_tell_the_step(self, values):
         def bar(at, of):
             return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
@@ -552,40 +570,6 @@ class TestTrainer:
         history = stabdiag.read(put(above + self.trained(200, 200, **how)))
         assert history.series["loss"].steps.tolist() == list(range(10, 201, 10))
         assert not any("too seldom" in event.message for event in history.events)
-
-    @pytest.mark.parametrize("bars", [True, False])
-    @pytest.mark.parametrize(
-        ("peak", "pace", "late"), [(3e-4, 1, 0), (1e-4, 2.3, 0), (1e-4, 1, 400)]
-    )
-    def test_two_processes_that_wrote_at_once_are_two_runs(self, put, bars, peak, pace, late):
-        at = [(step, 1e-4, 3.0, step) for step in range(10, 1001, 10)]
-        at += [(late + step * pace + 3, peak, 3.5, step) for step in range(10, 1001, 10)]
-        text = ""
-        for _, rate, loss, step in sorted(at):
-            left = 1 - step / 1000
-            values = {"loss": round(loss + left, 4), "learning_rate": rate * left}
-            text += f"{ {**values, 'epoch': round(step / 300, 2)} }\n"
-            text += self.bar(step, 1000) + "\n" if bars else ""
-        history = stabdiag.read(put(text))
-        assert history.source.attempts == 2
-        assert history.series["loss"].values.tolist() == [
-            round(3.5 + 1 - step / 1000, 4) for step in range(10, 1001, 10)
-        ]
-        assert any("2 processes wrote at once" in event.message for event in history.events)
-
-    @pytest.mark.parametrize("back", [(300,), (300, 500, 700), (1000, 1000)])
-    def test_resumes_and_runs_that_follow_each_other_are_of_one_process(self, put, back):
-        rng = np.random.default_rng(7)
-        text, begin = "", 0
-        for end in (*back, 1000):
-            for step in range(begin + 10, end + 1, 10):
-                loss = 3 - step / 1000 + rng.normal(0, 0.3)
-                text += (
-                    f"{ {'loss': loss, 'learning_rate': 1 - step / 1000, 'epoch': step / 300} }\n"
-                )
-            begin = end - 150 if end < 1000 else 0
-        events = stabdiag.read(put(text)).events
-        assert not any("at once" in event.message for event in events)
 
     @pytest.mark.parametrize("first", [(300, 5000), (900, 5000)])
     def test_the_bars_of_runs_that_were_appended_count_to_different_totals(self, put, first):
