@@ -19,38 +19,37 @@ class Opened:
 
 
 @pytest.fixture(scope="module")
-def context(browser):
-    """Return a function that gives a window with some options, the same one each time."""
+def window(browser):
+    """Return a function that gives a page with some options, the same one each time."""
     windows = {}
 
-    def window(**options):
-        size = {"width": 1280, "height": 900}
+    def give(**options):
         if repr(options) not in windows:
-            made = browser.new_context(viewport=size, **options)
-            windows[repr(options)] = made
-        return windows[repr(options)]
+            windows[repr(options)] = Opened(browser.new_context(**options).new_page())
+        shown = windows[repr(options)]
+        shown.page.set_viewport_size({"width": 1280, "height": 900})
+        shown.page.emulate_media(media="null", color_scheme="null")
+        shown.requests.clear()
+        shown.complaints.clear()
+        return shown
 
-    return window
+    return give
 
 
 @pytest.fixture
-def opened(context, tmp_path):
+def opened(window, tmp_path):
     """Return a function that writes a page, or that of a report, to disk and opens it there."""
-    pages = []
 
     def open_page(page, **options):
         if not isinstance(page, str):
             page = render(page, "html", command="stabdiag diagnose run.jsonl")
         path = tmp_path / "page.html"
         path.write_text(page, "utf-8")
-        shown = Opened(context(**options).new_page())
-        pages.append(shown.page)
+        shown = window(**options)
         shown.page.goto(path.as_uri())
         return shown
 
-    yield open_page
-    for page in pages:
-        page.close()
+    return open_page
 
 
 def expect(found):
