@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from functools import partial
@@ -178,7 +179,7 @@ def picture(run: str) -> str:
 def overview() -> str:
     """Return the overview of a scan of some fixtures as an SVG."""
     with chdir(ROOT):
-        found = stabdiag.scan(SCANNED, jobs=1, top=5)
+        found = stabdiag.scan(SCANNED, executor=ThreadPoolExecutor, jobs=1, top=5)
     return drawn(partial(lines, replace(found, seconds=None)), f"stabdiag scan '{SCANNED}'")
 
 

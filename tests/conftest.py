@@ -19,7 +19,7 @@ from stabdiag.cli import main
 
 # The same few examples each time; `pytest --hypothesis-profile thorough` draws many new ones. No
 # example has a deadline, since no test asserts a time.
-settings.register_profile("stabdiag", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("stabdiag", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("stabdiag")
 

@@ -2,19 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.stats.smooth import count_waves, turn
-
-PROPERTY = settings(max_examples=100, deadline=None, derandomize=True)
 
 
 def bent(at, place, slow=0.0, fast=0.005):
     return slow * at + fast * np.maximum(at - place, 0.0)
 
 
-@PROPERTY
 @given(
     place=st.floats(300.0, 1200.0),
     every=st.sampled_from([1, 2, 10, 20]),
