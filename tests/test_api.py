@@ -380,7 +380,7 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised():
         assert both(largest.sum, largest.sum) == (np.inf, np.inf)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 0.0])
 @pytest.mark.parametrize("role", [one for one in EVERY_ROLE if one.name not in ("step", "loss")])
 def test_a_series_that_tells_nothing_breaks_nothing(role, value):
     log = {"step": np.arange(120), "loss": np.linspace(3, 2, 120), "loss_scale": np.full(120, 64.0)}

@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 from stabdiag.formats import render
-from stabdiag.formats.markdown import MARK
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Event, EventKind
 
@@ -74,22 +73,6 @@ def test_nothing_is_folded_of_a_log_that_was_read_as_it_is(healthy):
     odd = (Event(kind=EventKind.STEPS, message="odd"),)
     report = replace(healthy, history=replace(healthy.history, events=odd))
     assert "How the log was read" in render(report, "markdown", command="stabdiag x")
-
-
-def test_what_is_wrong_stands_first_and_how_it_was_found_is_folded_away(persistent):
-    text = render(persistent, "markdown", command="stabdiag x 'a b'")
-    lines = [line for line in text.splitlines() if line]
-    assert lines[:2] == [MARK, "### ❌ Loss spike that did not recover, step 4913"]
-    assert lines[3] == persistent.diagnosis.summary
-    assert lines[4] == f"> **First action:** {persistent.diagnosis.first_action}"
-    opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert opened.index("Then:") < opened.index("**Also found**") < opened.index("**Evidence**")
-    assert "```sh\nstabdiag x 'a b'\nstabdiag explain spike-persistent\n```" in opened
-    assert text.count("<details>") == text.count("</details>") == 4
-    for answer in persistent.tree.answers:
-        assert f">{answer.question}<" in text
-        assert f">{answer.question}<" not in opened
-    assert "6 questions: 1 yes, 3 no, 1 found, 1 unknown" in text
 
 
 def test_a_page_on_a_run_is_of_a_size_that_github_takes(leaf):

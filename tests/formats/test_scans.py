@@ -1,11 +1,9 @@
 """The overview of a scan in every format: as a whole, of odd scans, and of hostile ones."""
 
-import csv
 import json
 import re
 from dataclasses import fields, replace
 from functools import cache
-from io import StringIO
 from pathlib import Path
 
 import jsonschema
@@ -131,15 +129,6 @@ def test_the_json_satisfies_its_schema(rows):
     before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
     for overview in (made(rows), made(rows, before=before, seconds=0.5)):
         checked.validate(json.loads(render(overview, "json", "overview")))
-
-
-def test_the_csv_has_a_column_for_every_setting(overview):
-    rows = list(csv.DictReader(StringIO(render(overview, "csv", "overview"))))
-    assert len(rows) == overview.runs
-    assert {row["settings.schedule"] for row in rows} == {"cosine", "linear", "constant", ""}
-    assert {float(row["peak_lr"]) for row in rows if row["peak_lr"]} == {
-        r.peak_lr for r in ROWS[:24]
-    }
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-a", "@SUM(A1)", " =1", "\t=1"])

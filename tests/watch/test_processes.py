@@ -29,7 +29,7 @@ if not line.endswith("\\n"):
 
 def watching(start, *arguments, told, **streams):
     """Start a watch, and wait for the first line that it tells."""
-    watch = start("-m", "stabdiag", "watch", *arguments, **streams)
+    watch = start("-m", "stabdiag", "watch", "--interval", 0.1, *arguments, **streams)
     assert told in watch.stderr.readline()
     return watch
 
