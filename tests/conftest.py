@@ -76,10 +76,11 @@ def compare_golden(text, path):
 
 # These files take longest. They come first, so that no worker is left with one of them at the end.
 LONGEST = (
-    *("scan/test_store.py", "scan/test_dask.py", "scan/test_workers.py", "docs/test_site.py"),
-    *("readers/test_linear.py", "watch/test_processes.py", "html/test_browser.py"),
-    *("html/test_scan_page.py", "test_accuracy.py", "test_docs.py", "test_examples.py"),
-    *("test_packaging.py", "test_process.py", "watch/test_certain.py", "watch/test_grown.py"),
+    *("docs/test_site.py", "html/test_browser.py", "html/test_scan_page.py", "test_docs.py"),
+    *("scan/test_dask.py", "scan/test_workers.py", "scan/test_store.py", "test_process.py"),
+    *("watch/test_processes.py", "watch/test_certain.py", "readers/test_mlflow.py"),
+    *("readers/test_formats.py", "readers/test_linear.py", "readers/text/test_hostile.py"),
+    *("test_accuracy.py", "test_examples.py", "ci/test_action.py", "test_packaging.py"),
 )
 
 
