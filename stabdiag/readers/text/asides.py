@@ -133,6 +133,27 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
     )
 
 
+def spoken(loss: str) -> tuple[Line, ...]:
+    """Return what hand-written loops say of a loss, which without their records proves nothing."""
+    return (
+        # received a nan loss, setting loss value to 0 – WARNING: non-finite loss, ending training –
+        # skipping a NaN loss.
+        Aside(
+            pattern=rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
+            rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$))",
+            fixed={loss: b"nan"},
+        ),
+        # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
+        Aside(
+            pattern=rb"oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
+            rb"(?:[Ss]kip|[Tt]erminat|[Ee]nding|it may be caused)",
+            fixed={loss: b"nan"},
+        ),
+        # WARNING: loss (=nan) is not correct
+        Aside(pattern=rb"oss \(=([-+]?(?:nan|inf))\) is not correct", names=(loss,)),
+    )
+
+
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
 # every rank: two overflows in a row never end at the same scale.
 _APEX = Aside(

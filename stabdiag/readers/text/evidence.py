@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
-from stabdiag.readers.text.asides import alarms
+from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.measured import Evidence, spans_of
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
@@ -368,7 +368,9 @@ def _of_few_epochs(
 def _alarming(data: bytes, sample: _Sample) -> Evidence | None:
     """Return the evidence in an excerpt that says that the training went wrong."""
     found = None
-    if sample.shapes and any(line.search(data) for line in alarms("loss", STEP)):
+    if sample.shapes and any(
+        line.search(data) for line in (*alarms("loss", STEP), *spoken("loss"))
+    ):
         found = _excerpt(sample.shapes, alarmed=True)
     lost, lines = (sum(map(len, one.values())) for one in (sample.not_finite, sample.shapes))
     if found is None and 2 * lost >= lines:

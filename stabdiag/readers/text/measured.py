@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.asides import OVERFLOWS, alarms
+from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import (
     NUMBER,
@@ -378,7 +378,7 @@ class Evidence:
         if counter is not None and not self.is_without_loss:
             kinds = (*kinds, Evaluation(counter=counter, word=self.word, also=self.also))
         loss = "loss" if self.is_without_loss else self.total or self.loss
-        kinds = (*kinds, *alarms(loss, STEP), *OVERFLOWS)
+        kinds = (*kinds, *alarms(loss, STEP), *spoken(loss), *OVERFLOWS)
         if self.above and self.counter is not None:
             around = Around(counter=self.counter, word=self.word)
             kinds = (Heading(counter=self.counter), *kinds, around)

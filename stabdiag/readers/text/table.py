@@ -21,7 +21,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import Cells, Grammar, Kind, Part
+from stabdiag.readers.text.grammar import Aside, Cells, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.steps import TOTAL, counted_on, filled, totals_of_training
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
@@ -141,9 +141,12 @@ class Table:
         steps[kept] = filled(counted_on(steps[kept], unit[kept]), how[kept])
         record = kept & of_lines([one.kind.is_record for one in stored])
         new = record.copy()
+        aside = of_lines([_is_aside(one) for one in stored])
         if self._grammar.joined:
             begins = of_lines([one.kind.begins for one in stored])
             new[record] = _new_records(steps[record], begins[record])
+        else:
+            new[record] = _told_of(steps[record], aside[record])
         number = np.cumsum(new) - 1
         row = np.full(len(at), -1)
         row[order[record]] = number[record]
@@ -164,10 +167,10 @@ class Table:
         known = ~np.isnan(steps)
         if known.any():
             rows.parts[self._grammar.step] = [(None, piece_of_numbers(steps, ~known, gap=ABSENT))]
-        start = 0
-        for one in stored:
-            where = row[start : start + len(one.at)]
-            start += len(one.at)
+        ends = np.cumsum([len(one.at) for one in stored])
+        # What an aside says of a loss counts: 0.0 may be printed in the place of NaN.
+        for last, one in sorted(zip(ends, stored, strict=True), key=lambda at: _is_aside(at[1])):
+            where = row[last - len(one.at) : last]
             for name, piece in one.pieces.items():
                 # Another line of the same record may have what this one lacks.
                 taken = (where >= 0) & (piece.states != ABSENT)
@@ -221,6 +224,18 @@ def _tell_what_stands_above(stored: list[_Stored], places: Ints, step: str, rows
 def _taken(piece: Piece, which: Mask) -> Piece:
     words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
+
+
+def _is_aside(one: _Stored) -> bool:
+    """Tell whether lines say in words what the loss of the next step is: no number, so NaN."""
+    return isinstance(one.kind, Aside) and b"nan" in one.kind.fixed.values()
+
+
+def _told_of(steps: Floats, aside: Mask) -> Mask:
+    """Tell which lines are records of their own: all but those that an aside just spoke of."""
+    new = np.ones(len(steps), dtype=bool)
+    new[1:] = ~(aside[:-1] & ~aside[1:] & (steps[1:] == steps[:-1]))
+    return new
 
 
 def _new_records(steps: Floats, begins: Mask) -> Mask:

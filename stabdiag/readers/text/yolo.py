@@ -17,7 +17,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Line
+from stabdiag.readers.text.grammar import NUMBER, Aside, Grammar, Line
 from stabdiag.readers.text.log import read_log
 
 _HEADING: Final = re.compile(
@@ -46,6 +46,7 @@ def read(stream: Stream) -> Columns:
     # Bars of as many losses cannot be told apart: the first heading counts.
     by_length = {len(names): names for names in map(_losses, reversed(headings))}
     kinds = tuple(_bar(names) for names in by_length.values())
+    kinds += tuple(_end(names) for names in by_length.values())[:1]
     return read_log(stream, "yolo", Grammar(step="epoch", kinds=kinds, joined=True))
 
 
@@ -61,4 +62,11 @@ def _bar(names: tuple[str, ...]) -> Line:
         pattern=rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}%b"
         rb"\d{1,9} {1,20}\d{1,6}:" % (value * len(names)),
         names=("epoch", *names),
+    )
+
+
+def _end(names: tuple[str, ...]) -> Line:
+    """Return what is said of a loss that is NaN while the bar still shows the means before it."""
+    return Aside(
+        pattern=rb"WARNING: non-finite loss, ending training", fixed=dict.fromkeys(names, b"nan")
     )

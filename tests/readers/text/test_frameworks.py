@@ -630,6 +630,17 @@ SAID = [
         [10, 20, 30, 31],
         np.nan,
     ),
+    (TORCHVISION, "WARNING: received a nan loss, setting loss to 0\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "12:00 | WARNING | iter: non-finite loss\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "Loss is not finite. Skip this training step.\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "Skip the batch: the loss is NaN, it may be caused by\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "WARNING: loss (=nan) is not correct\n", [10, 20, 21], np.nan),
+    (
+        yolo_heading("box", "total") + yolo_bar(0, 2.5, 2.5),
+        "WARNING: non-finite loss, ending training  tensor([nan, nan], device='cuda:0')\n",
+        [0, 1],
+        np.nan,
+    ),
     # Keras counts batches from zero.
     (KERAS, "Batch 7: Invalid loss, terminating training\n", [*range(1, 9)], np.nan),
     (DETECTRON2, UNWELL, [1999, 2019, 2037], np.nan),
@@ -814,6 +825,14 @@ def test_spacy(put):
     assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
 
 
+def test_what_is_said_of_a_loss_counts_and_not_what_is_printed_in_its_place(put):
+    lines = [f"[{n}/900] loss: {2.5 if n < 4 else 0}\n" for n in range(1, 6)]
+    lines[3:3] = ["WARNING: received an inf loss, setting loss to 0\n"]
+    loss = stabdiag.read(put("".join(lines))).series["loss"]
+    assert loss.steps.tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(loss.values, [2.5, 2.5, 2.5, np.nan, 0.0])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -822,6 +841,8 @@ def test_spacy(put):
         "The run says Loss is nan, stopping training, and ends.\n",
         'print(f"Loss is {loss}, stopping training")\n',
         "It said: Loss became infinite or NaN at iteration=2137! What now?\n",
+        "Skip the batch if the loss is NaN, it may be caused by fp16.\n",
+        "It may end with a nan loss.\n",
         "print('Batch %d: Invalid loss, terminating training' % batch)\n",
     ],
 )
