@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
-from stabdiag.stats.quantiles import ENOUGH, distinct, median
+from stabdiag.stats.quantiles import ENOUGH, distinct, median, usual_gap
 from stabdiag.tree.case import Case
 
 # Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
@@ -140,7 +140,9 @@ def overflows(case: Case) -> Overflows:
     begun, ended = _ends(case)
     early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else ended))[:_MOST_HALVINGS]
     search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
-    calibrating = _calibration(search, begun, ended, case.stride, seen=scale is not None)
+    # One loss alone has no distance to the next.
+    stride = max(case.stride, 1.0 if scale is None else usual_gap(scale.steps))
+    calibrating = _calibration(search, begun, ended, stride, seen=scale is not None)
     interval, source = _interval(case, scale)
     after = _place(times, calibrating)
     first = int(at[_place(times, calibrating - 1)]) if calibrating else begun

@@ -35,11 +35,6 @@ def only(log, *names):
     return [{name: r[name] for name in names} for r in log]
 
 
-def written_thrice(log):
-    """Return the records, each of them over two that hold the loss alone."""
-    return [one for r in log for one in (*2 * only([r], "step", "loss"), r)]
-
-
 def ends_on_zeros(rows, since, held):
     """Return ten losses, of which the last are 0, with an evaluation in the middle and the end."""
     log = changed(only(rows(10), "step", "loss"), range(since, 10), loss=0.0)
@@ -69,8 +64,15 @@ def ends_on_zeros(rows, since, held):
         ("jsonl", lambda r: changed(r(30), [20], loss=0.0), ()),
         ("jsonl", lambda r: changed(only(r(30), "step", "loss"), [20], loss=0.0), ()),
         # Zeros that another logger wrote as well, without the norm.
-        ("jsonl", lambda r: written_thrice(r(9, loss=0.0)), ()),
-        ("jsonl", lambda r: written_thrice(r(9, loss=0.0, grad_norm=NAN)), range(9)),
+        (
+            "jsonl",
+            lambda r: [
+                one
+                for x in r(9, loss=0.0, grad_norm=NAN)
+                for one in (*2 * only([x], "step", "loss"), x)
+            ],
+            range(9),
+        ),
         # Zeros to the end, and an evaluation since or just before.
         *(
             (

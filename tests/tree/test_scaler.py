@@ -314,3 +314,15 @@ def test_overflows_that_crowd_between_two_probes_are_too_many(calm, places, slug
     interval = {"loss_scale_window": 1000 if slug == "healthy" else 2000}
     report = diagnose(log, **interval)
     assert report.diagnosis.slug == slug
+
+
+def test_a_log_cut_down_to_the_search_of_its_scaler_has_no_overflow_too_many():
+    log = {"step": [10, 20], "loss": [None, 10.1], "loss_scale": [2.0**23, 2.0**15]}
+    report = stabdiag.diagnose({**log, "number of skipped iterations": [10, 8]})
+    assert report.diagnosis.slug == "insufficient-data"
+
+
+def test_gradient_norms_that_are_not_finite_are_told_where_no_dtype_is_known(calm):
+    log = calm(40)
+    log["grad_norm"][[3, 9]] = np.nan
+    assert asked(stabdiag.diagnose(log), "Q3.1").because.startswith("2 gradient norms not finite")

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
@@ -73,13 +74,18 @@ GRAMMAR = Grammar(
 def read(stream: Stream) -> Columns:
     """Read what the HF Trainer printed."""
     columns = read_log(stream, "hf-trainer-stdout", GRAMMAR)
-    others = tuple(name for name in columns.names if name != GRAMMAR.step)
-    if _is_of_others(columns):
-        # Several overflows may come between two losses, and their scales one after the other.
-        return replace(columns, names=others)
-    seldom = _shared(columns)
-    if seldom or _stands(columns):
-        columns = replace(columns, names=others)
+    without = replace(columns, names=tuple(name for name in columns.names if name != GRAMMAR.step))
+    seldom = False
+    if {GRAMMAR.step, "loss"} <= set(columns.names):
+        loss, step = columns.load("loss").present, columns.load(GRAMMAR.step)
+        steps = step.values[loss & step.present]
+        if loss.any() and not len(steps):
+            # DeepSpeed's overflows, several between two losses, are counted on from wherever.
+            return without
+        # The bar may be that of the model that is loaded, and not of training.
+        stands = len(steps) > 1 and not np.ptp(steps)
+        seldom = not stands and _shared(columns, loss & step.present)
+        columns = without if stands or seldom else columns
     if GRAMMAR.step in columns.names or "epoch" not in columns.names:
         return columns
     an_epoch = _steps_of_an_epoch(columns.config)
@@ -105,31 +111,13 @@ def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
     return float(np.ceil(examples / batch))
 
 
-def _shared(columns: Columns) -> bool:
+def _shared(columns: Columns, losses: Mask) -> bool:
     """Tell whether losses of several epochs share a step: the bar was drawn too seldom to tell."""
-    if not {GRAMMAR.step, "loss", "epoch"} <= set(columns.names):
+    if "epoch" not in columns.names:
         return False
-    step, loss, epoch = (columns.load(name) for name in (GRAMMAR.step, "loss", "epoch"))
-    rows = np.flatnonzero(step.present & loss.present & np.isfinite(epoch.values))
-    same = (np.diff(step.values[rows]) == 0) & (np.diff(epoch.values[rows]) > 0)
-    return bool(same.sum() > _FEW * len(rows)) and not _stands(columns)
-
-
-def _stands(columns: Columns) -> bool:
-    """Tell whether all losses have one step: the bar is not that of training, but of the model."""
-    if not {GRAMMAR.step, "loss"} <= set(columns.names):
-        return False
-    step, loss = columns.load(GRAMMAR.step), columns.load("loss")
-    steps = step.values[step.present & loss.present]
-    return len(steps) > 1 and bool(np.ptp(steps) == 0)
-
-
-def _is_of_others(columns: Columns) -> bool:
-    """Tell whether no loss has a step: DeepSpeed's overflows are counted on from wherever."""
-    if not {GRAMMAR.step, "loss"} <= set(columns.names):
-        return False
-    step, loss = columns.load(GRAMMAR.step), columns.load("loss")
-    return bool(loss.present.any()) and not (step.present & loss.present).any()
+    step, epoch = columns.load(GRAMMAR.step).values, columns.load("epoch").values
+    rows = np.flatnonzero(losses & np.isfinite(epoch))
+    return int(((np.diff(step[rows]) == 0) & (np.diff(epoch[rows]) > 0)).sum()) > _FEW * len(rows)
 
 
 def _counted(columns: Columns) -> Columns:

@@ -273,9 +273,8 @@ PRINTED = {
     ),
     "a pasted log of Composer": (
         "composer",
-        "[batch=1/9]:  \n        Train loss/train/total: 3.5\n        Eval loss: 3.75\n"
-        "[batch=2/9]:  \n        Train loss/train/total: 3.25\n",
-        {"step": [1, 2], "loss/train/total": [3.5, 3.25], "Eval loss": [3.75, None]},
+        "[batch=1/9]:  \n    Train loss/train/total: 3.5\n    Eval loss: 3.75\n[batch=2/9]:\n",
+        {"step": [1, 2], "loss/train/total": [3.5, None], "Eval loss": [3.75, None]},
     ),
     "a total of YOLO, and capitals": (
         "yolo",
