@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stabdiag
-from stabdiag.checks.checklist import INTERVENTIONS, STEPS, checklist
-from stabdiag.checks.preflight import CHECKS, preflight
+from stabdiag.checks.checklist import checklist
+from stabdiag.checks.preflight import preflight
 from stabdiag.formats import render
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, read_manifest
+from stabdiag.model.text import kept_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from stabdiag.model.checks import Sheet
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,14 +68,14 @@ def lists_page() -> str:
     empty = preflight(Manifest(), Limits())
     parts = [
         PREFLIGHT,
-        _table(CHECKS),
+        _table("configuration"),
         BY_HAND,
         "\n".join(f"- {tick.title}." for tick in empty.lists[1].ticks),
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
             f"**{one.title}**\n\n{_table(asked)}"
-            for one, asked in zip(after.lists, (STEPS, INTERVENTIONS), strict=False)
+            for one, asked in zip(after.lists, ("steps", "interventions"), strict=False)
         ),
         *(
             f"**{one.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in one.ticks)
@@ -88,8 +87,8 @@ def lists_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(checks: Iterable[tuple[str, str, str, object]]) -> str:
-    rows = [f"| `{slug}` | {title} | {asks} |" for slug, title, asks, _ in checks]
+def _table(name: str) -> str:
+    rows = [f"| `{slug}` | {title} | {asks} |" for slug, title, asks in kept_table(name)]
     return "\n".join(["| line | title | what is asked |", "|---|---|---|", *rows])
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from stabdiag.checks import judged
 from stabdiag.checks.facts import Facts, Remedy, remedies
 from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import ActionKind, Finding
 from stabdiag.model.report import Report
-from stabdiag.model.text import capitalised, num, plural
+from stabdiag.model.text import capitalised, kept_table, num, plural
 
 _DONE: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "cannot tell"}
 _TRIED: Final = {State.TICKED: "tried", State.CROSSED: "not tried", State.UNKNOWN: "cannot tell"}
@@ -36,35 +36,14 @@ _PER_LAYER: Final = {
     "activation_norm": "activation norms by layer",
 }
 
-# The health signals: slug, title, the roles of which one is enough, what it is good for.
-_SIGNALS: Final = (
-    ("loss", "Loss", ("loss",), "no diagnosis works without it"),
-    ("grad-norm", "Gradient norm before clipping", ("grad_norm",), "it warns first"),
-    ("lr", "Learning rate", ("lr",), "it shows schedule faults"),
-    (
-        "throughput",
-        "Tokens per second or step time",
-        ("tokens_per_second", "step_time"),
-        "it shows a starving loader or a failing machine",
-    ),
-    ("mfu", "MFU", ("mfu",), "it shows how well the hardware is used"),
-    ("eval-loss", "Evaluation loss", ("eval_loss",), "it shows overfitting"),
-    ("weight-norm", "Weight norms", ("weight_norm",), "they show what weight decay does"),
-    ("batch-id", "Batch ids", ("batch_id",), "they show loader faults"),
-    ("memory", "Memory in use", ("memory",), "it shows a leak before memory is full"),
-)
-_FP16_SIGNALS: Final = (("loss-scale", "Loss scale", ("loss_scale",), "it shows overflows"),)
-
 _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp, epsilons."
 
 
 def checklist(report: Report) -> Sheet:
     """Fill the lists in from one run's report."""
     facts, found = Facts(report=report), report.diagnosis
-    steps, tries = (
-        tuple(replace(judge(facts), slug=slug, title=title) for slug, title, _, judge in asked)
-        for asked in (STEPS, INTERVENTIONS)
-    )
+    steps = judged("steps", _STEPS, facts)
+    tries = judged("interventions", _INTERVENTIONS, facts)
     begin = next((tick.slug for tick in tries if tick.state is not State.TICKED), None)
     done = sum(tick.state is State.TICKED for tick in steps)
     return Sheet(
@@ -84,8 +63,10 @@ def checklist(report: Report) -> Sheet:
 def _signals(facts: Facts) -> tuple[Tick, ...]:
     """Tell of each signal whether it is logged; the loss scale only where there is one to log."""
     ticks = []
-    fp16 = _FP16_SIGNALS if facts.manifest.dtype == "fp16" else ()
-    for slug, title, roles, why in (*_SIGNALS, *fp16):
+    for slug, title, why, told in kept_table("signals"):
+        if slug == "loss-scale" and facts.manifest.dtype != "fp16":
+            continue
+        roles = told.split()
         count = sum(map(facts.logged, roles))
         tick = crossed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
         if count:
@@ -98,22 +79,12 @@ def _closing(steps: tuple[Tick, ...]) -> tuple[Tick, ...]:
     """Answer the closing questions from the steps that they come back to."""
     by_slug = {tick.slug: tick for tick in steps}
     order = (State.CROSSED, State.UNKNOWN, State.TICKED)
-
-    def worst(*slugs: str) -> Tick:
-        return min((by_slug[slug] for slug in slugs), key=lambda tick: order.index(tick.state))
-
-    asked = (
-        ("carry-minimal", "Is there a minimal reproduction?", worst("minimal")),
-        ("carry-data", "Are there unit tests of the data?", worst("data")),
-        ("carry-telemetry", "Are gradients and activations logged?", worst("instrument")),
-        ("carry-precision", "Was mixed precision compared with fp32?", worst("precision")),
-        (
-            "carry-tried",
-            "Were learning rate, warm-up and clipping tried?",
-            worst("learning-rate", "safety-nets"),
-        ),
-    )
-    return tuple(replace(tick, slug=slug, title=title, do=()) for slug, title, tick in asked)
+    ticks = []
+    for slug, title, answered in kept_table("closing"):
+        told = [by_slug[step] for step in answered.split()]
+        worst = min(told, key=lambda tick: order.index(tick.state))
+        ticks.append(replace(worst, slug=slug, title=title, do=()))
+    return tuple(ticks)
 
 
 def _named(found: Finding) -> str:
@@ -300,55 +271,24 @@ def _minimal(facts: Facts) -> Tick:
     )
 
 
-_RATE_ASKS: Final = "Is there a warm-up, and a learning rate that no finding points at?"
-
-Step = tuple[str, str, str, "Callable[[Facts], Tick]"]
-"""A line of a list: slug, title, what it asks, and how that is judged."""
-
-STEPS: tuple[Step, ...] = (
-    ("reproduce", "Reproduce the failure deterministically", "Does it happen again?", _reproduce),
-    ("data", "Check data and tokenizer", "Do the batches hold what they should?", _data),
-    ("instrument", "Log gradients and parameters by layer", "Is enough logged?", _instrument),
-    ("narrow", "Narrow it to model, data or optimizer", "Which of them is it?", _narrow),
-    ("precision", "Check numerics and precision", "Is it the precision?", _precision),
-    ("learning-rate", "Tune learning rate and warm-up", _RATE_ASKS, _learning_rate),
-    ("safety-nets", "Apply safety nets", "Are gradients clipped, is the decay sane?", _safety_nets),
-    ("architecture", "Check the architecture", "Does a layer stand out?", _architecture),
-    ("distributed", "Check distributed training", "Do all ranks do the same?", _distributed),
-    ("minimal", "Make a minimal reproduction and file a bug", "Is there one?", _minimal),
-)
-
-INTERVENTIONS: tuple[Step, ...] = (
-    ("try-rate", "Lower the learning rate, or warm up longer", _RATE_ASKS, _learning_rate),
-    (
-        "try-precision",
-        "Switch off mixed precision, or adjust the loss scale",
-        "Is it off, or without overflows?",
-        _loss_scale,
-    ),
-    (
-        "try-clip",
-        "Clip the global gradient norm",
-        "Is there a threshold that no finding wants changed?",
-        _clip,
-    ),
-    (
-        "try-data",
-        "Validate the data pipeline, fix the seeds",
-        "Does no finding point at the data? No log shows its tests.",
-        _pipeline,
-    ),
-    (
-        "try-operations",
-        "Replace suspicious custom operations",
-        "Did a finite forward pass, or gradient, turn NaN?",
-        _operations,
-    ),
-    (
-        "try-batch",
-        "Reduce the batch size, or accumulate more carefully",
-        "How large is it?",
-        _batch_size,
-    ),
-    ("try-bisect", "Bisect code and changes on a minimal example", "The last resort.", _minimal),
-)
+_STEPS: Final = {
+    "reproduce": _reproduce,
+    "data": _data,
+    "instrument": _instrument,
+    "narrow": _narrow,
+    "precision": _precision,
+    "learning-rate": _learning_rate,
+    "safety-nets": _safety_nets,
+    "architecture": _architecture,
+    "distributed": _distributed,
+    "minimal": _minimal,
+}
+_INTERVENTIONS: Final = {
+    "try-rate": _learning_rate,
+    "try-precision": _loss_scale,
+    "try-clip": _clip,
+    "try-data": _pipeline,
+    "try-operations": _operations,
+    "try-batch": _batch_size,
+    "try-bisect": _minimal,
+}

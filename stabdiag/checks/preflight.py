@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from stabdiag.checks import judged
 from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
-from stabdiag.model.text import every, kept_text, num, plural
+from stabdiag.model.text import every, kept_table, num, plural
 
 _SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
 _BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}
@@ -65,11 +66,8 @@ class Launch:
 def preflight(manifest: Manifest, limits: Limits, ignored: Iterable[Ignored] = ()) -> Sheet:
     """Hold a manifest against what is usual, and list what to try before the launch."""
     at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
-    ticks = (
-        replace(judge(at), slug=slug, title=title).ignoring(rules)
-        for slug, title, _, judge in CHECKS
-    )
-    settings = TickList(title="Configuration", words=_SETTING, ticks=tuple(ticks))
+    ticks = tuple(tick.ignoring(rules) for tick in judged("configuration", CHECKS, at))
+    settings = TickList(title="Configuration", words=_SETTING, ticks=ticks)
     trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest))
     return Sheet(
         name="preflight",
@@ -292,22 +290,19 @@ def _seed(at: Launch) -> Tick:
     return unknown("Seed not recorded.", do)
 
 
-Check = tuple[str, str, str, "Callable[[Launch], Tick]"]
-"""Slug and title of a line, what it asks, and how that is judged."""
-
-CHECKS: tuple[Check, ...] = (
-    ("peak-lr", "Peak learning rate", "Is it in the optimizer's usual range?", _peak_rate),
-    ("warmup", "Warm-up", "Is there one, and is it of a usual length?", _warmup),
-    ("schedule-length", "Schedule length", "Does it end when the run does?", _schedule_length),
-    ("grad-clip", "Gradient clipping", "Is it on, at a useful threshold?", _clip),
-    ("weight-decay", "Weight decay", "Do the weights survive it?", _weight_decay),
-    ("epsilon", "Adam's epsilon", "Can the compute type hold it?", _epsilon),
-    ("dtype", "Precision", "Does the compute type have the range that training needs?", _precision),
-    ("loss-scaling", "Loss scaling", "Is it dynamic where fp16 needs it?", _loss_scaling),
-    ("checkpoints", "Checkpoints", "Is one saved often enough?", _checkpoints),
-    ("evaluations", "Evaluations", "Are they frequent enough to show a trend?", _evaluations),
-    ("seed", "Seed", "Is it fixed?", _seed),
-)
+CHECKS: Final = {
+    "peak-lr": _peak_rate,
+    "warmup": _warmup,
+    "schedule-length": _schedule_length,
+    "grad-clip": _clip,
+    "weight-decay": _weight_decay,
+    "epsilon": _epsilon,
+    "dtype": _precision,
+    "loss-scaling": _loss_scaling,
+    "checkpoints": _checkpoints,
+    "evaluations": _evaluations,
+    "seed": _seed,
+}
 
 
 def _trials(manifest: Manifest) -> tuple[Tick, ...]:
@@ -320,9 +315,7 @@ def _trials(manifest: Manifest) -> tuple[Tick, ...]:
     if classes is not None and classes > 1:
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
-    _, _, *lines = kept_text("reference", "trials").splitlines()
-    cells = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)
     return tuple(
         replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
-        for slug, title, because, do in cells
+        for slug, title, because, do in kept_table("trials")
     )

@@ -198,7 +198,7 @@ def _slugs() -> list[str]:
     from stabdiag.model import edges
     from stabdiag.symptoms import BY_SLUG
 
-    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *(one[0] for one in preflight.CHECKS)]
+    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *preflight.CHECKS]
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -15,7 +15,7 @@ from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
 from stabdiag.model.limits import LimitInfo, Limits
 from stabdiag.model.limits.declare import TREE
-from stabdiag.model.text import filled, kept_text, limits_in, names_in
+from stabdiag.model.text import filled, kept_table, limits_in, names_in
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -51,8 +51,7 @@ class Row:
 @cache
 def rows() -> tuple[Row, ...]:
     """Return the quick reference: the tree's own six rows, and what else the walk can find."""
-    _, _, *lines = kept_text("reference", "thresholds").splitlines()
-    return tuple(Row(*map(str.strip, line.split("|")[1:-1])) for line in lines)
+    return tuple(Row(*cells) for cells in kept_table("thresholds"))
 
 
 def source(row: Row, limits: Limits) -> str:

@@ -134,6 +134,12 @@ def kept_text(kind: str, name: str) -> str:
     return files("stabdiag").joinpath("explain", kind, f"{name}.md").read_text(encoding="utf-8")
 
 
+def kept_table(name: str) -> list[list[str]]:
+    """Return the rows of a table that is kept as a text, without its head, cell by cell."""
+    _, _, *lines = kept_text("reference", name).splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+
+
 def limits_in(content: str) -> list[str]:
     """Return the names of the limits in a text, in order."""
     return _LIMIT.findall(content)
