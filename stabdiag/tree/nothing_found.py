@@ -24,6 +24,7 @@ _ENOUGH = "What was logged does not tell"
 
 # What is told of a short log.
 _COURSES = {
+    "reward": "the reward",
     "loss": "the loss",
     "eval_loss": "the evaluation loss",
     "accuracy": "the accuracy",

@@ -141,7 +141,7 @@ def split_of(word: str) -> Split | None:
     return next((split for split in Split if key in split.value), None)
 
 
-_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|n|weight)(_|$)|grad")
+_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad")
 
 # How long a loss took to compute: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
 _TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")

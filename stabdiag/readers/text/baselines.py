@@ -30,7 +30,7 @@ _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
 _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
 # Names in a table of a training, as opposed to one of settings.
-_TRAINING: Final = re.compile(r"loss|rew|timesteps|n_?updates")
+_TRAINING: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 # How many bytes are held until the table in them ends: no table is longer.
 _LONGEST: Final = 1 << 18
@@ -64,12 +64,16 @@ def _tables(data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
     for begin, end in zip(begins, ends, strict=True):
         table: dict[str, bytes] = {}
         section, place = "", begin
-        for row in _ROW.finditer(data, begin, end):
-            name, value = row[1].decode("utf-8", "replace"), row[2].strip()
+        rows = [*_ROW.finditer(data, begin, end)]
+        names = [row[1].decode("utf-8", "replace") for row in rows]
+        # Spinning Up has its names at the right: these are not indented.
+        at_right = len({*map(len, names)}) == 1 and not any(name.endswith("  ") for name in names)
+        for row, name in zip(rows, names, strict=True):
+            value = row[2].strip()
             if name.strip().endswith("/") and not value:
                 section = name.strip()
             # An indented row without a section above it belongs to a table that was cut off.
-            elif section or not name.startswith("  "):
+            elif section or at_right or not name.startswith("  "):
                 place = place if table else row.start(1)
                 table.setdefault(f"{section}{name.strip()}", value)
         if table:

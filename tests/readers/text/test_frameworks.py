@@ -298,6 +298,11 @@ PRINTED = {
         boxed(("loss", "2.5"), ("step", "1.53e+05"), end="\r\n") * 2,
         {"step": [153000] * 2, "loss": [2.5] * 2},
     ),
+    "Spinning Up": (
+        "baselines",
+        boxed(("         Epoch", "3"), ("  AverageEpRet", "36.5"), ("         LossV", "155")),
+        {"Epoch": [3], "AverageEpRet": [36.5], "LossV": [155]},
+    ),
     "Baselines without its head": (
         "baselines",
         "|    loss | 9.5 |\n|    n_updates | 5 |\n"
