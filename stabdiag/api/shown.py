@@ -44,6 +44,13 @@ class _Shown:
         found: dict[str, Any] = json.loads(self.to_json())
         return found
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Show the terminal report where rich prints."""
+        from stabdiag.formats import loaded
+        from stabdiag.formats.terminal.page import Printable
+
+        yield Printable(lines=partial(loaded("terminal", self._kind), self))
+
     def __bool__(self) -> NoReturn:
         """Refuse: what is there could be taken for what is good."""
         raise TypeError(f"a {self._kind} is neither true nor false; ask {self._ask}")
@@ -73,13 +80,6 @@ class Report(_Shown, reported.Report):
 
         return render(self, "terminal")
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.terminal import lines
-        from stabdiag.formats.terminal.page import Printable
-
-        yield Printable(lines=partial(lines, self))
-
     def _repr_html_(self) -> str:
         """Show the report in a notebook."""
         from stabdiag.formats.html import notebook
@@ -95,10 +95,3 @@ class Comparison(_Shown, compared.Comparison):
 
     _kind = "comparison"
     _ask = "comparison.diagnosis"
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
-        from stabdiag.formats.compared.text import lines
-        from stabdiag.formats.terminal.page import Printable
-
-        yield Printable(lines=partial(lines, self))

@@ -97,6 +97,13 @@ def by_suffix(suffix: str) -> str | None:
     return next((name for name, known in SUFFIXES.items() if suffix.lower() in known), None)
 
 
+def loaded(format: str, kind: Kind) -> Callable[..., Any]:
+    """Load the function of the table that writes something in a format."""
+    module, _, function = FORMATS[format][kind].partition(":")
+    write: Callable[..., Any] = getattr(import_module(f"stabdiag.formats.{module}"), function)
+    return write
+
+
 def writer(
     format: str, kind: Kind = "report"
 ) -> tuple[Callable[..., str | Iterable[str]], tuple[str, ...]]:
@@ -106,8 +113,7 @@ def writer(
         StabdiagError: if it cannot be written in this format.
     """
     refuse_unknown(format, names(kind))
-    module, _, function = FORMATS[format][kind].partition(":")
-    write: Callable[..., Any] = getattr(import_module(f"stabdiag.formats.{module}"), function)
+    write = loaded(format, kind)
     if format == "terminal":
         from stabdiag.formats.terminal.page import printed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
@@ -146,6 +146,28 @@ def bad_columns(series: Series, view: View) -> Mask:
         if last == first + 1:
             bad[columns[first] : columns[last]] = True
     return bad
+
+
+def step_labels(
+    view: View, event: int | None, between: Iterable[int] = ()
+) -> tuple[str, list[int]]:
+    """Return the labels below a step axis, and the columns of the steps that have one.
+
+    The event's comes first: it is the one that must fit. Then come the first step, the last, and
+    those ``between`` where there is room.
+    """
+    labels, columns = [" "] * view.columns, []
+    ticks = [(step, str(step)) for step in (view.first, view.last, *between)]
+    if event is not None:
+        ticks.insert(0, (event, f"▲ {event}"))
+    for step, label in ticks:
+        column = view.column(step)
+        begin = column if step == event else column - len(label) // 2
+        begin = max(min(begin, view.columns - len(label)), 0)
+        if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
+            labels[begin : begin + len(label)] = label
+            columns.append(column)
+    return "".join(labels), columns
 
 
 def _held(height: Ints, view: View, steps: Ints) -> Ints:

@@ -10,7 +10,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from stabdiag.formats.json import Json, dumps
+from stabdiag.formats.json import Json, dumps, keys
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
 from stabdiag.model.limits import LimitInfo, Limits
@@ -138,24 +138,20 @@ def as_json(limits: Limits) -> str:
     """Return rows and limits as strict JSON."""
     reference: list[Json] = [
         {
-            "symptom": row.symptom,
+            **keys("symptom", row),
             "threshold": filled(row.threshold, limits),
-            "first_action": row.first_action,
-            "node": row.node,
-            "limits": list(row.limits),
+            **keys("first_action node limits", row),
             "source": source(row, limits),
         }
         for row in rows()
     ]
     declared: dict[str, Json] = {
         info.name: {
-            "value": info.value,
-            "default": info.default,
-            "unit": info.about.unit,
-            "at_least": info.about.at_least,
+            **keys("value default", info),
+            **keys("unit at_least", info.about),
             "at_most": None if math.isinf(info.about.at_most) else info.about.at_most,
-            "source": info.about.source,
-            "why": info.why,
+            **keys("source", info.about),
+            **keys("why", info),
         }
         for info in limits.items()
     }

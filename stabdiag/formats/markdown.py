@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from stabdiag._version import __version__
-from stabdiag.formats.canvas import View, bad_columns, strip
+from stabdiag.formats.canvas import View, bad_columns, step_labels, strip
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.measured import in_words, label, pairs, span
 from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
@@ -138,7 +138,7 @@ def chart(rows: Sequence[tuple[str, Series, str]], first: int, last: int, event:
     """
     view = View(first=first, last=last, columns=_COLUMNS)
     drawn = [(label, f"{_bars(series, view)}  {note}") for label, series, note in rows]
-    drawn.append(("step", _axis(view, event)))
+    drawn.append(("step", step_labels(view, event)[0]))
     width = max(len(label) for label, _ in drawn)
     return block("\n".join(f"{label:<{width}}  {row}".rstrip() for label, row in drawn), "text")
 
@@ -147,19 +147,6 @@ def _bars(series: Series, view: View) -> str:
     bad = bad_columns(series, view)
     drawn = strip(series, view, ascii=False)
     return "".join("×" if b else char for char, b in zip(drawn, bad, strict=True))
-
-
-def _axis(view: View, event: int | None) -> str:
-    """Return the finding's step, and the first and the last one where there is room."""
-    row = [" "] * view.columns
-    marks = [(view.first, str(view.first)), (view.last, str(view.last))]
-    if event is not None:
-        marks.insert(0, (event, f"▲ {event}"))
-    for step, mark in marks:
-        begin = min(view.column(step), view.columns - len(mark))
-        if not "".join(row[max(begin - 1, 0) : begin + len(mark) + 1]).strip():
-            row[begin : begin + len(mark)] = mark
-    return "".join(row)
 
 
 def _untested(report: Report) -> Iterator[str]:

@@ -16,6 +16,7 @@ from stabdiag.formats.canvas import (
     bad_columns,
     curve,
     round_numbers,
+    step_labels,
     strip,
     titled,
 )
@@ -134,20 +135,8 @@ def styled(chars: Iterable[tuple[str, str]], page: Page) -> Text:
 def step_axis(
     view: View, event: int | None, page: Page, between: Iterable[int] = ()
 ) -> Iterator[Text]:
-    """Yield the step axis and its labels, the event's first: it is the one that must fit.
-
-    The labels ``between`` the first step and the last stand where there is room.
-    """
-    line, labels = ["─"] * view.columns, [" "] * view.columns
-    ticks = [(step, str(step)) for step in (view.first, view.last, *between)]
-    if event is not None:
-        ticks.insert(0, (event, f"▲ {event}"))
-    for step, label in ticks:
-        column = view.column(step)
-        begin = column if step == event else column - len(label) // 2
-        begin = max(min(begin, view.columns - len(label)), 0)
-        if not "".join(labels[max(begin - 2, 0) : begin + len(label) + 2]).strip():
-            labels[begin : begin + len(label)] = label
-            line[column] = "┴"
-    yield row("", "└", page.text("".join(line), "dim"), page)
-    yield row("", " ", page.text("".join(labels).rstrip()), page)
+    """Yield the step axis, and its labels."""
+    labels, marked = step_labels(view, event, between)
+    line = "".join("┴" if column in marked else "─" for column in range(view.columns))
+    yield row("", "└", page.text(line, "dim"), page)
+    yield row("", " ", page.text(labels.rstrip()), page)
