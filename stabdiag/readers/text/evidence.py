@@ -19,6 +19,7 @@ from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
     COARSE,
     EPOCH,
+    EVALUATED,
     FIRST,
     LOSS,
     NTH,
@@ -26,7 +27,6 @@ from stabdiag.readers.text.tokens import (
     OTHER_MEASURES,
     STEP,
     SUMMED,
-    VALIDATED,
     count_of,
     counters_of,
     headings_of,
@@ -199,7 +199,7 @@ def _is_lost(value: bytes) -> bool:
 
 
 def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
-    trained = {name: one for name, one in sample.values.items() if not name.startswith(VALIDATED)}
+    trained = {name: one for name, one in sample.values.items() if not name.startswith(EVALUATED)}
     of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     found = _beside(of_these) or _beside(sample.counters)
     of_training = found is not None and (found.loss in trained or not trained)
@@ -289,7 +289,7 @@ def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Coun
         # of an evaluation are no steps.
         before = counters.get((b"batch", loss), [])
         goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
-        return goes_on and not loss.startswith(VALIDATED)
+        return goes_on and not loss.startswith(EVALUATED)
     # A position may have a name, as in "Epoch 3/10": they are one counter.
     return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
 

@@ -40,8 +40,8 @@ from stabdiag.readers.text.tokens import (
     Spans,
     count_of,
     counters_of,
-    evaluated,
     fields_of,
+    held_out,
     is_word,
     lines_with_a_loss,
     makes_a_record,
@@ -85,8 +85,8 @@ def spans_of(
     taken = set(counters.values())
     fields = [one for one in fields_of(line) if one.value not in taken]
     pairs: Spans = {}
-    for one, held_out in zip(fields, told_of_evaluations(line, fields), strict=True):
-        name = f"{VALIDATED}{one.name}" if held_out and not trains(one.name) else one.name
+    for one, prefix in zip(fields, told_of_evaluations(line, fields), strict=True):
+        name = one.name if trains(one.name) else f"{prefix}{one.name}"
         pairs.setdefault(name, one.value)
     if word != LOSS:
         pairs = renamed(pairs, word)
@@ -299,7 +299,7 @@ class Evaluation(Kind):
 
     def _below(self, data: bytes, begin: int, heading: bytes) -> Iterator[_Found]:
         """Yield the line shortly below the heading of an evaluation that tells its loss."""
-        if not evaluated(heading, len(heading)):
+        if not (prefix := held_out(heading, len(heading))):
             return
         end = begin + len(heading)
         for _ in range(_BELOW):
@@ -308,7 +308,7 @@ class Evaluation(Kind):
             if self.word.lower() in line.lower():
                 if not self._has_the_counter(line):
                     told = spans_of(line, word=self.word).items()
-                    spans = {f"{VALIDATED}{name}": at for name, at in told if not trains(name)}
+                    spans = {f"{prefix}{name}": at for name, at in told if not trains(name)}
                     if any(map(is_a_loss, spans)):
                         yield begin, line, spans
                 return
@@ -321,11 +321,8 @@ class Evaluation(Kind):
 
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of what a line tells of an evaluation, none if it tells no loss."""
-        spans = {
-            name: span
-            for name, span in spans_of(line, word=self.word).items()
-            if name.startswith(VALIDATED) or is_evaluation(name)
-        }
+        told = spans_of(line, word=self.word).items()
+        spans = {name: span for name, span in told if is_evaluation(name)}
         return spans if any(map(is_a_loss, spans)) else {}
 
 

@@ -53,8 +53,10 @@ _OTHER_LOSS: Final = re.compile(
     re.IGNORECASE,
 )
 
-# The prefix of names on a line of an evaluation.
+# The prefixes of names on a line of an evaluation.
 VALIDATED: Final = "val "
+TESTED: Final = "test "
+EVALUATED: Final = (VALIDATED, TESTED)
 
 # Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
 # Loss D, Gen Loss Total. The level of a logger is no part of them.
@@ -134,7 +136,7 @@ _HELD_OUT: Final = (
 _EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
 # A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = re.compile(
-    rb"(?<![\w/.-])(?:(%b)|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
+    rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
     rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _HELD_OUT,
     re.IGNORECASE,
 )
@@ -259,16 +261,19 @@ def _told_at(line: bytes) -> Iterator[Field]:
             yield _field(line, match.span(1), match.span(2), more)
 
 
-def evaluated(line: bytes, first: int) -> bool:
-    """Tell whether a word before the first name of a line shows that it is of an evaluation."""
-    return _EVALUATION.search(line, 0, first) is not None
+def held_out(line: bytes, first: int) -> str:
+    """Return the prefix for names below a word for an evaluation, which tells a test; or none."""
+    match = _EVALUATION.search(line, 0, first)
+    if match is None:
+        return ""
+    return TESTED if match[0].lower() == b"test" else VALIDATED
 
 
-def told_of_evaluations(line: bytes, fields: Sequence[Field]) -> list[bool]:
-    """Return of each field whether what stands before it says that it is of an evaluation."""
+def told_of_evaluations(line: bytes, fields: Sequence[Field]) -> list[str]:
+    """Return of each field the prefix for the evaluation that what stands before it names."""
     first = min((one.at[0] for one in fields), default=0)
-    opened = [(0, first > 0 and evaluated(line, first))]
-    opened += [(one.end(), one[1] is not None) for one in _OPENS.finditer(line, first)]
+    opened = [(0, held_out(line, first))]
+    opened += [(one.end(), held_out(one[0], len(one[0]))) for one in _OPENS.finditer(line, first)]
     return [next(of for at, of in reversed(opened) if at <= one.at[0]) for one in fields]
 
 

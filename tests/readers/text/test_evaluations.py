@@ -5,7 +5,7 @@ import pytest
 import stabdiag
 
 EVALUATIONS = {
-    "with the epoch": "Epoch {epoch}, val loss: {loss}",
+    "before a test": "Epoch {epoch}, val: loss {loss}\nEpoch {epoch}, test: loss 9.5",
     "beside the mean of the training": "Epoch {epoch}: train loss {train}, valid loss {loss}",
     "alone": "Validation loss: {loss}",
     "of PyTorch's MNIST": "\nTest set: Average loss: {loss}, Accuracy: 9000/10000 (90%)\n",
