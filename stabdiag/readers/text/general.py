@@ -89,9 +89,6 @@ def _about(found: Evidence) -> str:
         where = "below" if found.above else "beside"
         counter = found.counter.decode()
         counted = f"{lines}, {where} {counter!r}, which rises {found.rising:.0%} of the time"
-    called = (
-        ""
-        if found.word in (LOSS, b"LOSS") or found.is_without_loss
-        else f"; what is called {found.word.decode()!r} is the loss"
-    )
+    usual = found.word in (LOSS, b"LOSS") or found.is_without_loss
+    called = "" if usual else f"; what is called {found.word.decode()!r} is the loss"
     return f"{what} is on {counted}{called}"
