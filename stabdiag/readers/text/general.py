@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
@@ -21,17 +21,11 @@ from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evidence
-from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS
+from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
 
 # How far into the log evidence is searched for, and on how many lines it is good enough.
 _LOOKS: Final = (1 << 20, 1 << 24)
 _ENOUGH: Final = 3
-
-_BY_EPOCH: Final = Event(
-    kind=EventKind.STEPS,
-    code=EventCode.EPOCHS_AS_STEPS,
-    message="no step was logged: the epoch serves as the step",
-)
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -57,9 +51,18 @@ def read(stream: Stream) -> Columns:
         kind=EventKind.COLUMN,
         message=f"read by its names and values ({found.certainty}): {_about(found)}{note}",
     )
-    by_epoch = (_BY_EPOCH,) if found.counter == EPOCH else ()
-    events = (told, *by_epoch, *columns.events)
+    columns = _counting_epochs(columns) if found.counter == EPOCH else columns
+    events = (told, *columns.events)
     return replace(columns, events=events, epoch_length=found.epoch_length)
+
+
+def _counting_epochs(columns: Columns) -> Columns:
+    """Return the columns with the counter as what it is: there may be many losses of an epoch."""
+    epoch, load = EPOCH.decode(), columns.load
+    names = dict.fromkeys(epoch if name == STEP else name for name in columns.names)
+    return replace(
+        columns, names=(*names,), load=lambda name: load(STEP if name == epoch else name)
+    )
 
 
 def _as_a_loss(columns: Columns) -> tuple[Columns, str]:

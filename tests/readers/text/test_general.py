@@ -354,7 +354,14 @@ def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
     lines = (
         f"epoch {n} best at step {n * 37 % 50}: loss {4 - n / 10}, batch: 32\n" for n in range(9)
     )
-    assert values("text", "".join(lines))["step"] == list(range(9))
+    assert values("text", "".join(lines))["epoch"] == list(range(9))
+
+
+def test_all_losses_of_an_epoch_are_kept(put):
+    lines = [f"Epoch {n // 10} train loss: {4 - n / 50} acc: 0.5\n" for n in range(40)]
+    loss = stabdiag.read(put("".join(lines))).series["loss"]
+    assert loss.steps.tolist() == list(range(40))
+    assert loss.values.tolist() == [4 - n / 50 for n in range(40)]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +374,8 @@ def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
     ],
 )
 def test_an_excerpt_of_two_lines(values, read, lines, steps):
-    assert values("text", log(lines, 2))["step"] == steps
+    found = values("text", log(lines, 2))
+    assert found.get("step", found.get("epoch")) == steps
     assert "(unsure)" in read("text", log(lines, 2)).events[0].message
 
 
