@@ -156,7 +156,7 @@ def test_what_stands_beside_a_loss(values, words, columns):
 
 def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
     found = values("text", log("INFO:test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
-    assert set(found) == {"step", "train/loss", "val acc"}
+    assert set(found) == {"step", "train/loss", "test acc"}
 
 
 def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
