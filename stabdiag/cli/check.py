@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from stabdiag.scan.work import Ask
 
 
-class Lines(options.Brief):
-    """The options about the lines of a check, or what is written instead of them."""
-
-    known = ("lines", *names("overview"))
-
-
 @options.bundled
 def check(
     context: typer.Context,
@@ -41,7 +35,7 @@ def check(
         ),
     ],
     how: options.Runs,
-    out: Lines,
+    out: Annotated[options.Brief, ("lines", *names("overview"))],
     fail_on: options.Severe = None,
 ) -> Exit:
     """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""

@@ -15,12 +15,6 @@ from stabdiag.formats import names, render
 from stabdiag.model.comparison import Kind
 
 
-class Compared(options.Brief):
-    """The options about a comparison."""
-
-    known = names("comparison")
-
-
 @options.bundled
 def compare(
     context: typer.Context,
@@ -33,7 +27,7 @@ def compare(
         ),
     ],
     how: options.Read,
-    out: Compared,
+    out: Annotated[options.Brief, names("comparison")],
     kind: Annotated[
         Kind | None,
         options.option(

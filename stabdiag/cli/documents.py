@@ -22,17 +22,11 @@ if TYPE_CHECKING:
 _NOT_PARQUET = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md")
 
 
-class Document(options.Output):
-    """The options about a document."""
-
-    known = names("postmortem")
-
-
 @options.bundled
 def postmortem(
     logs: options.Logs,
     how: options.Reading,
-    out: Document,
+    out: Annotated[options.Output, names("postmortem")],
     literal: options.Literal = False,
 ) -> None:
     """Write a post-mortem of a spike or a NaN: timeline, cost, evidence, causes and actions.

@@ -6,9 +6,9 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
@@ -232,7 +232,10 @@ class Reading(Runs):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Output:
-    """The options about what is written, and where; the format is one of those that are known."""
+    """The options about what is written, and where.
+
+    The format is one of those that are ``known``, of which a command may have others than these.
+    """
 
     format: str | None = None  # ``bundled`` makes the option
     output: Annotated[
@@ -244,8 +247,7 @@ class Output:
         ),
     ] = None
     color: Color = None
-
-    known: ClassVar[tuple[str, ...]] = ("terminal", "markdown")
+    known: tuple[str, ...] = ("terminal", "markdown")
 
     @property
     def asked(self) -> str | None:
@@ -310,10 +312,7 @@ class Data(Output):
         return "json" if self.json else self.format
 
 
-class Sheet(Data):
-    """The options about a list."""
-
-    known = names("sheet")
+Sheet = Annotated[Data, names("sheet")]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -346,21 +345,29 @@ class Page(Brief):
     verbose: Annotated[bool, option("--verbose -v", "Show every question with its numbers.")] = (
         False
     )
-    known = names()
+    known: tuple[str, ...] = names()
 
 
 def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
-    """Give a command the options of each bundle among its parameters, one by one for typer."""
+    """Give a command the options of each bundle among its parameters, one by one for typer.
+
+    A bundle may be annotated with the formats that the command knows.
+    """
     own = inspect.signature(command, eval_str=True).parameters
-    bundles = {
-        name: _options(one.annotation) for name, one in own.items() if is_dataclass(one.annotation)
-    }
+    makes: dict[str, Any] = {}
+    bundles: dict[str, list[inspect.Parameter]] = {}
+    for name, one in own.items():
+        bundle, *known = get_args(one.annotation) or (one.annotation,)
+        make: Any = bundle
+        if is_dataclass(bundle):
+            bundles[name] = _options(bundle, *known)
+            makes[name] = partial(make, known=known[0]) if known else make
 
     @wraps(command)
     def called(**given: Any) -> Exit | None:
         for name, options in bundles.items():
             taken = {option.name: given.pop(option.name) for option in options}
-            given[name] = own[name].annotation(**taken)
+            given[name] = makes[name](**taken)
         return command(**given)
 
     flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
@@ -370,12 +377,13 @@ def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
     return called
 
 
-def _options(bundle: Any) -> list[inspect.Parameter]:
+def _options(bundle: Any, known: Sequence[str] = ()) -> list[inspect.Parameter]:
     """Return the options of a bundle: the format, its own, then those of what it is made from."""
-    defaults = {one.name: one.default for one in fields(bundle)}
+    defaults: dict[str, Any] = {one.name: one.default for one in fields(bundle)}
+    usual = defaults.pop("known", ())
     kinds: dict[str, Any] = {}
     if "format" in defaults:
-        kinds["format"] = Annotated[str | None, format_option(bundle.known)]
+        kinds["format"] = Annotated[str | None, format_option(known or usual)]
     for part in bundle.__mro__:
         kinds = {**kinds, **inspect.get_annotations(part, eval_str=True), **kinds}
     return [

@@ -35,12 +35,6 @@ _EVERY: Final = 30.0
 _REFRESH: Final = 0.1
 
 
-class Overviews(options.Data):
-    """The options about an overview."""
-
-    known = names("overview")
-
-
 @options.bundled
 def scan(
     context: typer.Context,
@@ -104,7 +98,7 @@ def scan(
     beside = options.besides_of(also, [*names("overview"), _ROWS])
     if format == _ROWS:
         raise StabdiagError("parquet is not text: use --write parquet=FILE, or -o FOLDER")
-    out = Overviews(format=format, json=json, color=color)
+    out = options.Data(format=format, json=json, color=color, known=names("overview"))
     chosen = out.chosen(how, paths, [path for path, _ in beside])
     fails_on = how.fails_on(fail_on)
     gc.enable()  # a command that is soon over does without

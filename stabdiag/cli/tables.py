@@ -42,14 +42,8 @@ def log_formats() -> tuple[LogFormat, ...]:
     )
 
 
-class Thresholds(options.Data):
-    """The options about the table of thresholds."""
-
-    known = names("limits")
-
-
 @options.bundled
-def thresholds(how: options.Held, out: Thresholds) -> None:
+def thresholds(how: options.Held, out: Annotated[options.Data, names("limits")]) -> None:
     """Print the quick-reference table and every threshold in force."""
     chosen = out.chosen(how, [])
     out.write(render(how.limits, chosen, "limits", **out.screen))
@@ -91,14 +85,12 @@ class Setting(NamedTuple):
     reason: str = ""
 
 
-class Settings(options.Data):
-    """The options about the list of settings."""
-
-    known = ("terminal", "json")
-
-
 @options.bundled
-def config(how: options.Runs, out: Settings, fail_on: options.Severe = None) -> None:
+def config(
+    how: options.Runs,
+    out: Annotated[options.Data, ("terminal", "json")],
+    fail_on: options.Severe = None,
+) -> None:
     """Show the project's settings in force, and where each comes from."""
     from stabdiag.formats.json import Json, dumps, escape
     from stabdiag.formats.measured import visible
