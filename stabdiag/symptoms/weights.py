@@ -193,7 +193,8 @@ def update_ratio_off(case: Case) -> Evidence | None:
         return None
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
-    factor = num(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio)
+    # What is thousands of times off has another cause than the rate.
+    factor = num(min(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio, 10.0))
     kind, verb = (Do.LOWER_LR, "Lower") if large else (Do.RAISE_LR, "Raise")
     return Evidence(
         because=f"Updates of {name!r} are {num(ratio)} of its weights; about "
@@ -201,7 +202,9 @@ def update_ratio_off(case: Case) -> Evidence | None:
         step=step,
         measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
         first=Action(
-            kind, f"{verb} the learning rate of {name!r} by up to {factor} times.", setting="lr"
+            kind,
+            f"{verb} the learning rate of {name!r} by up to {factor} times, and measure again.",
+            setting="lr",
         ),
     )
 
