@@ -165,8 +165,13 @@ _APEX = Aside(
     fixed=SKIPPED,
 )
 
+# NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0 – fairseq
+_FAIRSEQ = Aside(
+    pattern=rb"setting loss scale to: (%b)(?!\S)" % NUMBER, names=("loss_scale",), fixed=SKIPPED
+)
+
 # What any program may print of its loss scale beside its own lines.
-OVERFLOWS: Final = (*SCALE, _APEX)
+OVERFLOWS: Final = (*SCALE, _APEX, _FAIRSEQ)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # [Rank 0] Overflow detected. Skipping step. Attempted loss scale: 32.0, reducing to 16.0

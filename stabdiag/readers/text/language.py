@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from stabdiag.readers.reader import TextReader, Turn
-from stabdiag.readers.text.asides import SCALE, SKIPPED, found_by_megatron
+from stabdiag.readers.text.asides import SCALE, found_by_megatron
 from stabdiag.readers.text.grammar import (
     BARS,
     NUMBER,
-    QUOTED,
     SIGNS,
     VALUE,
-    Aside,
     Grammar,
     Line,
     Part,
@@ -57,14 +54,6 @@ def _with_nan(part: Part) -> Part:
     return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
 
 
-def _of(split: str, name: str) -> str:
-    """Name a value that fairseq tells of a whole split: its mean loss is not that of a step."""
-    bare = name.removeprefix(f"{split}_")
-    return bare if bare in ("num_updates", "epoch") else f"{split}_{bare}"
-
-
-_of_epoch, _of_validation = partial(_of, "train"), partial(_of, "valid")
-
 LANGUAGE: Final = (
     TextReader(
         name="megatron",
@@ -94,54 +83,6 @@ LANGUAGE: Final = (
             joined=True,
             left_out=_LM_LOSS,
             config=rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})",
-        ),
-    ),
-    TextReader(
-        name="fairseq",
-        title="a log of fairseq",
-        recognised="lines of train_inner, train or valid, as JSON or as text with num_updates",
-        loses="words",
-        example="… | train_inner | epoch 001:   50 / 3400 loss=15.3, num_updates=50, lr=1e-05, …",
-        grammar=Grammar(
-            step="num_updates",
-            kinds=(
-                # … | train_inner | {"epoch": 1, "update": 0.5, "loss": "4.2", "num_updates": "100"}
-                Line(pattern=rb"train_inner \| \{([^\n]{1,4000})", pairs=QUOTED),
-                # … | train_inner | epoch 001:     50 / 3400 loss=15.3, ppl=40000, num_updates=50, …
-                Line(
-                    pattern=rb"epoch (\d{1,6}): {1,12}\d{1,12} / \d{1,12} "
-                    rb"(?=[^\n]{0,2000}num_updates=)([^\n]{1,4000})",
-                    names=("epoch",),
-                    pairs=SIGNS,
-                ),
-                Line(pattern=rb"\| train \| \{([^\n]{1,4000})", pairs=QUOTED, named=_of_epoch),
-                Line(
-                    pattern=rb"\| train \| epoch \d{1,6} \|([^\n]{1,4000}\n)",
-                    pairs=BARS,
-                    named=_of_epoch,
-                ),
-                # | epoch 028 | loss 3.976 | nll_loss 2.204 | … | num_updates 9165 | lr 0.00033 | …
-                Line(
-                    pattern=rb"\| epoch(?<!train \| epoch) \d{1,6} "
-                    rb"\|( loss (?=[^\n]{0,2000}num_updates)[^\n]{1,4000}\n)",
-                    pairs=BARS,
-                    named=_of_epoch,
-                ),
-                Line(pattern=rb"\| valid \| \{([^\n]{1,4000})", pairs=QUOTED, named=_of_validation),
-                Line(
-                    pattern=rb"\| epoch \d{1,6} \| valid on ['\w][^\n|]{0,100}\|([^\n]{1,4000}\n)",
-                    pairs=BARS,
-                    named=_of_validation,
-                    # The first releases wrote it beside lines of the training that have no step.
-                    tells=False,
-                ),
-                # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0
-                Aside(
-                    pattern=rb"setting loss scale to: (%b)" % VALUE,
-                    names=("loss_scale",),
-                    fixed=SKIPPED,
-                ),
-            ),
         ),
     ),
     TextReader(
@@ -198,25 +139,6 @@ LANGUAGE: Final = (
                 ),
             ),
             joined=True,
-        ),
-    ),
-    TextReader(
-        name="modded-nanogpt",
-        title="a log of modded-nanogpt",
-        recognised="a line of step:N/M with train_loss:, val_loss: or train_time:",
-        loses="the source code at its head",
-        example="step:1/19073 train_loss:10.8258 train_time:18811ms step_avg:nanms",
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                # Its descendants call the training loss just so, and may name a phase in brackets.
-                Line(
-                    pattern=rb"step:(\d{1,12})/\d{1,12} (?:\[[^\]\n]{1,40}\] )?"
-                    rb"((?:train_loss|val_loss|train_time|loss):[^\n]{1,1000})",
-                    names=("step",),
-                    pairs=SIGNS,
-                ),
-            ),
         ),
     ),
     TextReader(

@@ -55,13 +55,18 @@ _Found: TypeAlias = tuple[int, bytes, Spans]
 # What the names of rates, norms and scales contain.
 _BESIDE: Final = re.compile(rb"lr|[Rr]ate|[Nn]orm|[Ss]cale", re.IGNORECASE)
 
-# Prose says what to do if the loss is NaN; no log does.
-_CONDITION: Final = re.compile(
-    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is ", re.IGNORECASE
+# Prose says what to do if the loss is NaN, and a program that some log at their head sets one to 0.
+_NO_LOG: Final = re.compile(
+    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is "
+    rb"|^\s{0,80}\w{1,80} = 0(?:\.0?)?\s{0,80}$",
+    re.IGNORECASE,
 )
 
 # How nanoGPT and its descendants print the arguments that they were given.
 _OVERRIDING: Final = rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})"
+
+# | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
+_MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
 
 # How many lines below a heading of an evaluation its loss is searched for.
 _BELOW: Final = 3
@@ -84,9 +89,10 @@ def spans_of(
     counters = counters_of(line)
     taken = set(counters.values())
     fields = [one for one in fields_of(line) if one.value not in taken]
+    of_epoch = "train_" if _MEAN_OF_EPOCH.search(line) else ""
     pairs: Spans = {}
     for one, prefix in zip(fields, told_of_evaluations(line, fields), strict=True):
-        name = one.name if trains(one.name) else f"{prefix}{one.name}"
+        name = one.name if trains(one.name) else f"{prefix or of_epoch}{one.name}"
         pairs.setdefault(name, one.value)
     if word != LOSS:
         pairs = renamed(pairs, word)
@@ -294,7 +300,7 @@ class Evaluation(Kind):
                 yield from self._below(data, begin, line)
             elif not self._has_the_counter(line):
                 spans = self._spans(line)
-                if spans and not _CONDITION.search(line):
+                if spans and not _NO_LOG.search(line):
                     yield begin, line, spans
 
     def _below(self, data: bytes, begin: int, heading: bytes) -> Iterator[_Found]:

@@ -176,29 +176,35 @@ PRINTED = {
         {"global_step": [10, 600]},
     ),
     "fairseq": (
-        "fairseq",
+        "text",
         inner(4.5, 100)
         + "2026 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient,"
         " setting loss scale to: 64.0\n"
         + inner(4.25, 200)
+        + inner(4.0, 300)
         + '2026 | INFO | valid | {"valid_loss": "4.75", "valid_num_updates": "200"}\n'
-        '2026 | INFO | train | {"train_loss": "4.4", "train_num_updates": "200"}\n'
         "2026 | INFO | valid | epoch 002 | valid on 'valid' subset | loss 4.5 | ppl 22.6 |"
-        " num_updates 200\n"
-        "2026 | INFO | train | epoch 001 | loss 4.5 | num_updates 500 | lr 1e-05 | gnorm 0.5\n",
+        " num_updates 300\n"
+        "2026 | INFO | train | epoch 001 | loss 4.5 | num_updates 300 | lr 1e-05 | gnorm 0.5\n",
         {
-            "num_updates": [100, 101, 200, 200, 200, 200, 500],
-            "loss": [4.5, None, 4.25, None, None, None, None],
+            "step": [100, 101, 200, 300, 200, 300, 300],
+            "loss": [4.5, None, 4.25, 4, None, None, None],
             "loss_scale": [None, 64, None, None, None, None, None],
-            "valid_loss": [None, None, None, 4.75, None, 4.5, None],
-            "train_loss": [None, None, None, None, 4.4, None, 4.5],
+            "val loss": [None, None, None, None, None, 4.5, None],
+            "train_loss": [None, None, None, None, None, None, 4.5],
         },
     ),
     "older fairseq": (
-        "fairseq",
-        "| epoch 028 | loss 3.976 | ppl 4.61 | num_updates 9165 | loss_scale 0.5 | wall 4043\n"
-        "| epoch 028 | valid on 'valid' subset | loss 9.329 | ppl 272.04 | num_updates 9165\n",
-        {"train_loss": [3.976, None], "valid_loss": [None, 9.329]},
+        "text",
+        "".join(
+            f"| epoch 00{n} | loss 3.{n} | ppl 4.61 | num_updates 9{n} | loss_scale 0.5\n"
+            f"| epoch 00{n} | valid on 'valid' subset | loss 9.{n} | ppl 2.0 | num_updates 9{n}\n"
+            for n in (1, 2, 3)
+        ),
+        {
+            "loss": [3.1, None, 3.2, None, 3.3, None],
+            "val loss": [None, 9.1, None, 9.2, None, 9.3],
+        },
     ),
     "what others add to nanoGPT": (
         "text",
@@ -218,15 +224,18 @@ PRINTED = {
             "lr": [None, 6e-4, None, 6e-4, None, 6e-4],
         },
     ),
-    "a plain loss of modded-nanogpt": (
-        "modded-nanogpt",
-        "step:1/9 [warmup] loss:3.1 t:20ms avg:155.3ms\nstep:9/9 val_loss:2.9\n",
-        {"loss": [3.1, None], "val_loss": [None, 2.9]},
-    ),
-    "an average that is no loss": (
-        "modded-nanogpt",
-        "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\nstep:2/9 loss:3 t:20ms\n",
-        {"step": [1, 2], "train_loss": [10.8, None], "loss": [None, 3]},
+    "modded-nanogpt, and a plain loss": (
+        "text",
+        "step:1/9 train_loss:10.8 train_time:1ms step_avg:nanms\n"
+        "step:2/9 [warmup] loss:3.1 t:20ms avg:155.3ms\n"
+        "step:3/9 [warmup] loss:3 t:20ms\n"
+        "step:9/9 val_loss:2.9\n",
+        {
+            "step": [1, 2, 3, 9],
+            "train_loss": [10.8, None, None, None],
+            "loss": [None, 3.1, 3, None],
+            "val_loss": [None, None, None, 2.9],
+        },
     ),
     "tests of Caffe": (
         "caffe",

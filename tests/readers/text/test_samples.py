@@ -25,7 +25,6 @@ STEPS = {
     "coqui": range(0, 300, 25),
     "darknet": range(1, 13),
     "deepspeed": range(10, 130, 10),
-    "fairseq": range(100, 1300, 100),
     "hf-trainer-stdout/bars": range(10, 130, 10),
     "hf-trainer-stdout": range(1, 13),
     "lerobot": range(200, 2600, 200),
@@ -34,13 +33,15 @@ STEPS = {
     "markdown": range(1, 13),
     "megatron": range(10, 130, 10),
     "mllog": range(512, 6656, 512),
-    "modded-nanogpt": range(1, 13),
     "olmo-core": range(1, 13),
     "pix2pix": range(100, 1300, 100),
     "printed-table": range(1, 13),
     "tacotron2": range(12),
     "text": range(1, 13),
     "text/detectron2": range(19, 259, 20),
+    "text/fairseq-json": range(100, 1300, 100),
+    "text/fairseq-text": range(100, 1300, 100),
+    "text/fairseq": range(100, 1300, 100),
     "text/llmc": range(1, 13),
     "text/maskrcnn": range(20, 260, 20),
     "text/nanogpt": range(0, 120, 10),
@@ -87,7 +88,7 @@ def test_the_losses_and_the_diagnosis(path):
 def test_a_line_of_another_rank_does_not_count_again(path):
     format, columns = path.parent.name, read_columns(path)
     # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
-    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt": 13, "nanogpt-ranks": 13}
+    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt-ranks": 13, "nanogpt-ranks": 13}
     assert columns.rows == allowed.get(path.stem, allowed.get(format, 12))
     # Darknet prints its losses at the start of a line, so that a labelled one is none.
     assert format == "darknet" or any("lines of 2 ranks" in note for note in columns.notes)
@@ -113,9 +114,6 @@ def test_roles_beside_the_loss():
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
         "darknet/plain.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
-        "fairseq/json.log": {
-            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
-        },
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
         "lerobot/plain.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
@@ -124,13 +122,16 @@ def test_roles_beside_the_loss():
         "megatron/plain.log": {
             *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
-        "modded-nanogpt/plain.log": {"eval_loss"},
         "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
         "pix2pix/plain.log": {"epoch", "step_time"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
         "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
+        "text/fairseq-json.log": {
+            *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
+        },
         "text/maskrcnn.log": {"lr", "step_time", "memory", "clock"},
+        "text/modded-nanogpt.log": {"eval_loss"},
         "text/nanogpt.log": {"eval_loss", "step_time", "mfu"},
         "text/nemo.log": {"lr", "epoch"},
         "text/plain.log": {"lr", "grad_norm", "clock"},
