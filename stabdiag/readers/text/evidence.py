@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from functools import cached_property
+from itertools import islice, pairwise, takewhile, tee
 from typing import Final, TypeAlias
 
 from stabdiag.readers.text.asides import alarms, spoken
@@ -96,18 +97,38 @@ class _Sample:
     end: int = 0
 
 
+class _Log:
+    """A text, and what it holds whatever its loss is called: it is searched for that once."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._headings = headings_of(data[:_LOOK_ABOVE])
+
+    def headings(self, end: int) -> Iterator[tuple[int, bytes, int]]:
+        """Return the counters with a word at its head, as far as a place."""
+        self._headings, told = tee(self._headings)
+        return takewhile(lambda one: one[0] < end, told)
+
+    @cached_property
+    def alarmed(self) -> bool:
+        """Whether a line says that the training went wrong."""
+        lines = (*alarms("loss", STEP), *spoken("loss"))
+        return any(line.search(self.data) for line in lines)
+
+
 def evidence(data: bytes) -> Evidence | None:
     """Return the evidence that lines are a log, or None if there is not enough.
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    named = _called(data, LOSS)
+    log = _Log(data)
+    named = _called(log, LOSS)
     if named is not None:
         return named
     summed = SUMMED.search(data)
     others = [word for word in OTHER_LOSSES if word in data]
     words = [*([summed[1]] if summed else []), *others]
-    found = [one for one in (_called(data, word) for word in words) if one is not None]
+    found = [one for one in (_called(log, word) for word in words) if one is not None]
     # The names are in the order of preference.
     best = next(iter(found), None)
     if best is not None:
@@ -135,10 +156,10 @@ def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
     return [name for name in made if word in OTHER_MEASURES or "scale" not in name.lower()]
 
 
-def _called(data: bytes, word: bytes) -> Evidence | None:
+def _called(log: _Log, word: bytes) -> Evidence | None:
     """Return the evidence in the lines that call a loss by a word."""
-    sample = _sample_of(data, word)
-    found = _evidence(data, sample)
+    sample = _sample_of(log.data, word)
+    found = _evidence(log, sample)
     if found is None:
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
@@ -187,7 +208,7 @@ def _epoch_above(between: bytes, epoch: int) -> int:
     """Return the epoch that the lines above a loss tell last, or else the one before."""
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
-            told = [count for name, count in headings_of(line) if name == EPOCH]
+            told = [count for _, name, count in headings_of(line) if name == EPOCH]
             if told:
                 return told[-1]
     return epoch
@@ -198,7 +219,7 @@ def _is_lost(value: bytes) -> bool:
     return value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
 
 
-def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
+def _evidence(log: _Log, sample: _Sample) -> Evidence | None:
     trained = {name: one for name, one in sample.values.items() if not name.startswith(EVALUATED)}
     of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     found = _beside(of_these) or _beside(sample.counters)
@@ -211,7 +232,7 @@ def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
         if on_its_line or (found.rising == 1 and not found.restarts):
             return found
     headings: dict[bytes, list[int]] = defaultdict(list)
-    for name, count in headings_of(data[: min(sample.end, _LOOK_ABOVE)]):
+    for _, name, count in log.headings(sample.end):
         headings[name].append(count)
     if found and not of_training:
         # A counter beside the losses of evaluations tells little of those of the training.
@@ -221,8 +242,8 @@ def _evidence(data: bytes, sample: _Sample) -> Evidence | None:
     return (
         _above(headings, sample.values)
         or _excerpt(sample.shapes)
-        or _of_few_epochs(data, sample, headings)
-        or _alarming(data, sample)
+        or _of_few_epochs(log.data, sample, headings)
+        or _alarming(log, sample)
         or _uncounted(trained, sample.counters)
     )
 
@@ -365,12 +386,10 @@ def _of_few_epochs(
     return _above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
 
 
-def _alarming(data: bytes, sample: _Sample) -> Evidence | None:
+def _alarming(log: _Log, sample: _Sample) -> Evidence | None:
     """Return the evidence in an excerpt that says that the training went wrong."""
     found = None
-    if sample.shapes and any(
-        line.search(data) for line in (*alarms("loss", STEP), *spoken("loss"))
-    ):
+    if sample.shapes and log.alarmed:
         found = _excerpt(sample.shapes, alarmed=True)
     lost, lines = (sum(map(len, one.values())) for one in (sample.not_finite, sample.shapes))
     if found is None and 2 * lost >= lines:

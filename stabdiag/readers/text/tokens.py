@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
+from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 _Find: TypeAlias = Callable[[bytes], re.Match[bytes] | None]
@@ -154,14 +155,16 @@ def makes_a_record(name: str, word: bytes) -> bool:
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may name a loss, and where it begins; long lines in pieces."""
-    begin = 0
-    for line in data.split(b"\n"):
-        if word in line:
-            if len(line) <= LONGEST:
-                yield begin, line
-            else:
-                yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
-        begin += len(line) + 1
+    place = data.find(word)
+    while place >= 0:
+        begin = data.rfind(b"\n", 0, place) + 1
+        end = line_end(data, place, len(data))
+        line = data[begin:end]
+        if len(line) <= LONGEST:
+            yield begin, line
+        else:
+            yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
+        place = data.find(word, end)
 
 
 def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
@@ -379,9 +382,9 @@ def word_of(match: re.Match[bytes]) -> bytes:
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
-def headings_of(data: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the word and the number of each counter that has a word, in all lines."""
-    return ((word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
+def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the place, the word and the number of each counter that has a word, in all lines."""
+    return ((one.start(), word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
 
 
 def count_of(digits: bytes) -> int:

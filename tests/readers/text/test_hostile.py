@@ -16,7 +16,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import messages, prefix, tokens
+from stabdiag.readers.text import evidence, messages, prefix, tokens
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
@@ -188,3 +188,16 @@ def test_memory_does_not_grow_with_what_is_not_kept():
         tracemalloc.stop()
         assert columns.rows == size >> 16
     assert peaks[1] < peaks[0] + (1 << 19)
+
+
+def test_counters_are_searched_for_once_whatever_may_be_the_loss(monkeypatch):
+    text = b"".join(b"epoch 1\n%b: 0.5\n" % word for word in (b"cost", b"nll", b"mse") * 100)
+    asked = []
+
+    def searched(data):
+        asked.append(len(data))
+        return tokens.headings_of(data)
+
+    monkeypatch.setattr(evidence, "headings_of", searched)
+    assert not reader("text").recognises(text, whole=True)
+    assert sum(length > 100 for length in asked) == 1
