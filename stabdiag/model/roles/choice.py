@@ -28,11 +28,10 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.roles.opponents import about_opponents, is_of_opponents, opponent_of, parts_of
 from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.roles.table import ROLES, Role, groups_of
+from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
 
 _NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
-_PREFIXES = tuple(f"{prefix}_" for role in ROLES for prefix in role.prefixes)
 
 # A column of this name beside the parts of a loss is their sum.
 _SUM = "total"
@@ -77,7 +76,7 @@ def may_serve(name: str) -> bool:
         or normal(without_run(name)) in _NAMES
         or last_word(name) in _NAMES
         or "loss" in key
-        or key.removeprefix("train_").startswith(_PREFIXES)
+        or group_of(name) is not None
         or is_an_lr(name)
         or is_a_reward(name)
         or is_evaluation(name)

@@ -283,19 +283,27 @@ ROLES: tuple[Role, ...] = (
 )
 
 
+_BEGINNINGS = {f"{prefix}_": role.name for role in ROLES for prefix in role.prefixes}
+_ANY_BEGINNING = tuple(_BEGINNINGS)
+
+
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
     found: dict[str, str] = {}
     for name in names:
-        if name in taken:
-            continue
-        bare = normal(name).removeprefix("train_")
-        for role in ROLES:
-            prefix = next((p for p in role.prefixes if bare.startswith(f"{p}_")), None)
-            if prefix:
-                found.setdefault(f"{role.name}/{_group_name(name, prefix)}", name)
-                break
+        group = None if name in taken else group_of(name)
+        if group is not None:
+            found.setdefault(group, name)
     return found
+
+
+def group_of(name: str) -> str | None:
+    """Return the role of a column that is one of a group, ``weight_norm/head``, or None."""
+    bare = normal(name).removeprefix("train_")
+    if not bare.startswith(_ANY_BEGINNING):
+        return None
+    begins = next(one for one in _BEGINNINGS if bare.startswith(one))
+    return f"{_BEGINNINGS[begins]}/{_group_name(name, begins[:-1])}"
 
 
 def _group_name(name: str, prefix: str) -> str:
