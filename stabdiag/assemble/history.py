@@ -104,10 +104,13 @@ def build_history(
         losses.values if known.all() else np.where(known, losses.values, np.nan),
         losses.records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
+        rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
         ends=columns.ends,
     )
-    losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
+    at_once = order.interleaved and order.runs > 1
+    if not at_once:
+        losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
     # 6. History: the series of one run.
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
@@ -122,7 +125,7 @@ def build_history(
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
     if order.runs > 1:
         lost = order.number[losses.records & ~np.isfinite(losses.values)]
-        events.append(_several(order.runs, number, lost))
+        events.append(_several(order.runs, number, lost, at_once=at_once))
     series = dict(_series(data, names, losses, order.steps, run))
     taken = set(names.values())
     series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
@@ -187,11 +190,11 @@ def _in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Float
     return steps[order][last], values[order][last]
 
 
-def _several(runs: int, number: int, lost: NDArray[np.signedinteger]) -> Event:
+def _several(runs: int, number: int, lost: NDArray[np.signedinteger], *, at_once: bool) -> Event:
     """Tell that a log holds several runs; ``lost`` are the runs of losses that are not finite."""
+    how = "written at the same time" if at_once else "one after the other"
     message = (
-        f"the log holds {runs} runs, one after the other; this is number {number} "
-        "(--attempt N picks another)"
+        f"the log holds {runs} runs, {how}; this is number {number} (--attempt N picks another)"
     )
     others = [n for n in np.unique(lost).tolist() if n not in (0, number)]
     if others:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, by_writer
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 
@@ -34,7 +34,8 @@ class Order:
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
     run went over again belong to no run: their number is 0. Of a log of one run the numbers are its
-    mask, not copied. ``interleaved`` says that several writers shared the log.
+    mask, not copied. ``interleaved`` says that several writers shared the log, and that it holds
+    several runs only if each wrote its own.
     """
 
     steps: Ints
@@ -54,6 +55,7 @@ def find_order(
     is_loss: Mask,
     epochs: Floats | None,
     *,
+    rates: Floats | None = None,
     epoch_length: int | None = None,
     ends: Sequence[int] = (),
 ) -> Order:
@@ -64,6 +66,7 @@ def find_order(
         losses: shape (rows,), NaN where not finite or not logged.
         is_loss: the training records, whose steps tell the order.
         epochs: the epoch of each record, if logged.
+        rates: the learning rate of each record, if logged.
         epoch_length: what the steps count up to within each epoch, if the log says so.
         ends: the records before which the log says that a training had ended.
 
@@ -84,6 +87,7 @@ def find_order(
                     losses[part],
                     is_loss[part],
                     None if epochs is None else epochs[part],
+                    rates=None if rates is None else rates[part],
                     epoch_length=epoch_length,
                 )
                 for part in map(slice, [0, *begins], [*begins, len(steps)])
@@ -108,6 +112,10 @@ def find_order(
         )
     by_epoch = _epoch_turns(rows, back, epochs)
     if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
+        number = None if rates is None else by_writer(steps, rates, training)
+        if number is not None:
+            number[~usable] = 0
+            return Order(steps=steps, number=number, runs=int(number.max()), interleaved=True)
         return _interleaved(steps, rows, usable, times=len(back))
     walk = _Walk(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length

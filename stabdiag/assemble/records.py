@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import combinations
 
 import numpy as np
 
-from stabdiag.model.arrays import Mask
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.readers.columns import Column
 
 # How much is needed to tell a habit of the logger from an accident. These judge the form of a log,
@@ -86,3 +87,49 @@ def up_to_last(column: Column) -> Mask:
     """Return the records up to the last one that has a value."""
     behind: Mask = np.logical_or.accumulate(column.present[::-1])
     return behind[::-1]
+
+
+def by_writer(steps: Ints, rates: Floats, training: Mask) -> Ints | None:
+    """Number the runs that write one log at the same time from 1, or return None if there are none.
+
+    A record is of the writer whose rhythm it keeps, then of the one whose learning rate is nearest.
+    Where the learning rates of a step do not differ, they may be ranks of one run.
+
+    Args:
+        steps: of each record, shape (records,).
+        rates: the learning rates; NaN where not logged.
+        training: the records of the training. Any other is of the writer that is nearest to it.
+    """
+    # Whether they can be told apart shows in the first records.
+    head = slice(100 * MANY)
+    if len(steps) > head.stop and by_writer(steps[head], rates[head], training[head]) is None:
+        return None
+    number = np.zeros(len(steps), dtype=np.int64)
+    # Of each writer the last step, what lay between the last two, and the learning rate.
+    last: list[tuple[int, int, float]] = []
+    rates = np.nan_to_num(rates)
+    for place, (step, rate) in enumerate(zip(steps.tolist(), rates.tolist(), strict=True)):
+        if not training[place]:
+            if last:
+                number[place] = 1 + min(range(len(last)), key=lambda n: abs(step - last[n][0]))
+            continue
+        fits = [
+            (abs(step - at - gap), abs(rate - old), n)
+            for n, (at, gap, old) in enumerate(last)
+            if at < step
+        ]
+        if not fits:
+            last.append((step, 0, rate))
+            number[place] = len(last)
+            if len(last) > MANY:
+                return None
+            continue
+        which = min(fits)[-1]
+        last[which] = (step, step - last[which][0], rate)
+        number[place] = which + 1
+    writers = [np.flatnonzero(training & (number == 1 + n)) for n in range(len(last))]
+    for one, other in combinations(writers, 2):
+        _, here, there = np.intersect1d(steps[one], steps[other], return_indices=True)
+        if len(here) < MANY or np.mean(rates[one[here]] != rates[other[there]]) < MOST:
+            return None
+    return number

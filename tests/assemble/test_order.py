@@ -164,6 +164,37 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
     assert "several writers" in told
 
 
+def two_at_once(seed, ahead, rate):
+    """Two runs that write one log, the second begun later, each at a pace of its own."""
+    chance = np.random.default_rng(seed)
+    queues = [
+        [
+            {"step": step, "loss": 4 / (1 + step / 50) + chance.normal(0, 0.02), "lr": lr}
+            for step in range(0, 40 * stride, stride // 2)
+        ]
+        for lr, stride in ((1e-4, 20), (rate, 10))
+    ]
+    log = []
+    while any(queues):
+        which = 0 if len(log) < ahead or not queues[1] else int(chance.random() < 0.5)
+        log += [(queues[which] or queues[1 - which]).pop(0)]
+    return log
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ahead", [0, 30])
+def test_runs_that_write_one_log_at_the_same_time_are_runs_of_their_own(build, seed, ahead):
+    log = two_at_once(seed, ahead, 3e-4)
+    runs = [build(log, attempt=number) for number in (1, 2)]
+    runs.sort(key=lambda run: run.series["loss"].steps[-1])
+    assert [np.unique(run.series["loss"].steps[1:]).tolist() for run in runs] == [
+        list(range(5, 400, 5)),
+        list(range(10, 800, 10)),
+    ]
+    assert [set(run.series["lr"].values.tolist()) for run in runs] == [{3e-4}, {1e-4}]
+    assert "written at the same time" in messages(runs[0], EventKind.ATTEMPT)[0]
+
+
 def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):
     log = []
     for epoch in range(1, 4):

@@ -16,6 +16,9 @@ TOTAL: Final = "total"
 # The fewest consecutive losses that make a run of their own, whose bar may have another length.
 _FEW: Final = 3
 
+# More runs than this, each shorter than this many records, are written at the same time.
+_RUNS: Final = 20
+
 # The bar of training has come further from one loss to the next in this share of the cases.
 _RISES: Final = 0.75
 
@@ -145,9 +148,12 @@ def are_rounded(epochs: Floats) -> bool:
 def steps_of(epochs: Floats, an_epoch: float) -> Floats:
     """Return rising steps for the epochs of records of training, of shape (records,).
 
-    ``an_epoch`` is how many steps an epoch has. A new run begins where the epoch falls.
+    ``an_epoch`` is how many steps an epoch has. A new run begins where the epoch falls, unless it
+    falls so often that several runs write at the same time.
     """
     runs = np.split(epochs, np.flatnonzero(np.diff(epochs) < 0) + 1)
+    if len(runs) > max(_RUNS, len(epochs) / _RUNS):
+        return np.round(epochs * an_epoch)
     return np.concatenate([_of_one_run(run, an_epoch) for run in runs])
 
 
