@@ -34,17 +34,18 @@ def read(stream: Stream) -> Columns:
     from stabdiag.readers.words import NULL
 
     name = stream.name
-    # A file is mapped by its path; what comes through a pipe has to be held.
+    # A file is opened by its path; what comes through a pipe has to be held.
     held = b"" if stream.path else stream.read_all()
     size = stream.path.stat().st_size if stream.path else len(held)
     try:
-        file = parquet.ParquetFile(stream.path or io.BytesIO(held))
+        # What is read ahead of its turn stays in memory for as long as the file is open.
+        file = parquet.ParquetFile(stream.path or io.BytesIO(held), pre_buffer=False)
         refuse_bomb(name, size, _unpacked(file.metadata, stream.wanted))
         # A text of a dictionary stands there once, however many rows it is in: it stays there.
         texts = [leaf.path for leaf in _leaves(file.schema) if leaf.physical_type == "BYTE_ARRAY"]
         if texts:
             again = stream.path or io.BytesIO(held)
-            file = parquet.ParquetFile(again, read_dictionary=texts)
+            file = parquet.ParquetFile(again, read_dictionary=texts, pre_buffer=False)
         schema = file.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
