@@ -65,6 +65,8 @@ class Assignment:
         return not self.columns.keys().isdisjoint(roles)
 
 
+# Each block of a wide log asks for its thousands of columns again.
+@lru_cache(maxsize=1 << 17)
 def may_serve(name: str) -> bool:
     """Tell whether a column may be of interest, whatever other columns there are.
 
@@ -143,6 +145,10 @@ class _Choice:
     def __post_init__(self) -> None:
         self.taken = set(self.columns.values())
         self._by_name = _by_name(self.names)
+        self._by_end: dict[str, list[str]] = {}
+        for name in self.names:
+            if "/" in name:
+                self._by_end.setdefault(last_word(name), []).append(name)
 
     def choose(self, role: Role) -> None:
         """Choose the column of a role, if there is one."""
@@ -164,7 +170,21 @@ class _Choice:
         """Return the columns with a known name of a role; except for losses its end will do."""
         known = (self._by_name[name] for name in role.names if name in self._by_name)
         found = [name for name in known if name not in self.taken]
-        return found if found or role.name in _LOSSES else by_last_word(role, self._free())
+        return found if found or role.name in _LOSSES else self._by_last_word(role)
+
+    def _by_last_word(self, role: Role) -> list[str]:
+        """Return the column whose name ends with one of the role, whatever stands before the slash.
+
+        There is none if several sections have such a column, which are then parts, or of several
+        networks. Words that may mean other things do not count.
+        """
+        ends = (self._by_end.get(word, ()) for word in role.names if word not in _VAGUE)
+        found = [name for names in ends for name in names]
+        found = [name for name in found if name not in self.taken and not is_evaluation(name)]
+        if role.name == "weight_norm":
+            found = [name for name in found if normal(name.rpartition("/")[0]) not in _DIVIDED]
+        alone = len({name.rpartition("/")[0] for name in found}) == 1
+        return found[:1] if alone else []
 
     def _looking_like(self, role: Role) -> list[str]:
         found = by_looks(role, self._free())
@@ -262,25 +282,6 @@ _TOTAL: Final = frozenset({"total", "overall", "combined"})
 _OTHERS: Final = 8
 
 _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
-
-
-def by_last_word(role: Role, names: Iterable[str]) -> list[str]:
-    """Return the column whose name ends with one of the role, whatever stands before the slash.
-
-    There is none if several sections have such a column, which are then parts, or of several
-    networks. Words that may mean other things do not count.
-    """
-    known = set(role.names).difference(_VAGUE)
-    found = [
-        name
-        for name in names
-        if "/" in name and last_word(name) in known and not is_evaluation(name)
-    ]
-    if role.name == "weight_norm":
-        found = [name for name in found if normal(name.rpartition("/")[0]) not in _DIVIDED]
-    if len({name.rpartition("/")[0] for name in found}) != 1:
-        return []
-    return sorted(found, key=lambda name: role.names.index(last_word(name)))[:1]
 
 
 def by_looks(role: Role, names: Iterable[str]) -> list[str]:
