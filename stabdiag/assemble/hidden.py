@@ -8,7 +8,7 @@ which are logged together with the loss, go on without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -28,7 +28,9 @@ from stabdiag.assemble.records import (
     up_to_last,
 )
 from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 
 _COUNTERS: Final = ("step", "epoch")
@@ -340,3 +342,20 @@ def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Co
 def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:
     """Tell whether most of what was logged of a column so far was logged without the loss."""
     return 2 * int((present & loss.present).sum()) <= int((present & so_far).sum())
+
+
+def since_the_first(loss: Column, steps: Ints) -> tuple[Column, list[Event]]:
+    """Return a loss without the NaN before the first that is finite.
+
+    They are means of nothing: a game before its first update, a window that is not full. Weights
+    that are NaN stay so, and no loss is finite again but that of a run started anew.
+    """
+    finite = np.flatnonzero(loss.present & np.isfinite(loss.values))
+    early = loss.present & np.isnan(loss.values)
+    early[finite[0] if len(finite) else 0 :] = False
+    if not early.any() or (np.diff(steps[np.append(np.flatnonzero(early), finite[0])]) <= 0).any():
+        return loss, []
+    losses = plural(int(early.sum()), "NaN loss", "NaN losses")
+    message = f"{losses} left out, before the first that is finite: nothing was measured yet"
+    event = Event(kind=EventKind.PLACEHOLDER, message=message)
+    return replace(loss, present=loss.present & ~early), [event]

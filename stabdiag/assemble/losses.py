@@ -15,6 +15,7 @@ from stabdiag.assemble.hidden import (
     find_stopped,
     hidden_norms,
     records_of_another_kind,
+    since_the_first,
 )
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
 from stabdiag.assemble.steps import Steps, ends_of_means
@@ -212,7 +213,8 @@ def read_losses(
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=nothing)
-    others, events = _of_training(data), []
+    loss, events = since_the_first(loss, steps)
+    others = _of_training(data)
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():
         # What stands there, nothing or 0.0, is the loss of no step.

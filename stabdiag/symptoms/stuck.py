@@ -184,7 +184,7 @@ def without_learning(
 
 def _cause(case: Case, since: int) -> Cause | None:
     # What moves a loss that much are its weights, whatever else was logged.
-    if _moved(case, since) or rose_far(case):
+    if moved(case, since) or rose_far(case):
         return None
     if rate_is_zero(case, since):
         return Cause(
@@ -227,7 +227,7 @@ def _cause(case: Case, since: int) -> Cause | None:
     return Cause(words="the logged gradient norm is 0", first=first)
 
 
-def _moved(case: Case, since: int) -> bool:
+def moved(case: Case, since: int) -> bool:
     """Tell whether the loss moved by more than its noise and a twentieth from a step on."""
     x = case.loss.values[case.loss.steps >= since]
     if len(x) <= FEW:
@@ -258,6 +258,8 @@ def rose_far(case: Case) -> bool:
     The first loss may be that of an odd batch: the rise is beyond the noise of single losses.
     """
     x = case.loss.values
+    if not len(x):
+        return False
     began, highest = float(x[0]), float(levels(x, TENTHS).max())
     beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
     return beyond and highest > case.limits.learning.above_start * began

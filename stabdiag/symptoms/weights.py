@@ -14,6 +14,7 @@ from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
 from stabdiag.stats.rise import BEGUN
 from stabdiag.symptoms.losses import TENTHS
+from stabdiag.symptoms.stuck import moved
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
@@ -181,11 +182,14 @@ def update_ratio_off(case: Case) -> Evidence | None:
     limits, groups = case.limits.weights, _groups(case, "update_ratio")
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
-        settled = group.levels[_HALF:]
         # Some log the power of ten.
-        ratios = 10.0**settled if settled.max() < 0 else settled
-        ratio = float(ratios[-1])
+        every = 10.0**group.levels if group.levels[_HALF:].max() < 0 else group.levels
+        ratios, ratio = every[_HALF:], float(every[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
+        if low and group.name == "all":
+            # Weights that stand still move no loss: what is logged is another ratio then.
+            small = int(np.flatnonzero(np.append(1.0, every) >= limits.update_low)[-1])
+            low = not moved(case, group.step(small))
         if ratio > 0 and (high or low):
             away = abs(float(np.log(ratio / _USUAL_UPDATE)))
             off.append((away, group.name, ratio, group.step(_HALF)))

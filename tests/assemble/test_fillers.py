@@ -66,3 +66,19 @@ def test_an_evaluation_that_is_nan_now_and_then(build):
     ]
     held = build(log).series["eval_loss"]
     assert held.steps[np.isnan(held.values)].tolist() == [7, 8, 30]
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_nan_before_the_first_loss(build, format):
+    log = [{"step": n, "loss": NAN if n < 3 else 3.0 - n / 40, "lr": 1e-3} for n in range(40)]
+    history = build(log, format)
+    assert history.series["loss"].steps.tolist() == list(range(3, 40))
+    assert any("3 NaN losses left out" in event.message for event in history.events)
+    log[20]["loss"] = NAN
+    loss = build(log, format).series["loss"]
+    assert loss.steps[np.isnan(loss.values)].tolist() == [20]
+
+
+def test_no_loss_is_finite(build):
+    loss = build([{"step": n, "loss": NAN, "lr": 1e-3} for n in range(40)]).series["loss"]
+    assert len(loss) == 40

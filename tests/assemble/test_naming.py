@@ -67,3 +67,10 @@ def test_of_many_columns_without_a_role_those_are_named_that_could_have_one(buil
     assert told == [
         "no role for grad/spread, kl_to_go, eta, mom and 2 more (--column ROLE=NAME gives one)"
     ]
+
+
+def test_a_table_of_trials_that_counts_their_steps(build):
+    trials = [{"trial": n, "final_loss": 0.3 - n / 99, "steps": 90 + n % 3} for n in range(9)]
+    with pytest.raises(StabdiagError, match="a table of results"):
+        build(trials)
+    assert len(build([{**row, "steps": n} for n, row in enumerate(trials)]).series["loss"]) == 9

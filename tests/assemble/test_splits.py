@@ -32,6 +32,7 @@ def hidden(history):
         ("set", ("train", "val"), "val/loss"),
         ("stage", ("train", "val"), "val/loss"),
         ("dataset", ("train", "val"), "val/loss"),
+        ("event", ("train", "val"), "val/loss"),
         ("is_train", (True, False), "val/loss"),
         ("isTraining", (True, False), "val/loss"),
         ("is_val", (False, True), "val/loss"),

@@ -59,6 +59,17 @@ def test_quiet(symptom, run):
     assert symptom("reward-not-rising", run) is None
 
 
+def test_a_log_of_rewards_alone():
+    run = {"episode": STEPS, "reward": UP_AND_DOWN + NOISE, "length": np.full(N, 200.0)}
+    report = stabdiag.diagnose(run)
+    assert report.diagnosis.slug == "reward-not-rising"
+    assert report.diagnosis.severity.value == "error"
+    assert stabdiag.diagnose(run | {"reward": FLAT}).diagnosis.slug == "reward-not-rising"
+    # Nothing tells that a reward which rises is all there is to test.
+    risen = stabdiag.diagnose(run | {"reward": 20 + 20 * PART + NOISE})
+    assert risen.diagnosis.slug == "insufficient-data"
+
+
 def test_a_loss_that_jumps_while_the_reward_rises_is_none_of_its_fall():
     loss = 1 + 0.1 * NOISE
     loss[60:90] += 40

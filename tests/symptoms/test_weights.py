@@ -48,6 +48,8 @@ PASSED = [
     ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
     ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),
     ("update-ratio-off", log(update_ratio=np.full(N, -3.0))),
+    # Weights that stand still would not move the loss.
+    ("update-ratio-off", log(update_ratio=np.full(N, 1e-8))),
     # Large updates during the warm-up alone.
     ("update-ratio-off", log(update_ratio=np.where(PART < 0.2, 0.5, 0.001))),
     ("dead-neurons", log(dead_fraction=np.where(PART < 0.3, HIGH, LOW))),

@@ -24,7 +24,9 @@ _SETTINGS = re.compile(
 
 
 # Names of columns that say on which split of the data each record was measured.
-_SPLITS = frozenset(names_in("type phase split mode set stage dataset subset data_split partition"))
+_SPLITS = frozenset(
+    names_in("type phase split mode set stage dataset subset data_split partition event kind")
+)
 
 
 # Names of columns that say what each record measured.
