@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.json.rows import decode_line
+from stabdiag.readers.json.tolerant import decode_line
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.source import Stream
 

@@ -23,7 +23,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.arrow import Array, Table, every_leaf, leaves, piece_of_array, valid
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import Chunk, Piece, Rows
-from stabdiag.readers.json.rows import read_lines
+from stabdiag.readers.json.tolerant import read_lines
 from stabdiag.readers.words import ABSENT, NULL
 
 _NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")

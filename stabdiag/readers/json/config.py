@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.model.manifest.keys import KEYS, plain
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.json.rows import decode_line
+from stabdiag.readers.json.tolerant import decode_line
 
 # {"config": {"lr": 0.001, …}}, {"model_config": {…}}
 _HOLDER: Final = re.compile(

@@ -11,8 +11,8 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
 from stabdiag.readers.columns import BadLine, Chunk, Columns, Gathered, Rows
 from stabdiag.readers.json.config import told_at_the_head, with_config
-from stabdiag.readers.json.rows import decode_line, read_lines
 from stabdiag.readers.json.shapes import is_document
+from stabdiag.readers.json.tolerant import decode_line, read_lines
 from stabdiag.readers.source import Stream
 
 _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]

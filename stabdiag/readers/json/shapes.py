@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from stabdiag.readers.json.keyed import LONG, number_of
-from stabdiag.readers.json.rows import DECODER, mended
+from stabdiag.readers.json.tolerant import DECODER, mended
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.

@@ -17,16 +17,10 @@ from stabdiag.readers.json.keyed import (
     take_keyed,
     told_apart,
 )
-from stabdiag.readers.json.stream import Broken, Document
+from stabdiag.readers.json.tolerant import DEEPEST, Documents
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
-
-# How many records are held as Python objects before they become arrays.
-_RECORDS: Final = 20_000
-
-# No log lies deeper: what does is taken as one value.
-_DEEPEST: Final = 20
 
 _POINT: Final = ("wall_time", "step", "value")
 _PAIR: Final = 2
@@ -54,19 +48,14 @@ class Tables:
 
 def read_tables(stream: Stream) -> Tables:
     """Read documents, mostly one, up to where they break off."""
-    document = Document(stream)
-    tables = Tables()
+    documents = Documents(stream.read_all().decode("utf-8-sig", "replace"))
+    tables = Tables(bad=documents.bad())
     bare: list[Record] = []
-    try:
-        while document.peek():
-            single: dict[Path, object] = {}
-            try:
-                _walk(document, (), tables, single)
-            finally:
-                bare.append({"/".join(path): value for path, value in single.items() if path})
-                tables.values.update(single)
-    except Broken as broken:
-        tables.bad.append(BadLine(line=document.line(), reason=str(broken)))
+    for value in documents.values:
+        single: dict[Path, object] = {}
+        _walk(value, (), tables, single)
+        bare.append({"/".join(path): one for path, one in single.items() if path})
+        tables.values.update(single)
     join_keyed(tables.columns, lambda lists: has_a_loss(map("/".join, filter(None, lists))))
     join_keyed(tables.records, _hold_a_loss)
     tables.columns = told_apart(tables.columns)
@@ -82,59 +71,44 @@ def _hold_a_loss(lists: Mapping[Path, list[Rows]]) -> bool:
     return has_a_loss(name for chunks in lists.values() for chunk in chunks for name in chunk.names)
 
 
-def _walk(document: Document, path: Path, tables: Tables, single: dict[Path, object]) -> None:
-    """Read one value, and keep the tables that lie in it."""
-    opening = document.peek()
-    if opening == "{" and len(path) < _DEEPEST:
-        for key in document.members():
-            if _INDEX.fullmatch(key) and document.peek() not in ("{", "["):
+def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object]) -> None:
+    """Keep the tables that lie in a value."""
+    if isinstance(value, dict) and len(path) < DEEPEST:
+        for key, one in value.items():
+            if _INDEX.fullmatch(key) and not isinstance(one, dict | list):
                 keys, values = tables.indexed.setdefault(path, ([], []))
-                values.append(document.value())
+                values.append(one)
                 keys.append(int(key))
             else:
-                _walk(document, (*path, key), tables, single)
-    elif opening == "[" and len(path) < _DEEPEST:
-        _walk_list(document, path, tables)
+                _walk(one, (*path, key), tables, single)
+    elif not isinstance(value, list) or len(path) == DEEPEST:
+        single[path] = value
+    elif value and isinstance(value[0], dict):
+        _take_records(value, path, tables)
+    elif value and isinstance(value[0], list):
+        _take_points([one for one in value if isinstance(one, list)], path, tables)
     else:
-        single[path] = document.value()
+        tables.columns[path] = [piece_of(value)] if value else []
 
 
-def _walk_list(document: Document, path: Path, tables: Tables) -> None:
-    first = document.open_list()
-    if first == "{":
-        _read_records(document, path, tables)
-        return
-    if first == "[":
-        _read_points(document, path, tables)
-        return
-    pieces: list[Piece] = []
-    tables.columns[path] = pieces
-    pieces.extend(map(piece_of, document.bunches()))  # and keeps them where the list breaks off
-
-
-def _read_points(document: Document, path: Path, tables: Tables) -> None:
-    """Read an open list of lists: rows below names, pairs that begin with a step, or points.
+def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
+    """Take a list of lists: rows below names, pairs that begin with a step, or points.
 
     pandas writes {"columns": […], "index": […], "data": [[…], …]}, others their names as the first
     row, and TensorBoard downloads a chart as [[time, step, value], …].
     """
-    lists: list[list[object]] = []
-    try:
-        for bunch in document.bunches(together=False):
-            lists += [one for one in bunch if isinstance(one, list)]
-    finally:
-        names = _names_above(path, tables)
-        if not names and (names := _header(lists)):
-            del lists[0]
-        names = names or _POINT
-        rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
-        pairs = [one for one in lists if len(one) == _PAIR]
-        steps = [step for step, _ in pairs if isinstance(step, float)]
-        tables.records.setdefault(path, [])
-        if rows and (names is not _POINT or all(map(_is_point, rows))):
-            tables.records[path].append(_chunk(rows))
-        elif len(pairs) == len(steps) >= FEWEST and may_be_steps(steps):
-            tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
+    names = _names_above(path, tables)
+    if not names and (names := _header(lists)):
+        del lists[0]
+    names = names or _POINT
+    rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
+    pairs = [one for one in lists if len(one) == _PAIR]
+    steps = [step for step, _ in pairs if isinstance(step, float)]
+    tables.records.setdefault(path, [])
+    if rows and (names is not _POINT or all(map(_is_point, rows))):
+        tables.records[path].append(_chunk(rows))
+    elif len(pairs) == len(steps) >= FEWEST and may_be_steps(steps):
+        tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
 
 
 def _names_above(path: Path, tables: Tables) -> Sequence[str]:
@@ -158,32 +132,15 @@ def _is_point(row: Record) -> bool:
     return isinstance(time, float) and time >= A_TIME and isinstance(step, float) and step % 1 == 0
 
 
-def _read_records(document: Document, path: Path, tables: Tables) -> None:
-    """Read an open list of objects; a broken one is left out, if another follows it."""
-    chunks, bad = tables.records.setdefault(path, []), tables.bad
-    records: list[Record] = []
-    try:
-        while True:
-            try:
-                for bunch in document.bunches(together=not bad):
-                    records += [record for record in bunch if isinstance(record, dict)]
-                    if len(records) >= _RECORDS:
-                        chunks.append(_chunk(records))
-                        records = []
-            except Broken as broken:
-                line = document.line()
-                if not document.skip_to_next_record():
-                    raise
-                bad.append(BadLine(line=line, reason=str(broken)))
-            else:
-                return
-    finally:
-        if not chunks:
-            records = steps_of(records) or records
-        lists = lists_of(records) if records and not chunks else {}
-        tables.columns |= {(*path, *name): [piece_of(values)] for name, values in lists.items()}
-        if records and not lists:
-            chunks.append(_chunk(records))
+def _take_records(found: list[object], path: Path, tables: Tables) -> None:
+    """Take a list of objects."""
+    records = [record for record in found if isinstance(record, dict)]
+    records = steps_of(records) or records
+    lists = lists_of(records)
+    tables.columns |= {(*path, *name): [piece_of(values)] for name, values in lists.items()}
+    chunks = tables.records.setdefault(path, [])
+    if not lists:
+        chunks.append(_chunk(records))
 
 
 def _chunk(records: list[Record]) -> Rows:
