@@ -262,6 +262,17 @@ def test_a_run_that_was_never_finite_is_begun_again(calm, begins, every, checkpo
     assert ("before this log" in found.first_action) == (begins == 0)
 
 
+@pytest.mark.parametrize("acquitted", [True, False])
+def test_a_nan_at_a_rate_that_nobody_uses(calm, acquitted):
+    log = changed(calm(), lost(300))
+    log["lr"][:] = 20.0
+    if not acquitted:
+        del log["grad_norm"]
+    found = diagnosed(log, dtype="fp32")
+    assert found.actions[0].kind is (K.INSPECT_LAYERS if acquitted else K.LOWER_LR)
+    assert ("peak learning rate is 20" in found.summary) is not acquitted
+
+
 def test_of_several_errors_before_a_nan_the_earliest_tells_the_checkpoint(calm):
     log = changed(calm(), shift(500)) | {"loss_scale": np.full(800, 1024.0)}
     log["loss_scale"][220:] = 2.0 ** -np.minimum(np.arange(580), 30)

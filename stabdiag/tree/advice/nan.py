@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Finding, Panel, Verdict
 from stabdiag.model.text import capitalised, num, sentence
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.advice.rates import half_lr
+from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, usual
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
@@ -134,7 +134,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         first = _fix_schedule(case, start, start.jump)
         told = sentence(start.jump.because)
         return Advice(summary=told, first=first, then=(RESTORE_SCHEDULE, warm_up))
-    if start.blew_up:
+    if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
     layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
     layers, also = f"{layers}loss", tuple[ActionKind, ...]()
@@ -166,18 +166,27 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
 
 
 def _blown_up(case: Case, start: Origin) -> Advice:
-    """Return the advice on an optimization blow-up."""
-    told = f"The run was in trouble from {case.unit} {case.damaged[-1]} on." if case.damaged else ""
+    """Return the advice on an optimization blow-up, seen or told by a rate that nobody uses."""
+    told = (
+        f"The run was in trouble from {case.unit} {case.damaged[-1]} on. " if case.damaged else ""
+    )
     if start.surge is not None and start.surge.since is not None:
         of, ratio = capitalised(start.surge.of), num(start.surge.ratio)
-        told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}."
+        told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
+    told = f"{told}This is an optimization blow-up."
+    if not start.blew_up:
+        whose, _, high = usual(case)
+        told = (
+            f"The peak learning rate is {num(peak_rate(case) or 0.0)}, above the {num(high)} that "
+            f"is usual for {whose}: suspect an optimization blow-up."
+        )
     rate = half_lr(case, start.bad.step, as_noun=True)
     suspects = Action(
         ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
     )
     by_value = "If it happens again, clip gradients by value at ±100 as well."
     return Advice(
-        summary=f"{told} This is an optimization blow-up.",
+        summary=told,
         first=_reload(case, start).restart(
             ActionKind.LOWER_LR,
             f"with {rate} and the gradient norm clipped at {clip(case)}",
