@@ -18,6 +18,7 @@ from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.measured import Evidence, spans_of
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
+    BY_SPLIT,
     COARSE,
     EPOCH,
     EVALUATED,
@@ -34,6 +35,7 @@ from stabdiag.readers.text.tokens import (
     is_word,
     lines_with_a_loss,
     makes_a_record,
+    under_its_heading,
 )
 
 # How many lines are looked at.
@@ -67,6 +69,9 @@ _LINES_BELOW: Final = 1.5
 # So many times more lines than another name or counter of the loss has, and it is that of the
 # training: the other was evaluated now and then.
 _DENSER: Final = 4
+
+# The largest score, in percent.
+_LARGEST_SCORE: Final = 100
 
 # What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
 _EPOCH_ALONE: Final = re.compile(
@@ -125,9 +130,8 @@ def evidence(data: bytes) -> Evidence | None:
     named = _called(log, LOSS)
     if named is not None:
         return named
-    summed = SUMMED.search(data)
-    others = [word for word in OTHER_LOSSES if word in data]
-    words = [*([summed[1]] if summed else []), *others]
+    told = [one[1] for one in (SUMMED.search(data), BY_SPLIT.search(data)) if one is not None]
+    words = [*told, *(word for word in OTHER_LOSSES if word in data)]
     found = [one for one in (_called(log, word) for word in words) if one is not None]
     # The names are in the order of preference.
     best = next(iter(found), None)
@@ -160,10 +164,17 @@ def _called(log: _Log, word: bytes) -> Evidence | None:
     """Return the evidence in the lines that call a loss by a word."""
     sample = _sample_of(log.data, word)
     found = _evidence(log, sample)
-    if found is None:
+    if found is None or (word.lower() == b"train" and _are_scores(sample.values[found.loss])):
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
     return replace(found, word=word, total=total, also=_also(found, sample))
+
+
+def _are_scores(values: list[bytes]) -> bool:
+    """Tell whether values may be scores: these rise, and are at most 100."""
+    numbers = [float(value) for value in values]
+    third = max(len(numbers) // 3, 1)
+    return sum(numbers[-third:]) > sum(numbers[:third]) and max(numbers) <= _LARGEST_SCORE
 
 
 def _also(found: Evidence, sample: _Sample) -> bytes | None:
@@ -185,8 +196,9 @@ def _sample_of(data: bytes, word: bytes) -> _Sample:
     sample = _Sample()
     losses: dict[str, None] = {}
     end = epoch = 0
-    for begin, line in islice(lines_with_a_loss(data, word), _LOOKED_AT):
+    for begin, alone in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
+        line = under_its_heading(data, begin, alone)
         spans = spans_of(line, word=word)
         found = losses_of(spans, word)
         if not found:

@@ -47,6 +47,7 @@ from stabdiag.readers.text.tokens import (
     makes_a_record,
     renamed,
     told_of_evaluations,
+    under_its_heading,
     word_of,
 )
 
@@ -148,7 +149,7 @@ class Measured(Kind):
         after, lines = [], []
         for begin, line in lines_with_a_loss(data, self.word):
             after.append(begin if self.counter == FIRST else _start(begin, line))
-            lines.append(line)
+            lines.append(line if self.counter else under_its_heading(data, begin, line))
         parts = [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)
             for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
@@ -189,17 +190,22 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
     """Return a part of an evaluation if it tells the steps of the usual part again, without rates.
 
     Step... (500 | Loss: 2.31, Learning Rate: 1e-4) and Step... (500 | Loss: 2.4, Acc: 0.4), as the
-    Flax scripts of Hugging Face print them.
+    Flax scripts of Hugging Face print them. Or the part alone names an evaluation: train acc: 0.5,
+    loss: 2.31 and eval acc: 0.4, loss: 2.4.
     """
     alike = {STEP} | {name for name in part.names if is_a_loss(name)}
     rates = {name for name in usual.names if _goes_with_a_loss(name)}
-    if not (rates and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
+    evaluates = any(map(is_evaluation, part.names)) and not any(map(is_evaluation, usual.names))
+    if not ((rates or evaluates) and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
         return part
     told, again = (one.cells[one.names.index(STEP)] for one in (usual, part))
     # A block may begin between the two lines of a step. A line alone may lack its rate as well.
     if len({*again} - {*told}) > min(1, len({*again}) - 1):
         return part
-    names = (name if name == STEP or trains(name) else f"{VALIDATED}{name}" for name in part.names)
+    names = (
+        name if name == STEP or trains(name) or is_evaluation(name) else f"{VALIDATED}{name}"
+        for name in part.names
+    )
     return replace(part, names=tuple(names))
 
 

@@ -45,6 +45,12 @@ OTHER_MEASURES: Final = (b"norm", b"grad", b"scale", b"max", b"activation", b"un
 ELBO: Final = b"elbo"
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
+# epoch 3 train 2.31 val 2.40: the loss of each split by the name of that alone.
+BY_SPLIT: Final = re.compile(
+    rb"(?<![\w/])([Tt]rain|TRAIN)[ :=]{1,3}%b[ ,;|/]{1,4}(?:%b)[ :=]{1,3}%b(?![\w%%/])"
+    % (NUMBER, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER)
+)
+_SPLIT: Final = re.compile("train|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
@@ -116,7 +122,7 @@ TOLD_AT: Final = re.compile(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
     rb"(?: \([\w ]{1,40}\))? (?:at|after|in|for|on|of) (?:(?:the )?end of )?"
-    rb"(?:global[ _])?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
+    rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b" % (_AROUND, _NUMBER, _AFTER),
 )
 # What is no loss without what stands behind it; and words that tell of one out of many.
@@ -135,6 +141,11 @@ _HELD_OUT: Final = (
     rb"|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 _EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
+# A line of nothing else, above those of its losses: Val:, --- Test results ---
+_HEADING: Final = re.compile(
+    rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$" % _HELD_OUT,
+    re.IGNORECASE,
+)
 # A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = re.compile(
     rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
@@ -167,6 +178,12 @@ def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, by
         place = data.find(word, end)
 
 
+def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
+    """Return a line without a counter, begun by the evaluation that the line above it names."""
+    above = _HEADING.match(data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0))
+    return line if above is None or counters_of(line) else b"%b %b" % (above[1], line)
+
+
 def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
     """Yield begin and end of each piece of a long line that may name a loss."""
     end = 0
@@ -186,11 +203,11 @@ class Field(NamedTuple):
     value: Span
 
 
-# train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40
+# train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40, loss_train/test: 2.31/2.40
 _BOTH: Final = re.compile(
-    rb"(?:(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)[ _]([A-Za-z]\w{0,20})"
-    rb"|([A-Za-z]\w{0,20}) ?\((tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)\))"
-    rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])" % (_NUMBER, _NUMBER),
+    rb"(?:%b[ _]([A-Za-z]\w{0,20})|([A-Za-z]\w{0,20}?)(?: ?\(|_)%b\)?)"
+    rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])"
+    % (*2 * (rb"(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)",), _NUMBER, _NUMBER),
     re.IGNORECASE,
 )
 
@@ -215,7 +232,8 @@ def fields_of(line: bytes) -> Sequence[Field]:
     found = [*_listed(line), *found]
     known = {one.value for one in found}
     found += [one for one in _in_turn(line) if one.value not in known]
-    every = [*found, *_told_at(line)]
+    # What stands behind the name of a program is the line that logs: train.py: 171
+    every = [one for one in (*found, *_told_at(line)) if not one.name.endswith(".py")]
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has none.
     return [one for one in every if not (b"," in line[slice(*one.value)] and is_a_loss(one.name))]
 
@@ -285,7 +303,9 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
     made: Spans = {}
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)
-        if match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
+        if word.lower() == b"train" and _SPLIT.fullmatch(name):
+            made.setdefault(f"{name} loss", span)
+        elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
             made.setdefault(f"{match[1]}loss{match[3]}", span)
         else:
             made.setdefault(name, span)

@@ -91,6 +91,33 @@ def test_a_step_that_is_told_again_without_its_rate_is_evaluated(put):
     assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(10, 61, 10)]
 
 
+SPLITS = {
+    "behind the name of a program": (
+        "[train.py:  171]:\ttrain Epoch {n} Loss {loss} Acc 0.5",
+        "[train.py:  171]:\tval Epoch {n} Loss {held} Acc 0.4",
+    ),
+    "beside another measure": (
+        "[Epoch {n}] train accuracy: 0.5, loss: {loss}",
+        "[Epoch {n}] eval accuracy: 0.4, loss: {held}",
+    ),
+    "blocks": (
+        "Iter {n} (16.0 / 16.0):\nTrain results:\n    Loss : {loss}\n    Accuracy : 0.5\n",
+        "Val results:\n    Loss : {held}\n    Accuracy : 0.4\n",
+    ),
+    "below a rule": ("Epoch {n}/40\ntrain loss: {loss}", "=== Validation ===\nloss: {held}\n"),
+}
+
+
+@pytest.mark.parametrize("lines", SPLITS.values(), ids=SPLITS)
+def test_two_lines_of_a_step_are_of_two_splits(put, lines):
+    step = "\n".join((*lines, ""))
+    text = "".join(step.format(n=n, loss=4 - n / 100, held=5 - n / 100) for n in range(1, 41))
+    series = stabdiag.read(put(text)).series
+    assert series["loss"].values.tolist() == [4 - n / 100 for n in range(1, 41)]
+    assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(1, 41)]
+    assert series["eval_loss"].steps.tolist() == list(range(1, 41))
+
+
 @pytest.mark.parametrize(
     "line",
     [

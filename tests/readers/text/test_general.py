@@ -101,6 +101,10 @@ LINES = [
     ("step {n} train/nt_xent {loss}", "train/loss"),
     ("step={n} info_nce={loss}", "loss"),
     ("epoch {n} mse_trn={loss} mse_val=4.5", "loss_trn"),
+    ("Loss at training iteration {n}: {loss}", "Loss"),
+    ("Epoch {n}: loss_train/test: {loss}/4.5, accuracy_test: 0.4", "train loss"),
+    ("epoch  {n}/60  train {loss}  val 4.5  mr 0.50  lr 8.33e-05", "train loss"),
+    ("Epoch {n} | Train {loss} | Val 4.5 | RMSE 0.6", "Train loss"),
 ]
 
 
@@ -167,6 +171,12 @@ def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
 
 def test_a_loss_by_another_name_is_told(read):
     assert "is the loss" in read("text", log("epoch {n} avg_cost = {loss}")).events[0].message
+
+
+def test_what_rises_by_the_name_of_a_split_is_a_score(put):
+    lines = "".join(f"epoch {n} train {0.5 + n / 100} val {0.4 + n / 100}\n" for n in range(40))
+    with pytest.raises(NoUsableRecord, match="nothing called a loss"):
+        stabdiag.read(put(lines))
 
 
 def test_an_evaluation_is_no_training_loss(values):
