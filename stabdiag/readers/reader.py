@@ -126,7 +126,7 @@ def _is_installed(package: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TextReader(Reader):
-    """A format of text logs: its ``grammar`` stands here, or in its module as ``GRAMMAR``.
+    """A format of text logs: its ``grammar`` stands here, or is its part of a module.
 
     ``grows`` says that it can be read block by block. A module with functions of its own reads, or
     even recognises, what a grammar cannot.
@@ -138,9 +138,11 @@ class TextReader(Reader):
     grows: bool = True
 
     def _grammar(self) -> Grammar | None:
-        found: Grammar | None
-        found = self.grammar or getattr(self.functions(), "GRAMMAR", None)
-        return found
+        if self.grammar is not None:
+            return self.grammar
+        functions = self.functions()
+        found = getattr(functions, "GRAMMAR", functions)
+        return found if isinstance(found, Grammar) else None
 
     def recognises(self, head: bytes, *, whole: bool) -> bool:
         """Return whether the head of a file has a line that only this framework writes."""

@@ -10,7 +10,7 @@ A format's module exports two functions, and may export a third:
     growing() -> Growing
         what reads a log block by block as it grows, and in the end has read what ``read`` reads
 
-That of a text format may export its GRAMMAR in their place.
+That of a text format may export its GRAMMAR in their place; a part of one may be a grammar.
 
 The quick formats come first, and a module is imported only when its format is tried, so that a
 small log of JSON lines does not wait for twenty others.
@@ -43,7 +43,8 @@ TEXT_READERS: Final = (
     TextReader(
         name="coqui",
         title="a log of Coqui's Trainer, of TTS",
-        module=f"{_PACKAGE}.coqui",
+        module=f"{_PACKAGE}.records",
+        part="COQUI",
         recognised="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
         loses="means of an epoch so far, single steps of an evaluation",
         grows=False,
@@ -60,7 +61,8 @@ TEXT_READERS: Final = (
     TextReader(
         name="baselines",
         title="tables of Stable-Baselines or OpenAI's baselines",
-        module=f"{_PACKAGE}.baselines",
+        module=f"{_PACKAGE}.records",
+        part="BASELINES",
         recognised="rows of a name and a value between lines of dashes, a loss or reward in them",
         loses="what stands between the tables",
         grows=False,
@@ -70,7 +72,8 @@ TEXT_READERS: Final = (
     TextReader(
         name="mllog",
         title="a result of MLPerf",
-        module=f"{_PACKAGE}.mllog",
+        module=f"{_PACKAGE}.records",
+        part="MLLOG",
         recognised="a line with :::MLLOG, where no framework's own lines are found",
         loses="events without a place in the training, other than the settings",
         example=':::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}',

@@ -79,9 +79,8 @@ def test_a_cut_anywhere(one):
 def patterns():
     found = {}
     for one in TEXT_READERS:
-        grammar = one.grammar or getattr(
-            import_module(one.module), "GRAMMAR", Grammar(step="", kinds=())
-        )
+        grammar = one.grammar or getattr(one.functions(), "GRAMMAR", None)
+        grammar = grammar or Grammar(step="", kinds=())
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
             own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.told_by}

@@ -1,0 +1,188 @@
+"""The records that no pattern for a line finds: tables, values below a heading, JSON after a mark.
+
+A record has many lines, so that one which lies on two blocks would lose some: blocks are large.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeGuard
+
+from stabdiag.readers.text.clean import line_end, places_of
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
+
+_Record: TypeAlias = tuple[int, Mapping[str, bytes]]
+
+_BLOCK: Final = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Records(Kind):
+    """Records that a function finds, each with its place and its cells; ``told_by`` some line."""
+
+    found: Callable[[bytes], Iterable[_Record]]
+    told_by: Callable[[bytes], object]
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a record."""
+        return bool(self.told_by(data))
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all records; those with the same names make one part."""
+        return parts_of(self.found(data))
+
+
+# Stable-Baselines, OpenAI's baselines, Spinning Up: tables of two columns between dashes. Names
+# below a section are joined with it: rollout/ep_rew_mean.
+#
+# ---------------------------------
+# | rollout/           |          |
+# |    ep_rew_mean     | 21.3     |
+# ---------------------------------
+_DASHES: Final = b"-" * 8
+_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
+_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
+
+# Names in a table of a training, as opposed to one of settings.
+_TRAINING: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
+
+
+def _tables(data: bytes) -> Iterator[_Record]:
+    """Yield place and cells of each table that has a rule above or below it."""
+    # Most logs have no such line, and a fixed text is searched for much faster.
+    rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
+    if not rules:
+        return
+    begins = [0, *(end for _, end in rules)]
+    ends = [*(begin for begin, _ in rules), len(data)]
+    for begin, end in zip(begins, ends, strict=True):
+        table: dict[str, bytes] = {}
+        section, place = "", begin
+        rows = [*_ROW.finditer(data, begin, end)]
+        names = [row[1].decode("utf-8", "replace") for row in rows]
+        # Spinning Up has its names at the right: these are not indented.
+        at_right = len({*map(len, names)}) == 1 and not any(name.endswith("  ") for name in names)
+        for row, name in zip(rows, names, strict=True):
+            value = row[2].strip()
+            if name.strip().endswith("/") and not value:
+                section = name.strip()
+            # An indented row without a section above it belongs to a table that was cut off.
+            elif section or at_right or not name.startswith("  "):
+                place = place if table else row.start(1)
+                table.setdefault(f"{section}{name.strip()}", value)
+        if table:
+            yield place, table
+
+
+def _has_a_table_of_a_training(data: bytes) -> bool:
+    tables = (table for _, table in _tables(data))
+    return any(len(table) > 1 and any(map(_TRAINING.search, table)) for table in tables)
+
+
+# Coqui: --> STEP: 25/377 -- GLOBAL_STEP: 25 over lines such as | > loss: 2.5 (2.6). Of the two
+# numbers the first is that of the step; the second is the mean of the epoch so far. The steps of an
+# evaluation have the same lines, but no global step: only their means are taken.
+_GLOBAL_STEP: Final = "global_step"
+_TRAINED: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)")
+_EVALUATED: Final = re.compile(rb"--> EVAL PERFORMANCE")
+
+# How much of a line is looked at, and how many lines a record may have.
+_LONGEST: Final = 400
+_LINES: Final = 400
+
+# grad_norm: tensor(10.7261, device='cuda:0'); what collected the log may have set a time before it.
+_VALUE: Final = re.compile(
+    rb"[^\n|]{0,80}\| > (?:([\w./ -]{1,80}): {0,4}(?:tensor\()?(%b)(?=[\s,()]|$))?" % NUMBER
+)
+
+
+def _trained(data: bytes) -> Iterator[_Record]:
+    for match in _TRAINED.finditer(data):
+        if values := _below(data, match.end()):
+            yield match.start(), {_GLOBAL_STEP: match[1], **values}
+
+
+def _evaluated(data: bytes) -> Iterator[_Record]:
+    for match in _EVALUATED.finditer(data):
+        if values := _below(data, match.end()):
+            means = ((name.removeprefix("avg_"), value) for name, value in values.items())
+            yield match.start(), {f"eval_{name}": value for name, value in means}
+
+
+def _below(data: bytes, place: int) -> dict[str, bytes]:
+    """Return the names and values on the lines below a place, as long as there are some."""
+    values = {}
+    for _ in range(_LINES):
+        place = data.find(b"\n", place) + 1
+        pair = _VALUE.match(data, place, place + _LONGEST) if place else None
+        if pair is None:
+            break
+        if pair[1] is not None:
+            values[pair[1].decode("utf-8", "replace").strip()] = pair[2]
+    return values
+
+
+# MLPerf: :::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}
+_MARK: Final = b":::MLLOG {"
+_LONGEST_EVENT: Final = 20_000
+
+# The names under which benchmarks log the place in the training, the best first.
+_CLOCKS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
+
+_MEASURED: Final = re.compile("loss|eval|throughput|accuracy|error|tracked_stats|learning_rate")
+
+
+def _events(data: bytes) -> Iterator[_Record]:
+    """Yield the marked lines with a measurement and the step or epoch at which it was taken."""
+    for place in places_of(data, _MARK):
+        event = _event(data[place + len(_MARK) - 1 : line_end(data, place, _LONGEST_EVENT)])
+        if event:
+            yield place, event
+
+
+def _event(line: bytes) -> dict[str, bytes] | None:
+    try:
+        event = json.loads(line.decode("utf-8", "surrogatepass"))
+        key, value, metadata = event["key"], event["value"], event["metadata"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        return None
+    if not (isinstance(metadata, dict) and isinstance(key, str) and _MEASURED.search(key)):
+        return None
+    clock = next(filter(_is_number, map(metadata.get, _CLOCKS)), None)
+    if clock is None:
+        return None
+    values = value if isinstance(value, dict) else {key: value}
+    found = {name: _cell(one) for name, one in values.items() if _is_number(one)}
+    return {"step": _cell(clock), **found} if found else None
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) in (int, float)
+
+
+def _cell(value: float) -> bytes:
+    return repr(value).encode()
+
+
+BASELINES: Final = Grammar(
+    step="step",
+    block=_BLOCK,
+    kinds=(_Records(found=_tables, told_by=_has_a_table_of_a_training, begins=True),),
+    joined=True,
+)
+COQUI: Final = Grammar(
+    step=_GLOBAL_STEP,
+    block=_BLOCK,
+    kinds=(
+        _Records(found=_trained, told_by=_TRAINED.search),
+        _Records(found=_evaluated, told_by=_EVALUATED.search, tells=False),
+    ),
+)
+MLLOG: Final = Grammar(
+    step="step",
+    kinds=(_Records(found=_events, told_by=lambda data: _MARK in data),),
+    joined=True,
+)
