@@ -100,7 +100,7 @@ ROLES: tuple[Role, ...] = (
         "loss scale of fp16 training",
         "attempted_loss_scale loss_scale train_loss_scale amp_loss_scale "
         "train_samples_loss_scale grad_scale scaler_scale lossscale grad_scaler_scale amp_scale "
-        "loss_scaler amp_scaler fp16_grad_scale fp16_loss_scale scaler grad_scaler "
+        "loss_scaler amp_scaler fp16_grad_scale fp16_loss_scale fp16_scale scaler grad_scaler "
         "gradient_scale gradient_scaler gradient_scaler_scale scale ls",
     ),
     _role(
@@ -137,8 +137,8 @@ ROLES: tuple[Role, ...] = (
     _role(
         "activation_norm",
         "size of the activations, one column per group",
-        "activation_norm activation_max max_activation",
-        prefixes="activation_norm activation_max activations",
+        "activation_norm activation_max max_activation act_norm act_max max_act",
+        prefixes="activation_norm activation_max activations act_norm act_max",
     ),
     _role(
         "update_ratio",
@@ -171,8 +171,10 @@ ROLES: tuple[Role, ...] = (
     _role(
         "max_attention_logit",
         "largest logit of attention, one column per layer",
-        "max_attention_logit max_attn_logit attn_logits_max max_logits",
-        prefixes="max_attention_logit max_attn_logit attn_logits_max",
+        "max_attention_logit max_attn_logit attn_logits_max max_logits max_attn_logits "
+        "attn_max_logit attn_logit_max attention_logits_max max_qk_logit",
+        prefixes="max_attention_logit max_attn_logit attn_logits_max max_attn_logits "
+        "attn_max_logit attn_logit_max",
     ),
     _role(
         "amax",
@@ -283,8 +285,9 @@ ROLES: tuple[Role, ...] = (
 )
 
 
-_BEGINNINGS = {f"{prefix}_": role.name for role in ROLES for prefix in role.prefixes}
-_ANY_BEGINNING = tuple(_BEGINNINGS)
+_GROUPED = {prefix: role.name for role in ROLES for prefix in role.prefixes}
+_BEGINNINGS = tuple(f"{prefix}_" for prefix in _GROUPED)
+_ENDS = tuple(f"_{prefix}" for prefix in _GROUPED)
 
 
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
@@ -298,16 +301,26 @@ def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
 
 
 def group_of(name: str) -> str | None:
-    """Return the role of a column that is one of a group, ``weight_norm/head``, or None."""
-    bare = normal(name).removeprefix("train_")
-    if not bare.startswith(_ANY_BEGINNING):
-        return None
-    begins = next(one for one in _BEGINNINGS if bare.startswith(one))
-    return f"{_BEGINNINGS[begins]}/{_group_name(name, begins[:-1])}"
+    """Return the role of a column that is one of a group, or None.
+
+    The group stands behind the role, as in ``weight_norm/head`` or ``debug/weight_norm/head``; or
+    before it if it is numbered: ``layers.3.weight_norm``.
+    """
+    for part in (name, name.partition("/")[2]):
+        bare = normal(part).removeprefix("train_")
+        if bare.startswith(_BEGINNINGS):
+            prefix = next(one for one in _GROUPED if bare.startswith(f"{one}_"))
+            return f"{_GROUPED[prefix]}/{_without(prefix, part, r'(?:train[^a-z0-9]*)?{}(.*)')}"
+    bare = normal(name)
+    if bare.endswith(_ENDS):
+        prefix = next(one for one in _GROUPED if bare.endswith(f"_{one}"))
+        if any(map(str.isdigit, bare.removesuffix(prefix))):
+            return f"{_GROUPED[prefix]}/{_without(prefix, name, '(.*){}')}"
+    return None
 
 
-def _group_name(name: str, prefix: str) -> str:
-    """Return what follows the prefix in the column's own spelling."""
+def _without(prefix: str, name: str, pattern: str) -> str:
+    """Return what the pattern holds beside the prefix, in the column's own spelling."""
     words = "[^a-z0-9]*".join(prefix.split("_"))
-    match = re.match(rf"(?:train[^a-z0-9]*)?{words}[^a-z0-9]*", name.strip(), re.IGNORECASE)
-    return (name.strip()[match.end() :] if match else name).strip("/._- ") or name
+    match = re.fullmatch(pattern.format(words), name.strip(), re.IGNORECASE)
+    return (match[1] if match else name).strip("/._- ()") or name
