@@ -61,6 +61,12 @@ class Origin:
         return self.surged_from is not None or self.broke
 
 
+# What may not be finite before the loss.
+_MAY_GO_FIRST = frozenset(
+    {"grad_norm", "activation_norm", "weight_norm", "max_attention_logit", "amax"}
+)
+
+
 def first_bad(case: Case) -> FirstBad | None:
     """Return the first loss that is NaN or infinite, or None."""
     loss = case.history.series["loss"]
@@ -90,7 +96,7 @@ def origin(case: Case) -> Origin:
     bad = found_bad(case)
     first = {"loss": bad.step}
     for role, series in case.history.series.items():
-        if role.partition("/")[0] in ("grad_norm", "activation_norm", "weight_norm"):
+        if role.partition("/")[0] in _MAY_GO_FIRST:
             found = np.flatnonzero(~np.isfinite(series.values))
             # A scaler skips single overflows and lives on: only what leads to the NaN counts.
             if len(found):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.edges import BY_SLUG
 from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
 from stabdiag.model.report import NotLogged
@@ -31,6 +34,9 @@ _COURSES = {
     "eval_accuracy": "the evaluation accuracy",
     "grad_norm": "the gradient norm",
 }
+
+# What is told of a log without a loss.
+_SIZES = ("activation_norm", "max_attention_logit", "amax")
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
@@ -123,7 +129,8 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
 
 def _course(case: Case) -> str:
     """Return where each series began and ended: in a short log, people see that themselves."""
-    logged = ((name, case.history.finite(role).values) for role, name in _COURSES.items())
+    logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
+    logged += () if len(case.loss) else _grown_most(case)
     courses: list[str] = []
     verb = ""
     for name, x in logged:
@@ -132,6 +139,16 @@ def _course(case: Case) -> str:
             where = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
             courses.append(f"{name}{'' if verb == before else verb} {where}")
     return f"{capitalised(listed(courses))}." if courses else ""
+
+
+def _grown_most(case: Case) -> Iterator[tuple[str, Floats]]:
+    """Yield what grew most of the sizes inside the network, by its column, and its values."""
+    for role in _SIZES:
+        groups = [one.finite() for one in case.history.group(role).values()]
+        sizes = [one for one in groups if len(one) and one.values[0] > 0]
+        if sizes:
+            most = max(sizes, key=lambda one: float(one.values[-1] / one.values[0]))
+            yield repr(most.column), most.values
 
 
 def _near_a_limit(case: Case) -> str:

@@ -136,6 +136,10 @@ def test_names_that_serve_no_such_role(role, name):
         # Groups.
         ("weight_norm/attn", {"weight_norm/attn": "weight_norm/attn"}),
         ("l2_norm/param/layer.0.w", {"weight_norm/layer.0.w": "l2_norm/param/layer.0.w"}),
+        ("debug/weight_norm/x", {"weight_norm/x": "debug/weight_norm/x"}),
+        ("layers.3.weight_norm", {"weight_norm/layers.3": "layers.3.weight_norm"}),
+        ("l1/q.amax l2/q.amax", {"amax/l1/q": "l1/q.amax", "amax/l2/q": "l2/q.amax"}),
+        ("fp8/scale final.weight_norm", {}),
         ("train/weight_norm/x", {"weight_norm/x": "train/weight_norm/x"}),
         ("gradNorm/block.0/w", {"grad_norm/block.0/w": "gradNorm/block.0/w"}),
         ("activations/relu.1", {"activation_norm/relu.1": "activations/relu.1"}),

@@ -125,6 +125,12 @@ def test_a_log_without_losses_is_told_what_its_scaler_did():
     assert "cannot be tested. 3 overflows" in report.diagnosis.summary
 
 
+def test_a_log_without_losses_is_told_which_layer_grew_most():
+    log = {"step": range(4), "layer.0/act_max": [3.0] * 4, "layer.1/act_max": [2.0, 4, 8, 16]}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert summary.endswith("tested. 'layer.1/act_max' went from 2 to 16.")
+
+
 @pytest.mark.parametrize(
     ("most", "dtype", "told"),
     [
@@ -139,7 +145,7 @@ def test_a_log_without_losses_is_told_what_its_scaler_did():
 def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(most, dtype, told):
     log = {"step": range(9), "max_activation": [*range(1, 9), most], "grad_norm": [0.5] * 9}
     found = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
-    assert found.summary.endswith(told or "stayed at 0.5.")
+    assert found.summary.endswith(told or f"'max_activation' went from 1 to {most:g}.")
     loss = stabdiag.diagnose({**log, "loss": [2.0] * 9}, manifest={"dtype": "fp16"})
     assert "holds at most" not in loss.diagnosis.summary
 
