@@ -15,6 +15,7 @@ from itertools import islice, pairwise, takewhile, tee
 from typing import Final, TypeAlias
 
 from stabdiag.readers.text.asides import alarms, spoken
+from stabdiag.readers.text.grammar import NUMBER
 from stabdiag.readers.text.measured import Evidence, spans_of
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
@@ -55,10 +56,12 @@ _RISING: Final = 0.8
 # The fewest lines of an excerpt that somebody pasted.
 _EXCERPT: Final = 2
 
-# The fewest lines, and different values, of one loss that make a log without a counter: the same
-# value again and again stands in a program, or in prose.
-_UNCOUNTED: Final = 20
-_VALUES: Final = 10
+# The fewest lines, and different values, of one loss that make a log without a counter, and of
+# lines that are alike but for their numbers, with hardly a line between them: the same value again
+# and again stands in a program, or in prose.
+_UNCOUNTED: Final = (20, 10)
+_ALIKE: Final = (4, 3)
+_VALUE: Final = re.compile(NUMBER)
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -256,7 +259,7 @@ def _evidence(log: _Log, sample: _Sample) -> Evidence | None:
         or _excerpt(sample.shapes)
         or _of_few_epochs(log.data, sample, headings)
         or _alarming(log, sample)
-        or _uncounted(trained, sample.counters)
+        or _uncounted(log.data, trained, sample)
     )
 
 
@@ -422,24 +425,34 @@ def _first(
     return Evidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
 
 
-def _uncounted(
-    values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
-) -> Evidence | None:
+def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: _Sample) -> Evidence | None:
     """Return the evidence in losses without a counter: that there are many, of many values.
 
-    A counter that moves but does not rise shows that they are not in order.
+    A counter that falls shows that they are not in order; an epoch may hold any number of them.
     """
     if not values:
         return None
     loss, lines = _most_told(values)
-    moves = any(
-        _moves([n for _, n in at])
-        for (word, of), at in counters.items()
-        if of == loss and word != FIRST
-    )
-    if moves or lines < _UNCOUNTED or len(set(values[loss])) < _VALUES:
+    counts = {
+        word: [count for _, count in at]
+        for (word, of), at in sample.counters.items()
+        if of == loss and word != FIRST and _moves([count for _, count in at])
+    }
+    fewest, different = _ALIKE if _are_alike(data, loss, sample.end) else _UNCOUNTED
+    few = lines < fewest or len(set(values[loss])) < different
+    if few or any(_rising(one) < 1 for one in counts.values()):
         return None
-    return Evidence(counter=None, loss=loss, lines=lines, rising=0.0)
+    epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
+    return Evidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
+
+
+def _are_alike(data: bytes, loss: str, end: int) -> bool:
+    """Tell whether lines with a loss differ in their numbers alone, and little is between them."""
+    found = [(at, line) for at, line in lines_with_a_loss(data[:end]) if loss in spans_of(line)]
+    between = data[found[0][0] : end].split(b"\n") if found else ()
+    return len({_VALUE.sub(b"", line) for _, line in found}) == 1 and sum(
+        map(bool, map(bytes.strip, between))
+    ) <= 2 * len(found)
 
 
 def _rising(counts: list[int]) -> float:

@@ -117,13 +117,14 @@ _TOKEN: Final = re.compile(rb"\S{1,80}")
 _FEWEST_IN_TURN: Final = 3
 
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
-# and Score at iteration 100 is 2.31, as Deeplearning4j calls its loss.
+# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, and loss(epoch 0): 2.31.
 TOLD_AT: Final = re.compile(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
-    rb"(?: \([\w ]{1,40}\))? (?:at|after|in|for|on|of) (?:(?:the )?end of )?"
+    rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
-    rb"\d{1,12}(?:/\d{1,12})?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b" % (_AROUND, _NUMBER, _AFTER),
+    rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b"
+    % (_AROUND, _NUMBER, _AFTER),
 )
 # What is no loss without what stands behind it; and words that tell of one out of many.
 _SCORE: Final = b"Score"
@@ -137,8 +138,8 @@ _LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
 
 # CV is the set for cross-validation; mi-test is the name of a run.
 _HELD_OUT: Final = (
-    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validate|validation|eval|evaluation|test|dev"
-    rb"|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
+    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validate|validation|eval|evaluation"
+    rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 _EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
 # A line of nothing else, above those of its losses: Val:, --- Test results ---
@@ -287,7 +288,7 @@ def held_out(line: bytes, first: int) -> str:
     match = _EVALUATION.search(line, 0, first)
     if match is None:
         return ""
-    return TESTED if match[0].lower() == b"test" else VALIDATED
+    return TESTED if match[0].lower().startswith(b"test") else VALIDATED
 
 
 def told_of_evaluations(line: bytes, fields: Sequence[Field]) -> list[str]:

@@ -331,6 +331,30 @@ def test_epochs_are_steps_where_there_is_nothing_finer(put):
 LOSSES = [f"{4 - n / 100:.2f}" for n in range(40)]
 
 
+@pytest.mark.parametrize(
+    "line", ["loss(epoch 0): {}", "INFO: train loss:{}", "Epoch 0 train Cls Loss: {} Tot Loss: 9"]
+)
+def test_a_few_lines_that_are_alike_are_losses_in_their_order(put, line):
+    losses = ["2.25", "2.5", "2.125", "nan", "nan"]
+    report = stabdiag.diagnose(put("".join(line.format(loss) + "\n" for loss in losses)))
+    assert report.diagnosis.slug == "nan-dtype-unknown"
+    assert report.history.series["loss"].steps.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_an_epoch_that_hardly_moves_holds_many_losses(put):
+    lines = (f"Epoch {n // 20} train Cls Loss: {loss}\n" for n, loss in enumerate(LOSSES))
+    history = stabdiag.read(put("".join(lines)))
+    assert history.series["loss"].values.tolist() == [float(loss) for loss in LOSSES]
+
+
+def test_a_testing_is_an_evaluation(put):
+    lines = (
+        f"training loss(epoch {n}): loss: {loss}\ntesting loss(epoch {n}): loss: {loss}\n"
+        for n, loss in enumerate(LOSSES)
+    )
+    assert len(stabdiag.read(put("".join(lines))).series["loss"].steps) == len(LOSSES)
+
+
 def test_losses_that_nothing_counts(put):
     report = stabdiag.diagnose(put("".join(f"loss: {loss}\n" for loss in [*LOSSES, "nan"])))
     loss = report.history.series["loss"]
@@ -506,8 +530,10 @@ DAYS = [n % 28 + 1 for n in range(100)]
         "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
         "3/10 loss 2.5\n4/10 loss 2.4\n",
         "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
-        "".join(f"loss: {loss}\n" for loss in LOSSES[:19]),
-        "".join(f"loss: {n % 9}.5\n" for n in range(100)),
+        "".join(f"loss: {loss}\n" for loss in LOSSES[:3]),
+        "".join(f"loss: {n % 2}.5\n" for n in range(100)),
+        "".join(f"{'and' * n}, loss: {loss}\n" for n, loss in enumerate(LOSSES[:19])),
+        "".join(f"of it:\na\nb\nloss: {loss}\n" for loss in LOSSES[:19]),
         "".join(f"val loss: {loss}\n" for loss in LOSSES),
         "".join(f"step {n * 37 % 40} loss: {loss}\n" for n, loss in enumerate(LOSSES)),
         "".join(
