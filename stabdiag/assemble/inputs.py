@@ -198,7 +198,7 @@ def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, Histor
 
 def _dtype(history: History) -> tuple[str, str] | None:
     """Return the dtype that the loss scale implies, and why."""
-    values = history.finite("loss_scale").values
+    values, skipped = (history.finite(role).values for role in ("loss_scale", "skipped"))
     if len(values) < 2:
         return None
     if values.min() != values.max():
@@ -206,6 +206,8 @@ def _dtype(history: History) -> tuple[str, str] | None:
     if values[0] > 1:
         # A scale of 1 is none: some frameworks write it whatever the dtype.
         return "fp16", f"a loss scale of {values[0]:g} was used, which only fp16 training needs"
+    if values[0] < 1 and skipped.any():
+        return "fp16", f"steps were skipped at a loss scale of {values[0]:g}"
     return None
 
 

@@ -56,6 +56,8 @@ def load(
     """
     data: dict[str, Column] = {}
     events: list[Event] = []
+    # A scale of 0 at which steps are skipped is one that fell as far as it could.
+    skips = "skipped" in names and bool(columns.load(names["skipped"]).logged.any())
     for role, name in names.items():
         # What serves as the step is no series beside it.
         if role == "step" or (role == "epoch" and of_epochs):
@@ -63,7 +65,7 @@ def load(
         column = columns.load(name)
         if factor_of(name) != 1:
             column = replace(column, values=column.values * factor_of(name))
-        no_measurement = _no_measurement(columns.source, role, name, column)
+        no_measurement = _no_measurement(columns.source, role, name, column, skips=skips)
         if no_measurement is not None:
             events.append(no_measurement)
             continue
@@ -75,7 +77,9 @@ def load(
     return data, events + gaps
 
 
-def _no_measurement(source: str, role: str, name: str, column: Column) -> Event | None:
+def _no_measurement(
+    source: str, role: str, name: str, column: Column, *, skips: bool
+) -> Event | None:
     """Tell why a column measures nothing, or None if it does.
 
     Raises:
@@ -88,7 +92,7 @@ def _no_measurement(source: str, role: str, name: str, column: Column) -> Event 
             raise ColumnError(f"{source}: {message}; name another with --column loss=NAME")
         return Event(kind=EventKind.COLUMN, message=message)
     placeholder = _placeholder(role, column)
-    if placeholder is None:
+    if placeholder is None or (role == "loss_scale" and placeholder == 0 and skips):
         return None
     return Event(
         kind=EventKind.PLACEHOLDER,

@@ -39,8 +39,13 @@ class Block:
     too_long: bool = False
 
 
-def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) -> Iterator[Block]:
-    """Cut a stream into blocks of about ``size`` bytes, at the ends of lines."""
+def blocks(
+    stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE, joined: bool = False
+) -> Iterator[Block]:
+    """Cut a stream into blocks of about ``size`` bytes, at the ends of lines.
+
+    A last line without its end is a block of its own unless it is ``joined`` to those before it.
+    """
     waiting: list[bytes] = []
     held = 0
     while data := stream.read(size):
@@ -48,6 +53,7 @@ def blocks(stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE) ->
         if BLOCK <= size < _WIDEST and first >= 0 and held + first >= size // _LINES:
             size *= 2
         cut = data.rfind(b"\n") + 1
+        cut = len(data) if joined and cut and len(data) < size else cut
         if cut == 0 and held + len(data) > longest:
             yield from _too_long(stream, [*waiting, data], size)
             waiting, held = [], 0

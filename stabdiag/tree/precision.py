@@ -81,6 +81,16 @@ def _what_does_the_scale_show(case: Case) -> Reply:
 def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
+    if fall is None and float(scale.values.max()) < least and found.count > FEW:
+        # What is printed of such a run may begin when its scale is down already.
+        first, lowest = int(found.at[0]), float(scale.values.min())
+        return yes(
+            f"the loss scale is below {num(least)} throughout, {num(lowest)} at the lowest, with "
+            f"{plural(found.count, 'overflow')}",
+            first,
+            branch="collapsed",
+            measured={"lowest": lowest, "below_since": int(scale.steps[0])},
+        )
     if fall is not None:
         told = f"{num(fall.low)}, below {num(least)} at {case.unit} {fall.since}"
     else:

@@ -112,9 +112,9 @@ def without_evaluation(name: str) -> str:
 def counts_since_the_last(name: str) -> bool:
     """Tell whether a count of skipped steps begins anew with each record, as Megatron's does.
 
-    Under other names it is mostly a count since the run began.
+    Or tells whether this one was. Under other names it is mostly a count since the run began.
     """
-    return normal(name) == "number_of_skipped_iterations"
+    return normal(name) in ("number_of_skipped_iterations", "skipped_step", "optim_step_skipped")
 
 
 def names_measurements(name: str) -> bool:

@@ -239,10 +239,10 @@ ROLES: tuple[Role, ...] = (
     _role(
         "step_time",
         "time per step, in any unit",
-        "step_time iter_time iteration_time time_per_step time_per_iteration seconds_per_step "
-        "step_time_s step_time_ms train_step_time batch_time elapsed_time_per_iteration_ms "
-        "train_iter_time step_time_seconds time time_ms dt_ms per_step_time_ms iteration_time_ms "
-        "iter_time_ms total_time",
+        "step_time train_time iter_time iteration_time time_per_step time_per_iteration "
+        "seconds_per_step step_time_s step_time_ms train_step_time batch_time "
+        "elapsed_time_per_iteration_ms train_iter_time step_time_seconds time time_ms dt_ms "
+        "per_step_time_ms iteration_time_ms iter_time_ms total_time",
         training=False,
     ),
     _role(

@@ -155,11 +155,12 @@ def spoken(loss: str) -> tuple[Line, ...]:
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
-# every rank: two overflows in a row never end at the same scale.
+# every rank: two overflows in a row never end at the same scale, but for one of 0.
 _APEX = Aside(
     pattern=(
         rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
-        rb"(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S))" % NUMBER
+        rb"(?:(?<=to 0\.0)|(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S)))"
+        % NUMBER
     ),
     names=("loss_scale",),
     fixed=SKIPPED,

@@ -31,9 +31,14 @@ _ENTRY: Final = (
     rb"[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
 )
+# And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
 _SPREAD: Final = re.compile(
-    rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}" % (_ENTRY, _ENTRY)
+    rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
+    rb"|(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
+    rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
+    % (_ENTRY, _ENTRY)
 )
+_SPREAD_ENDS: Final = (b",\n ", b"{\n ", b":\n", b": \n", b"=\n")
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -43,8 +48,9 @@ class Text:
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
     carriage return in it has become a newline, which ``line_at`` does not count, and a dict of
-    numbers that is printed over several lines is one line. The ``>`` of a log that is quoted in a
-    mail is gone, full-width punctuation is plain, and losses are called so.
+    numbers that is printed over several lines is one line, as is a name over its value. The ``>``
+    of a log that is quoted in a mail is gone, full-width punctuation is plain, and losses are
+    called so.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -65,7 +71,7 @@ class Text:
         if tells_a_loss(block):
             block = in_english(block)
         self._joined = _NO_BREAKS
-        if b",\n " in block or b"{\n " in block:
+        if any(end in block for end in _SPREAD_ENDS):
             joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
             arrays = (np.frombuffer(one, dtype=np.uint8) for one in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))

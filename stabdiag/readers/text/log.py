@@ -36,7 +36,7 @@ _CONFIG_WITHIN: Final = 1 << 24
 def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
     """Read a stream of the format of a name by its grammar."""
     log = TextLog(name, grammar)
-    for block in blocks(stream, size=grammar.block):
+    for block in blocks(stream, size=grammar.block, joined=True):
         log.add(block)
     return log.columns(stream)
 

@@ -786,12 +786,24 @@ class TestAlarms:
         path.write_text(deepspeed.replace("OVERFLOW! Rank 0", "[Rank 0] Overflow detected."))
         assert stabdiag.read(path).series["loss_scale"].values.tolist() == [64]
 
+    def test_a_scale_of_0_is_said_once_for_each_overflow(self, put):
+        apex = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 0.0\n"
+        for text in (apex * 60, "".join(f"step {n} loss: 7.{n}\n{apex}" for n in range(10, 50))):
+            diagnosis = stabdiag.diagnose(put(text)).diagnosis
+            assert diagnosis.slug == "loss-scale-collapsed"
+            assert "below 1 throughout, 0 at the lowest" in diagnosis.summary
+
     def test_a_step_that_a_hand_written_loop_skips_is_an_overflow(self, put):
         skipped = "  Non-finite grad norm, skipping step (consecutive: 1)\n"
         lines = [f"[step {n}] loss={4 - n / 100} scale=2.0e+03\n" for n in range(0, 100, 10)]
         history = stabdiag.read(put("".join(lines[:8]) + skipped * 2 + "".join(lines[8:])))
         assert history.series["skipped"].steps.tolist() == [71, 72]
         assert np.isinf(history.series["grad_norm"].values).all()
+
+    def test_the_time_of_a_step_of_espnet_is_not_that_of_waiting_for_data(self, put):
+        line = "1epoch:train:{n}-{n}batch: iter_time=0.1, loss=2.5, train_time=1.5\n"
+        history = stabdiag.read(put("".join(line.format(n=n) for n in range(1, 5))))
+        assert history.series["step_time"].values.tolist() == [1.5] * 4
 
     def test_a_gradient_of_espnet_that_is_nan_is_a_skipped_step(self, put):
         path = put(

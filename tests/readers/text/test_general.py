@@ -549,6 +549,14 @@ def test_no_evidence(text):
     assert not recognises(text.encode(), whole=True)
 
 
+@pytest.mark.parametrize("name", ["loss: ", "'loss':", "loss=", "loss: 9.5 grad_norm:"])
+def test_a_value_below_its_name_is_that_of_the_line_above(put, name):
+    losses = [*LOSSES[:9], "nan"]
+    text = "".join(f"\nstep: {n} acc: 0.5 {name}\n {loss} knob: 7" for n, loss in enumerate(losses))
+    series = stabdiag.read(put(text)).series
+    assert len(series["grad_norm" if "norm" in name else "loss"].values) == 10
+
+
 def test_arguments_below_no_step_are_not_those_of_a_loss(put):
     text = "lr: 9.0\ngrad norm: 9.0\n" + log("step: {n}\nloss: {loss}\nlr: 1e-4", 30)
     series = stabdiag.read(put(text + "step: 31\nlr: 9.0\n")).series

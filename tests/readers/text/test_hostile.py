@@ -153,7 +153,8 @@ def test_lines_that_are_made_to_be_slow(one):
 def test_a_line_without_an_end_is_not_gathered(monkeypatch):
     short = partial(blocks, longest=1000)
     monkeypatch.setattr(
-        "stabdiag.readers.text.log.blocks", lambda stream, size: short(stream, size=min(size, 500))
+        "stabdiag.readers.text.log.blocks",
+        lambda stream, size, joined: short(stream, size=min(size, 500), joined=joined),
     )
     text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\nKilled\n"
     columns = reader("llmc").read(Stream("run.log", io.BytesIO(text)))
