@@ -342,7 +342,7 @@ PRINTED = {
         {"loss": [2.5]},
     ),
     "the largest table of Markdown with a loss": (
-        "markdown",
+        "printed-table",
         f"# Title\n\n| Epoch | Loss |\n{RULE}"
         + "| 1 | 9.5 |\n" * 3
         + "\n\nsteps | train loss\n-- | --\n"
@@ -673,10 +673,9 @@ def test_what_stops_a_training_is_its_last_loss(put, records, said, steps, last)
     ("format", "text"),
     [
         ("baselines", boxed(("batch_size", "32"), ("learning_rate", "0.1"))),
-        ("markdown", f"# T\n| Epoch | Loss |\n{RULE}| 1 | 2.5 |\n"),
-        ("markdown", f"# T\n| Epoch | Acc |\n{RULE}" + "| 1 | 2.5 |\n" * 9),
-        ("markdown", "# T\n| Epoch | Loss |\n" + "| 1 | 2.5 |\n" * 9),
-        ("markdown", "the loss\n--------\n"),
+        ("printed-table", f"# T\n| Epoch | Loss |\n{RULE}| 1 | 2.5 |\n"),
+        ("printed-table", f"# T\n| Epoch | Acc |\n{RULE}" + "| 1 | 2.5 |\n" * 9),
+        ("printed-table", "the loss\n--------\n"),
         ("printed-table", FASTAI),
         ("printed-table", "model  loss  acc\n" + "resnet  2.5  0.5\n" * 9),
         ("printed-table", "epoch  acc\n" + "1  2.5\n" * 9),
@@ -818,7 +817,7 @@ class TestAlarms:
 
 def test_a_row_of_other_length_is_told(read):
     table = "| Epoch | Loss |\n" + RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
-    columns = read("markdown", f"title\n\n{table}")
+    columns = read("printed-table", f"title\n\n{table}")
     assert columns.rows == 3
     assert [(one.line, one.reason) for one in columns.bad_lines] == [(8, "3 cells instead of 2")]
 

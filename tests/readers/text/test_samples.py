@@ -30,7 +30,6 @@ STEPS = {
     "lerobot": range(200, 2600, 200),
     "llmc": range(12),
     "marian": range(1000, 13000, 1000),
-    "markdown": range(1, 13),
     "megatron": range(10, 130, 10),
     "mllog": range(512, 6656, 512),
     "olmo-core": range(1, 13),
@@ -118,12 +117,12 @@ def test_roles_beside_the_loss():
         "lerobot/plain.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
         "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
         "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
-        "markdown/plain.log": {"eval_loss"},
         "megatron/plain.log": {
             *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
         "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
         "pix2pix/plain.log": {"epoch", "step_time"},
+        "printed-table/markdown.log": {"eval_loss"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
         "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
