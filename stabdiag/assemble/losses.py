@@ -106,7 +106,7 @@ def _no_measurement(
 
 def _placeholder(role: str, column: Column) -> float | None:
     known = _PLACEHOLDERS.get(role.partition("/")[0])
-    if known is None or int(column.present.sum()) < ENOUGH:
+    if known is None or np.count_nonzero(column.present) < ENOUGH:
         return None
     first = float(column.values[np.argmax(column.present)])
     return first if first in known and (column.logged == first).all() else None
@@ -364,13 +364,14 @@ def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: b
         interleaved: the writers shared the log so that the records of a step do not follow one
             another; else those that do belong together, as a step may come again after a resume.
     """
-    rows = np.flatnonzero(losses.records & usable)
-    if len(rows) < 2 or np.isfinite(losses.values[rows]).all():
+    here = losses.records & usable
+    if not (here & ~np.isfinite(losses.values)).any():
         return losses
+    rows = np.flatnonzero(here)
     if interleaved:
         rows = rows[np.argsort(steps[rows], kind="stable")]
     again = steps[rows][1:] == steps[rows][:-1]
-    if again.mean() < _HABIT:
+    if not len(again) or again.mean() < _HABIT:
         return losses
     group = np.concatenate(([0], np.cumsum(~again)))
     bad = ~np.isfinite(losses.values[rows])
@@ -396,9 +397,10 @@ def of_whole_epochs(losses: Losses, clock: Steps, steps: Ints, run: Mask) -> Los
 
     The first of an epoch is of one batch. ``steps`` are those of the clock, counted on.
     """
-    rows = np.flatnonzero(losses.records & run)
-    if np.array_equal(steps[rows], clock.steps[rows]):
+    here = losses.records & run
+    if not (here & (steps != clock.steps)).any():
         return losses
+    rows = np.flatnonzero(here)
     ends = ends_of_means(clock.steps[rows], losses.values[rows])
     if ends is None:
         return losses

@@ -193,11 +193,15 @@ class History:
 
     def group(self, prefix: str) -> dict[str, Series]:
         """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""
-        return {
-            role.partition("/")[2] or "all": series
-            for role, series in self.series.items()
-            if role == prefix or role.startswith(f"{prefix}/")
-        }
+        return dict(self._groups.get(prefix, {}))
+
+    @cached_property
+    def _groups(self) -> dict[str, dict[str, Series]]:
+        found: dict[str, dict[str, Series]] = {}
+        for role, series in self.series.items():
+            first, _, group = role.partition("/")
+            found.setdefault(first, {})[group or "all"] = series
+        return found
 
     def has(self, prefix: str) -> bool:
         """Tell whether a role was logged, as a whole or for one of its groups."""

@@ -146,7 +146,9 @@ def _by_accuracy(case: Case) -> Guess | None:
         return None
     for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
         loss, accuracy = case.history.finite(name), case.history.finite(role)
-        steps, at, beside = np.intersect1d(loss.steps, accuracy.steps, return_indices=True)
+        steps, at, beside = np.intersect1d(
+            loss.steps, accuracy.steps, assume_unique=True, return_indices=True
+        )
         if len(steps) < IN_A_ROW:
             continue
         parts = levels(loss.values[at], TENTHS)

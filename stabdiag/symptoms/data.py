@@ -110,13 +110,14 @@ def batch_repeats(case: Case) -> Evidence | None:
     """Do a few batches come again long before the epoch is over?"""
     batches = case.history.series["batch_id"]
     soon, ids = case.causes.seen_again, batches.values
-    count, which, different = int(soon.sum()), distinct(ids[soon]), distinct(ids)
+    count = int(soon.sum())
+    if count < case.limits.data.repeated_batches:
+        return None
+    which, different = distinct(ids[soon]), distinct(ids)
     # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
     is_one = which == different == 1 and _is_memorised(case)
     usual = which > ALL_ALONG * different
     by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
-    if count < case.limits.data.repeated_batches:
-        return None
     if (usual or count <= by_chance) and not is_one:
         return None
     at = int(np.argmax(soon))

@@ -105,7 +105,7 @@ def after_warmup(case: Case) -> Series:
 def rate_is_zero(case: Case, since: int) -> bool:
     """Tell whether the learning rate was logged from a step on and is 0 to the end."""
     rates = case.history.finite("lr")
-    late = rates.values[rates.steps >= since]
+    late = rates.values[np.searchsorted(rates.steps, since) :]
     return len(late) > 0 and not late.any()
 
 

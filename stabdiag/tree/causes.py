@@ -193,9 +193,10 @@ def unit_of(values: Floats) -> float:
     if not len(changes):
         return 0.0
     unit = float(changes.min())
+    if np.count_nonzero(changes < 1.5 * unit) < BESIDE:
+        return 0.0
     counts = values / unit
-    in_units = bool((np.abs(counts - np.round(counts)) < NEARLY).all())
-    return unit if in_units and np.sum(changes < 1.5 * unit) >= BESIDE else 0.0
+    return unit if (np.abs(counts - np.round(counts)) < NEARLY).all() else 0.0
 
 
 def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
