@@ -8,7 +8,7 @@ which are logged together with the loss, go on without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,7 @@ from stabdiag.assemble.records import (
     stretches,
     up_to_last,
 )
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.names import is_evaluation
@@ -36,7 +37,7 @@ from stabdiag.readers.columns import Column, Columns
 _COUNTERS: Final = ("step", "epoch")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Hidden:
     """Records (a mask of shape (rows,)) whose loss counts as NaN, and the grounds for it."""
 

@@ -6,12 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event, EventKind, History
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import PreflightLimits
@@ -37,7 +38,7 @@ _OPTIMIZER = re.compile(
 _OF_HF_TRAINER = ("trainer-state", "hf-trainer-stdout")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Options:
     """How a log is to be read, and what holds of its run besides what is written.
 

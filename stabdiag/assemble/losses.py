@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial, reduce
 
 import numpy as np
@@ -20,6 +20,7 @@ from stabdiag.assemble.hidden import (
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
 from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
@@ -186,7 +187,7 @@ def _between_evaluations(held: Column) -> Column:
     return replace(held, present=present)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Losses:
     """The losses, logged or hidden: values of shape (rows,), and the records that have one."""
 

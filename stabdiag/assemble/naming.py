@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, SHOWN
 from stabdiag.errors import ColumnError, NoUsableRecord
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.roles.choice import Assignment, assign, judge_without_a_loss, stand_ins
 from stabdiag.model.roles.names import (
@@ -33,7 +34,7 @@ from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Named:
     """The columns of a log, and the name of the column for each role.
 
@@ -252,7 +253,7 @@ def _roles(metric: Column) -> Mapping[str, str]:
     return assign(metric.words).columns if metric.is_text else {}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Splits:
     """The records of evaluations by split, and the word for each split that has losses."""
 

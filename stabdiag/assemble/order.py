@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, by_writer
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _MOST_EVENTS = 100
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Order:
     """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 

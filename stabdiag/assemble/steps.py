@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, MANY, MOST
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.manifest import Manifest
@@ -23,7 +24,7 @@ _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 _DAY = timedelta(days=1).total_seconds()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Steps:
     """The step of each record (int64, shape (rows,)), which records have one, and what was decided.
 

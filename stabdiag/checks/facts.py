@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.history import Series
 from stabdiag.model.manifest import Manifest
@@ -52,7 +52,7 @@ def remedies(found: Finding) -> tuple[Remedy, ...]:
     return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Facts:
     """A report, with what the lines of the checklist ask of it."""
 

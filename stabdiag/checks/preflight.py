@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from stabdiag.checks import judged
+from stabdiag.frozen import frozen
 from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.limits import Limits
@@ -32,7 +33,7 @@ wrong: Final = partial(crossed, severity=Severity.ERROR)
 risky: Final = partial(crossed, severity=Severity.WARNING)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Launch:
     """What a check is asked of: the manifest, what it holds beside its fields, the limits."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
 from stabdiag.formats import names
+from stabdiag.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _SECTIONS = tuple(one.name for one in fields(Limits) if one.name != "set_by")
 _SEVERITIES = ("error", "warning", "never")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Project:
     """What a project has set for all commands; empty where it has no settings file.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
@@ -19,6 +19,7 @@ from stabdiag.cli.terminal import Exit, Terminal, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
+from stabdiag.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ Color = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Held:
     """The options about limits and the project's settings."""
 
@@ -130,7 +131,7 @@ class Held:
         return flag or FailOn(self.project.fail_on or FailOn.ERROR)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Read(Held):
     """The options about how the columns of a log are read."""
 
@@ -157,7 +158,7 @@ class Read(Held):
         return {**self.project.columns, **_pairs(self.columns, "--column")}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Told(Held):
     """The options about how a run was configured."""
 
@@ -185,7 +186,7 @@ class Told(Held):
         return {**_pairs(self.settings, "--set"), **dtype}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Runs(Told, Read):
     """The options about how many logs are read."""
 
@@ -207,7 +208,7 @@ class Runs(Told, Read):
         return Ask(**self.common, ignored=self.project.ignored, **more).checked()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Reading(Runs):
     """The options about how one log is read."""
 
@@ -230,7 +231,7 @@ class Reading(Runs):
         return {**self.common, "manifest": self.manifest, "attempt": self.attempt}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Output:
     """The options about what is written, and where.
 
@@ -298,7 +299,7 @@ class Output:
             tell(f"wrote {', '.join(files)}{f'; {verdict}' if verdict else ''}")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Data(Output):
     """The options about an output that can be JSON, too."""
 
@@ -315,7 +316,7 @@ class Data(Output):
 Sheet = Annotated[Data, names("sheet")]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Brief(Data):
     """The options about an output that the verdict may stand for."""
 
@@ -338,7 +339,7 @@ class Brief(Data):
             self.write(report(), verdict, *also)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Page(Brief):
     """The options about a report."""
 

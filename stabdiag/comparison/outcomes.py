@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Outcome:
     """One possible finding.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.comparison import Parting, Run
 from stabdiag.model.findings import Scalar
@@ -37,7 +37,7 @@ def base(role: str) -> str:
     return role.partition("/")[0]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Common:
     """The values of two series at the steps that both have."""
 

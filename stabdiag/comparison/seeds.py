@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
 from stabdiag.comparison.settings import joined
+from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Comparison, Level, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.limits.checks import CompareLimits
@@ -29,7 +29,7 @@ _LISTED: Final = 3
 _LEAST_P: Final = 1e-16
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Ends:
     """Where runs end: their levels up to a step, and the labels of those lost before it.
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 import numpy as np
 
 from stabdiag.formats.measured import number, visible
 from stabdiag.formats.subject import Mark, Plot
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Series
 from stabdiag.model.text import clipped
@@ -39,7 +39,7 @@ _TICKS = 7
 _FINE = 2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class View:
     """The part of the step axis that a plot shows, ``columns`` characters wide."""
 
@@ -58,7 +58,7 @@ class View:
         return int(self.dots(np.array([step]))[0]) // DOTS_X
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Scale:
     """The vertical axis: the finite range of the values, logarithmic where it is wide."""
 

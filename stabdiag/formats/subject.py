@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
@@ -37,7 +37,7 @@ _COMPANIONS = {
 _LEVELS = {"spike": "base", "divergence": "best"}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Plot:
     """What is drawn: one series, its companions, the first and last step, and the event.
 
@@ -52,7 +52,7 @@ class Plot:
     level: tuple[str, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Mark:
     """A step that a chart marks, or all steps up to ``last``; ``kind`` decides how it looks.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Ignored, Severity
 
 
@@ -17,7 +18,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Tick:
     """One line of a list.
 
@@ -63,7 +64,7 @@ def crossed(because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
     return Tick(state=State.CROSSED, because=because, do=do, severity=severity)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class TickList:
     """One list.
 
@@ -81,7 +82,7 @@ class TickList:
         return sum(tick.state is state for tick in self.ticks)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Sheet:
     """Several lists about one subject, and a summary."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Diagnosed
 from stabdiag.model.manifest.keys import number
 from stabdiag.model.text import clipped, num
@@ -37,7 +37,7 @@ class Bearing(StrEnum):
     EXPECTED = "is expected"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Run:
     """One of the runs: the label that stands for it in sentences, its log, its manifest.
 
@@ -55,7 +55,7 @@ class Run:
         return self.history.source.name
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Parting:
     """Where two runs part in one role, over the steps at which both logged it.
 
@@ -79,7 +79,7 @@ class Parting:
     largest_step: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Difference:
     """A setting that differs between the runs: its value by the label of each, and its bearing.
 
@@ -111,7 +111,7 @@ def _written(value: Scalar) -> str:
     return num(value, 6) if isinstance(value, float) else clipped(str(value), 60)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Level:
     """Where a run ends: the mean of its last losses, the mean's error, a single loss's noise."""
 
@@ -121,7 +121,7 @@ class Level:
     noise: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Comparison(Diagnosed):
     """What was found of several runs.
 

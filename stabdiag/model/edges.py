@@ -7,15 +7,15 @@ say it. A target is a question, a section (its first question), or a slug, which
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Severity, Verdict
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import filled
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Question:
     """One numbered node of the tree.
 

@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Final, Self, TypeAlias, TypedDict
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -163,7 +164,7 @@ _MAIN = ("Q1.1", "Q2.1", "Q4.1")
 _OPEN = ("What", "Where", "Which")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Answer:
     """One question's answer.
 
@@ -190,7 +191,7 @@ class Answer:
         return "found" if self.verdict is Verdict.YES else "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Panel:
     """One panel of Q2.3: whether it names the cause (None if it cannot tell), why, and the numbers.
 
@@ -205,7 +206,7 @@ class Panel:
     usual: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Ignored:
     """A finding that a project does not count until a day, and why.
 
@@ -223,7 +224,7 @@ class Ignored:
         return f"Ignored until {self.until}: {self.reason.rstrip('.')}."
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Finding:
     """An outcome that holds for this run, with its evidence.
 
@@ -280,7 +281,7 @@ class Finding:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Diagnosed:
     """What was found of one run or several: ``findings``, the worst first."""
 
@@ -316,7 +317,7 @@ def fails(severity: Severity, fail_on: str) -> bool:
     return fail_on != "never" and severity.rank <= Severity(fail_on).rank
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Baseline:
     """What Q2.1 holds each finite loss against: the mean of the losses before it.
 

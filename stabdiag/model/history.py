@@ -6,19 +6,20 @@ A history is what the questions of the tree are asked of. It knows nothing of fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Series:
     """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
 
@@ -88,7 +89,7 @@ class EventCode(StrEnum):
     TRACEBACK = "traceback"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
@@ -109,7 +110,7 @@ class Event:
     path: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Part:
     """One of several files that a run's records lie in, and the steps of those that count."""
 
@@ -118,7 +119,7 @@ class Part:
     last: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Source:
     """Where a history came from: ``records`` were read, ``unreadable`` were not.
 
@@ -145,7 +146,7 @@ class Source:
         return (holding or self.parts)[-1].path
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Retaken:
     """The finite losses of the steps that a resume went over again: a pair of values for each.
 
@@ -159,7 +160,7 @@ class Retaken:
     after: Floats
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class History:
     """All series of one run by role, its events, and where it was read from.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Diagnosed, Severity, open_questions
 from stabdiag.model.text import and_more, plural
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED = 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class NotLogged:
     """A role that the log lacks, and what that costs the diagnosis."""
 
@@ -28,7 +28,7 @@ class NotLogged:
     cost: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class NotChecked:
     """A symptom that was not checked: which roles or manifest fields it lacked, or why else."""
 
@@ -42,7 +42,7 @@ class NotChecked:
         return self.reason or f"needs {', '.join(self.missing)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Detected:
     """The first step at which the trouble was detectable, and what was found there."""
 
@@ -50,7 +50,7 @@ class Detected:
     slug: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Tree:
     """What the decision tree says: its own outcome, and the answers in the order of the walk.
 
@@ -62,7 +62,7 @@ class Tree:
     answers: tuple[Answer, ...]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+@frozen
 class Report(Diagnosed):
     """One diagnosis with all that led to it.
 

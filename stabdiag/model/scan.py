@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
+
+from stabdiag.frozen import frozen
 
 ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"
@@ -25,7 +27,7 @@ def totals(counts: Mapping[str, int]) -> str:
     return ", ".join(told) or "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Row:
     """What a scan keeps of one run. None is what the log does not tell.
 
@@ -83,7 +85,7 @@ class Row:
     scan: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Count:
     """How many runs have an outcome, and what they lost."""
 
@@ -93,7 +95,7 @@ class Count:
     lost_steps: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Group:
     """Runs that failed alike: the same outcome, and the same kind of action against it.
 
@@ -111,7 +113,7 @@ class Group:
     near: tuple[int, int, int] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Split:
     """One setting's values in two parts, and how many of the runs in each have the outcome.
 
@@ -126,7 +128,7 @@ class Split:
     outside: tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Common:
     """What runs with an outcome, or with any error, have in common: that is no cause.
 
@@ -140,7 +142,7 @@ class Common:
     along: tuple[Split, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Compared:
     """What was held against each other to find what runs have in common; if nothing, ``why``."""
 
@@ -150,7 +152,7 @@ class Compared:
     why: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Change:
     """A run that ended otherwise in the last scan."""
 
@@ -160,7 +162,7 @@ class Change:
     after: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Changes:
     """What became otherwise since the last scan: runs that are new, gone, worse, better, other."""
 
@@ -171,7 +173,7 @@ class Changes:
     other: tuple[Change, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Unread:
     """Logs that could not be read for one reason, and one of them."""
 
@@ -180,7 +182,7 @@ class Unread:
     example: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Overview:
     """What a scan found.
 

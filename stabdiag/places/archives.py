@@ -11,12 +11,12 @@ import zipfile
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped
 from stabdiag.readers.compressed import inflated, unpacked
@@ -58,7 +58,7 @@ def open_archive(stream: Stream) -> Iterator[Tar | Zip]:
             yield Zip(stream.name, archive)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Member:
     """What an archive says of a member; ``obstacle`` is why it cannot be read."""
 

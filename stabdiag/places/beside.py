@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from stabdiag.errors import ManifestError
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
@@ -62,7 +63,7 @@ _INNER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Beside:
     """The manifest from files beside a log, events about these, and the files that were read.
 

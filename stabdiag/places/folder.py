@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from typing import Final, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.readers import read_stream
@@ -31,7 +32,7 @@ _NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__
 VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Found:
     """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit."""
 
@@ -40,7 +41,7 @@ class Found:
     checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Asked:
     """How to read a log: which columns, and in which format unless that is recognized.
 
@@ -56,7 +57,7 @@ class Asked:
         return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Entry:
     """A file in a place.
 

@@ -16,11 +16,11 @@ import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from stabdiag.errors import LogError
+from stabdiag.frozen import frozen
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.beside import is_manifest
@@ -74,7 +74,7 @@ _ROTATED: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Log:
     """A file that is a log: its format, and about how many training losses it holds."""
 

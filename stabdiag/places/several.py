@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Positions
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
@@ -23,7 +24,7 @@ from stabdiag.places.logs import natural
 from stabdiag.readers.columns import SHOWN, Column, Columns
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Piece:
     """One file: its names of columns by those in the whole, and its steps, NaN if it has none.
 

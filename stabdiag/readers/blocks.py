@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.readers.source import Stream
 
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 _THREADS: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Block:
     """Whole lines; or only the start of one line that is ``too_long`` to be held."""
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
 from stabdiag.model.history import Event
 from stabdiag.readers.converted import Told
@@ -44,7 +45,7 @@ def every_column(_name: str) -> bool:
     return True
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Column:
     """One column, with one entry for each record (all arrays have the length ``rows``).
 
@@ -72,7 +73,7 @@ class Column:
         return self.values if self.present.all() else self.values[self.present]
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class BadLine:
     """A record that could not be read: where, and what was wrong with it."""
 
@@ -84,7 +85,7 @@ class BadLine:
         return BadLine(line=lines + self.line, reason=self.reason)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Columns:
     """The columns of one log by name, in the order in which they first appear.
 
@@ -125,7 +126,7 @@ class Columns:
 _PLAIN = frozenset({float, int, bool})
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Piece:
     """A stretch of one column.
 
@@ -205,7 +206,7 @@ class Chunk(Protocol):
         """Return the block's piece of a column, or None if it has none."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Rows:
     """A chunk in which each column has its own rows, or all of them (None).
 

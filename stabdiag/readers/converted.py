@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind, Retaken
 
 KEY: Final = b"stabdiag"
@@ -30,7 +31,7 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Told:
     """What a converted log says about the run: its configuration, and what happened to its log.
 

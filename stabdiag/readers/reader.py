@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from stabdiag.errors import LogError
+from stabdiag.frozen import frozen
 from stabdiag.readers.blocks import Block
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
@@ -44,7 +44,7 @@ class Turn(Enum):
     LAST = auto()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Reader:
     """A format.
 
@@ -124,7 +124,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class TextReader(Reader):
     """A format of text logs: its ``grammar`` stands here, or is its part of a module.
 

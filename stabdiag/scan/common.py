@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
 from stabdiag.scan.rows import Rows, columns_of
@@ -49,7 +50,7 @@ _MOST_SETTINGS: Final = 200
 _VALUES: Final = 2_000_000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Setting:
     """One setting of all runs: ``codes``, shape (runs,), the part of its values in which each lies.
 
@@ -82,7 +83,7 @@ class Setting:
         return inside
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Hit:
     """The clearest split of a setting by an outcome, in which those inside have it more often."""
 

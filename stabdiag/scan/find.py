@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from glob import has_magic, iglob
 from pathlib import Path
@@ -13,6 +12,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
 from stabdiag.places.remote import Remote, fail, written
@@ -74,7 +74,7 @@ def jobs_below(root: str, lister: Lister, passed: Passed) -> Iterator[Job]:
     yield from jobs_in(root, "", files)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Below:
     """How folders are listed, and what becomes of what is no log."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.scan import Row
 
@@ -86,7 +87,7 @@ def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Rows:
     """Rows in Parquet files, or in tables; ``which`` numbers those of each that count.
 

@@ -22,6 +22,7 @@ from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.history import Series
 from stabdiag.model.manifest import Manifest
@@ -52,7 +53,7 @@ _SETTINGS: Final = 500
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Ask(Options):
     """How all logs of a scan are to be read and judged.
 
@@ -98,7 +99,7 @@ class Ask(Options):
         return sha256(repr(decides).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Batch:
     """What came of a batch: its rows, and what proved to be no log of a run, by the reason."""
 
@@ -129,7 +130,7 @@ def rows_of_jobs(
                 yield unread(job, ask, str(error))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Reading:
     """A batch that is being read: how, by which thread, and what becomes of what is no row."""
 

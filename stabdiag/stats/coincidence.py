@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import distinct
@@ -18,7 +17,7 @@ ALL_ALONG = 0.1
 FEW_CHANGES = 3
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Near:
     """The change that lies nearest to an onset: its number, and by how many points it is off.
 
@@ -30,7 +29,7 @@ class Near:
     chance: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Onset:
     """The points, of ``points`` in all, at one of which something began.
 

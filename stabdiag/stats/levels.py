@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
 
@@ -118,7 +117,7 @@ def moving_means(x: Floats, size: int) -> Floats:
     return np.convolve(x, np.full(size, 1 / size), "valid")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Jump:
     """The levels before and after a place, and how much the level changed between stretches before.
 

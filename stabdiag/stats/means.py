@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import NOUGHT
 from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
@@ -15,7 +15,7 @@ from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
 _EXACT = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Mean:
     """A mean with its standard error, and the deviation of the single points about their trend."""
 
@@ -24,7 +24,7 @@ class Mean:
     deviation: float
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Spread:
     """How far several means lie apart.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NEARLY, median, medians
 
@@ -23,7 +22,7 @@ _BF16 = 2.0**-8
 _LOW_BITS = np.uint32(0xFFFF)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Parted:
     """Where two series part, as positions; None where they do not.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
@@ -34,7 +34,7 @@ _BELOW = (10, 30)
 _PRIOR = 5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Excursions:
     """The excursions of a log, each run of high scores reduced to its highest point: shape (k,).
 
@@ -132,7 +132,7 @@ def _chance_of_gap(scores: Floats, above: int) -> float:
     return float((1 + gap / spacings) ** -(len(below) - 1 + _PRIOR))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Residuals:
     """Distances from the baseline, shape (n,) each, of the medians of ``width`` points ahead.
 

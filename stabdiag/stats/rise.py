@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.levels import (
     BESIDE,
@@ -52,7 +53,7 @@ _EPSILON = float(np.finfo(np.float64).eps)
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Rise:
     """How far the loss ends above its best level, and how it got there.
 

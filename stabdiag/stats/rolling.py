@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import ENOUGH, FEWEST, MAD_TO_SIGMA, NOUGHT, medians, typical
 
@@ -106,7 +106,7 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
     return out
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Baseline:
     """The level and deviation expected of each point: shape (n,) each, in units of the loss.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import median, medians
@@ -22,7 +21,7 @@ ABSURD = float(np.finfo(np.float32).max) ** 0.5
 _NEARLY_ALL = 0.8
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Reach:
     """The lengths that the search for spikes works with, in logged points.
 
@@ -36,7 +35,7 @@ class Reach:
     recovery_sigma: float = 0.5
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Spike:
     """One spike, as positions in the array it was found in.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import IN_A_ROW
@@ -28,7 +29,7 @@ _LIKELIER = 5
 _WINDOWS = 5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class SpikeScan:
     """All spikes of a log, the limit that the scores were held against and the largest of them.
 
@@ -123,7 +124,7 @@ def _stands_out(spike: Spike, sigmas: float) -> bool:
     return not spike.recovered or spike.height > sigmas * spike.sigma
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Noise:
     """How high each loss lies above the window before it, and how far noise alone leads there.
 

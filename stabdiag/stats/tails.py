@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
 
@@ -37,7 +37,7 @@ _STEEPEST = 0.5
 _MEDIANS_WEIGHT = 0.05
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class UpperTail:
     """The upper tail of a sample, as quantiles over the normal deviate z.
 
@@ -96,7 +96,7 @@ def upper_tail(ordered: Floats) -> UpperTail:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Line:
     slope: float
     level: float

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
@@ -84,7 +85,7 @@ BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Checked:
     """The symptoms that hold with their evidence, those not checked, and those ruled out."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
@@ -41,7 +42,7 @@ _ABOVE_CHANCE = 3.0
 _GUESSED = 0.25
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Guess:
     """Losses that are what guessing costs.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import BESIDE, levels
 from stabdiag.stats.quantiles import median, usual_gap
@@ -17,7 +16,7 @@ from stabdiag.tree.case import Case
 RUN_AWAY = 0.5
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Gap:
     """How many times the training loss the evaluation loss is from a step on, at least and most.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
@@ -59,7 +60,7 @@ _FEW_EVALUATIONS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Turn:
     """The best evaluation and the last, and what the training loss did between them."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
@@ -42,7 +41,7 @@ _FAR = 10.0
 _OF_MEDIAN = 1.25
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Climb:
     """How the loss rose under a high rate: words, the step, and the levels before and then."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Retaken
@@ -17,7 +17,7 @@ from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at
 from stabdiag.tree.case import Case
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Difference:
     """By how much the loss came back higher at the steps that a resume went over again."""
 

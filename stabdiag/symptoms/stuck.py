@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
@@ -32,7 +32,7 @@ _DIGITS = 4
 _AT_ONCE = 0.1
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Cause:
     """Why the log shows that no step changes the weights."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Finding, Scalar, Severity
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
@@ -25,7 +26,7 @@ FEW = 3
 COMPLETE = 0.95
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Evidence:
     """What a check found: one sentence with this run's numbers, and what to do first.
 
@@ -41,7 +42,7 @@ class Evidence:
     severity: Severity | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Symptom:
     """One check outside the tree, declared as the decorator of the function that makes it.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
@@ -33,7 +32,7 @@ _HELD_DOWN = 0.5
 _HALF = TENTHS // 2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Group:
     """One group of a role: its finite points, and the median of each tenth of them."""
 

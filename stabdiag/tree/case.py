@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
@@ -17,7 +18,7 @@ from stabdiag.tree.reward import Reward
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Reply:
     """What a question found: the verdict, one sentence, the numbers, the steps.
 
@@ -48,7 +49,7 @@ no = partial(_reply, Verdict.NO)
 unknown = partial(_reply, Verdict.UNKNOWN)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Case(Run):
     """A run that questions are asked of.
 

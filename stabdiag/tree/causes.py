@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
@@ -22,7 +22,7 @@ FEW = 2
 _ROUNDING = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Moves:
     """The changes of a setting: the records with a new value, and which losses they may precede.
 
@@ -36,7 +36,7 @@ class Moves:
     high: Ints
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Causes:
     """What every spike of a run is held against, each measured once, when first asked for.
 
@@ -110,7 +110,7 @@ def stride_of(history: History, series: Series) -> float:
     return 1.0 if history.counts_epochs else usual_gap(series.steps)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class SteepestRise:
     """The largest factor by which one learning rate exceeds the one before it, and its position.
 

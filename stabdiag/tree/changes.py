@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
@@ -29,7 +29,7 @@ _LONGEST = 40
 MOST = 4
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Change:
     """A setting that changed for good near to something: its name, where, from what to what.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.text import every, listed, plural
 from stabdiag.tree.run import Run
@@ -39,7 +40,7 @@ class Reload:
         return Action(kind, text, checkpoint=self.checkpoint, **facts)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Checkpoint:
     """The last checkpoint before a step, of those there or as far as the manifest's cadence tells.
 

@@ -10,10 +10,10 @@ weights go up too, the log shows another cause.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import hardens, is_weight
@@ -35,7 +35,7 @@ _FOUND_WITHIN = 2
 _EVEN = 0.25
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Shift:
     """A jump that stayed, to which level, and the changes there of what the loss is measured on."""
 
@@ -44,7 +44,7 @@ class Shift:
     changes: tuple[Change, ...]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Ramp:
     """A setting that made the loss rise: from what to what, and from which level to which.
 

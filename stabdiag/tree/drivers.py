@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import BESIDE
@@ -14,7 +13,7 @@ from stabdiag.stats.smooth import turn
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class LrOver:
     """The learning rate over a range of steps: at both ends, and the highest before them.
 
@@ -95,7 +94,7 @@ def logarithms(series: Series) -> tuple[Ints, Floats]:
     return series.steps[good], np.log(series.values[good])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Surge:
     """The largest gradient norm shortly before a NaN, over the mean before it, and at which step.
 

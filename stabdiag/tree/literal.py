@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.text import num, plural
 from stabdiag.stats.spikes import outliers
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
@@ -93,7 +94,7 @@ ANSWERS: Final = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class LiteralCase(Case):
     """A case under the original rules: every outlier is a spike, and nothing excuses one."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from stabdiag.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.stats.abrupt import TIMES_AS_HIGH
@@ -19,7 +19,7 @@ from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 from stabdiag.tree.run import Run
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Measures:
     """What was measured of a run.
 

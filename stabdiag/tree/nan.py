@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Panel
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
@@ -16,7 +16,7 @@ from stabdiag.tree.drivers import Surge, surge_before, why_not_known
 from stabdiag.tree.panels import before, lr_panel
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class FirstBad:
     """The first loss that was not finite, the last good step before it (or None), and how many.
 
@@ -30,7 +30,7 @@ class FirstBad:
     for_good: bool
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Origin:
     """Where a NaN started, as far as the log shows it, and what was wrong before.
 

@@ -7,10 +7,9 @@ errors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median, usual_gap
@@ -27,7 +26,7 @@ _LOST = 0.25
 _REWARDS_TO_COME = 100.0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Reward:
     """How a reward ended: its column, its best level, near which step, and its last level.
 

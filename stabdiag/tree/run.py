@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Baseline
 from stabdiag.model.history import History, Series
@@ -22,7 +22,7 @@ from stabdiag.stats.trend import adds_up
 from stabdiag.tree.causes import Causes
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Run:
     """What is measured: nothing here depends on what a measurement has found."""
 

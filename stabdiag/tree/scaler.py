@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
@@ -31,7 +31,7 @@ _PROBE = 2.0
 _ROUNDED = 0.05
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Fall:
     """The last fall of a loss scale to a bound: from where, how low, and since when.
 
@@ -44,7 +44,7 @@ class Fall:
     usual_until: int
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Overflows:
     """Overflows as the log shows them.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Scalar
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
@@ -33,7 +33,7 @@ def focus(case: Case) -> Spike:
     return case.focus
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Start:
     """Where a spike began: a step that a sound checkpoint precedes, what it was, and why."""
 

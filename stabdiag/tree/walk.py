@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stabdiag.frozen import frozen
 from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
 from stabdiag.stats.shape import Spike
@@ -19,7 +20,7 @@ _ANSWERS = {**nan.ANSWERS, **spike.ANSWERS, **precision.ANSWERS, **divergence.AN
 _BY_ID = {question.id: question for question in QUESTIONS}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Walk:
     """The answers in the order in which they were given, and the findings, worst first."""
 

@@ -9,12 +9,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from stabdiag.errors import LogError, StabdiagError
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.report import Report
 from stabdiag.places import Found
@@ -46,7 +47,7 @@ class End(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Until:
     """When to end, besides the end of the input.
 
@@ -60,7 +61,7 @@ class Until:
     stopped: Callable[[], bool] = field(default=lambda: False)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Seen:
     """What a watch knows by now.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from stabdiag.frozen import frozen
 
 _BITE: Final = 1 << 22
 
@@ -31,7 +32,7 @@ class Begin(Enum):
     """They are the same log once more from its first line on: those before count no more."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class News:
     """Bytes that a log has gained, and how they follow those before them."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
+from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
@@ -32,7 +33,7 @@ _MOST_CURVES: Final = 5
 _POINTS: Final = 130
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Overlay:
     """Curves of a role on the same steps, the reference first, each with its mark.
 

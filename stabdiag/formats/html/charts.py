@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, movement
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.findings import AskedOf, Baseline
@@ -35,7 +36,7 @@ _MOST_PLACES = 8
 _FEWEST = 500
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Panel:
     """One chart: curves over the same steps, by the names of their columns.
 

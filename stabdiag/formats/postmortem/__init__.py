@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.postmortem.cost import Clock, Cost, clock_of, cost_of
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
 from stabdiag.model.history import EventKind, History
 from stabdiag.model.report import Detected, Report
@@ -24,7 +25,7 @@ _MOST_EVENTS: Final = 12
 _EVENTS: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Lost:
     """What was lost, in words, and its cost where there is one.
 
@@ -45,7 +46,7 @@ class Moment:
     what: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Incident:
     """What happened when, in steps; None for what did not happen or is not known.
 

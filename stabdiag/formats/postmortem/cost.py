@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest.keys import other_number, plain
@@ -30,7 +30,7 @@ _WORK: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Clock:
     """Seconds by step, both rising; ``calendar`` says that they count from 1970."""
 
@@ -75,7 +75,7 @@ def clock_of(history: History) -> Clock | None:
     return Clock(steps=logged.steps, seconds=rising, calendar=calendar)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Amount:
     """One figure of the cost and how it is known; or no figure, and what it takes."""
 
@@ -83,7 +83,7 @@ class Amount:
     how: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Cost:
     """The compute after one step, up to and with another: hours, and ``work`` in ``unit``."""
 

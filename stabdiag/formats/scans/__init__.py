@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from stabdiag.formats.measured import number
+from stabdiag.frozen import frozen
 from stabdiag.model.scan import (
     ANY_ERROR,
     Change,
@@ -24,7 +24,7 @@ _OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
 NO_CAUSE = "correlation, not cause"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Section:
     """A list under a title: each item is a line, and what stands below it."""
 

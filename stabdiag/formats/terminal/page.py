@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from io import StringIO
 from typing import Any
@@ -18,6 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from stabdiag.formats.measured import code, visible
+from stabdiag.frozen import frozen
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""
@@ -52,7 +52,7 @@ def escape(text: str, *, ascii: bool = False) -> str:
     return shown
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Page:
     """The width of a page, its characters, and how much detail it shows."""
 
@@ -101,7 +101,7 @@ class Page:
         return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Printable:
     """A page that rich can print, in the width and the characters of its console."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache, cached_property
 from numbers import Real
 from operator import attrgetter
 
 from stabdiag.errors import LimitError, did_you_mean
+from stabdiag.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
 from stabdiag.model.limits.declare import About, reasons
 from stabdiag.model.limits.symptoms import (
@@ -30,7 +31,7 @@ from stabdiag.model.limits.symptoms import (
 from stabdiag.model.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Limits:
     """All limits, by section: ``limits.spike.sigma``.
 
@@ -106,7 +107,7 @@ class Limits:
         return replace(changed, set_by={**self.set_by, **dict.fromkeys(values, by)})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class LimitInfo:
     """One limit: its dotted name, its value in force, its default, and what it is."""
 

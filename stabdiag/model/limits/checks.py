@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from stabdiag.frozen import frozen
 from stabdiag.model.limits.declare import limit
 
 # Optimizers whose peak learning rates are alike, by a part of their names. Adafactor's are shares
@@ -28,7 +28,7 @@ def family_of(optimizer: str | None) -> str | None:
     return next((one for one, known in _FAMILIES if known.search(optimizer or "")), None)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class UsualRates:
     """The lowest and the highest usual peak learning rate, and of which optimizers."""
 
@@ -37,7 +37,7 @@ class UsualRates:
     high: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class PreflightLimits:
     """What a configuration is checked against before a run exists."""
 
@@ -93,7 +93,7 @@ class PreflightLimits:
         return UsualRates(title=title, low=low, high=high)
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class CompareLimits:
     """How far apart runs that should be the same may lie."""
 

@@ -6,16 +6,18 @@ import ast
 import inspect
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
+
+from stabdiag.frozen import frozen
 
 TREE = "decision tree"
 OURS = "own calibration"
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class About:
     """What a limit is: its unit, its bounds (inclusive), and where its default comes from."""
 

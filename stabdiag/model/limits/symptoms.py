@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stabdiag.frozen import frozen
 from stabdiag.model.limits.declare import limit
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class LearningLimits:
     """A loss that does not fall, stops early, oscillates, or falls too well."""
 
@@ -56,7 +55,7 @@ class LearningLimits:
     """A loss near zero is normal with fewer classes than this. This many are a vocabulary."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class GeneralisationLimits:
     """An evaluation loss that does not follow the training loss."""
 
@@ -76,7 +75,7 @@ class GeneralisationLimits:
     """A training loss that ends above this share of chance has learned little."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class DataLimits:
     """What the order of the batches does to the loss."""
 
@@ -95,7 +94,7 @@ class DataLimits:
     """Fewer spikes than this are single events, which the tree judges."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class GradientLimits:
     """Gradient norms beside the tree."""
 
@@ -116,7 +115,7 @@ class GradientLimits:
     spread, is an outlier. Layers normally differ by about ten."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class WeightLimits:
     """Weight norms, updates and activations over a whole run."""
 
@@ -139,7 +138,7 @@ class WeightLimits:
     """Attention whose entropy falls to this share of its early level looks at one token."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class ScheduleLimits:
     """A learning rate that does not do what was meant."""
 
@@ -162,7 +161,7 @@ class ScheduleLimits:
     schedule."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class OverflowLimits:
     """Skipped steps, and numbers too small for the dtype."""
 
@@ -173,7 +172,7 @@ class OverflowLimits:
     zero."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class ResumeLimits:
     """What a resume may change."""
 
@@ -191,7 +190,7 @@ class ResumeLimits:
     """Logged steps this much farther apart than their neighbours have a gap between them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class ThroughputLimits:
     """Speed, stalls and memory."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stabdiag.frozen import frozen
 from stabdiag.model.limits.declare import TREE, limit
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class NanLimits:
     """§1: a loss that is not finite."""
 
@@ -19,7 +18,7 @@ class NanLimits:
     blow-up. A flat one means a bad sample or a layer's numerics."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class SpikeLimits:
     """§2: a loss that jumps."""
 
@@ -52,7 +51,7 @@ class SpikeLimits:
     """A batch id seen within this many steps before is a duplicate."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class PrecisionLimits:
     """§3: fp16 and bf16."""
 
@@ -67,7 +66,7 @@ class PrecisionLimits:
     """Overflows at more than this many times the scaler's probe rate are not normal."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class DivergenceLimits:
     """§4: a loss that climbs."""
 

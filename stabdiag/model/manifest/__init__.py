@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from stabdiag.errors import ManifestError, did_you_mean
+from stabdiag.frozen import frozen
 from stabdiag.model.manifest.keys import (
     ARCHITECTURES,
     AUTOCAST,
@@ -41,7 +42,7 @@ from stabdiag.model.manifest.text import mapping_of
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Manifest:
     """What is known of a run's configuration; None where it is not known.
 
@@ -213,7 +214,7 @@ def read_manifest(path: str | Path) -> Manifest:
     return parse_manifest(mapping_of(str(path), data), str(path))
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Fields:
     """The values by field, the names that they come from, and all names that were understood."""
 

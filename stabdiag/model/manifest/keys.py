@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
+from stabdiag.frozen import frozen
 from stabdiag.model.text import names_in
 
 # What lies in a section of these is not about the training.
@@ -130,7 +130,7 @@ def flag(value: object) -> bool | None:
     return {"true": True, "false": False}.get(str(value).lower())
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Key:
     """One field of the manifest, what it wants, and the names that frameworks give it."""
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.errors import ColumnError, did_you_mean
+from stabdiag.frozen import frozen
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
@@ -55,7 +56,7 @@ _WITHOUT_A_LOSS = frozenset(
 _TOLD = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Assignment:
     """Which column serves which role, and what was decided on the way.
 
@@ -336,7 +337,7 @@ _COUNTED: Final = ("cost", "error")
 _TRAINING: Final = re.compile(r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class StandIn:
     """A column that serves as the loss, its counterpart of an evaluation, and a note on both."""
 

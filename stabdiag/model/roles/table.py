@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 
+from stabdiag.frozen import frozen
 from stabdiag.model.roles.names import normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
 from stabdiag.model.text import names_in
@@ -16,7 +16,7 @@ _HELD_OUT = ("eval", "val", "valid", "validation", "test", "dev")
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
 
-@dataclass(frozen=True, kw_only=True)
+@frozen(eq=True)
 class Role:
     """A role, and the names it goes by, preferred ones first.
 

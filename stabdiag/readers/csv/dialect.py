@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import INDEX
@@ -40,7 +41,7 @@ LINES: Final = 50
 _RAGGED: Final = 0.2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Dialect:
     """The delimiter and the first header; ``start`` is where the records begin.
 
@@ -199,7 +200,7 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 _LONGEST_CELL: Final = 60
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Table:
     """The rows at the head of a file of numbers; ``above`` is how many lines precede them."""
 

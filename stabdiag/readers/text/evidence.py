@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import islice, pairwise, takewhile, tee
 from typing import Final, TypeAlias
 
+from stabdiag.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.grammar import NUMBER
 from stabdiag.readers.text.measured import Evidence, spans_of
@@ -87,7 +88,7 @@ Counts: TypeAlias = list[tuple[int, int]]
 Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Sample:
     """Lines with a loss: their counters, and the values of the loss by its name.
 

@@ -6,11 +6,12 @@ import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import Final, TypeAlias
 
+from stabdiag.frozen import frozen
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
 Cells: TypeAlias = Sequence[bytes | None]
@@ -58,7 +59,7 @@ class Step(Enum):
     COMING = 3
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Part:
     """Lines that carry the same columns: where they start in the text, and their cells."""
 
@@ -80,7 +81,7 @@ def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Kind(ABC):
     """One kind of line.
 
@@ -105,7 +106,7 @@ class Kind(ABC):
         return bool(self.find(data))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Line(Kind):
     """A line that a regular expression finds.
 
@@ -190,7 +191,7 @@ class Line(Kind):
         return Part(names=tuple(cells), starts=starts, cells=list(cells.values()))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Aside(Line):
     """A line that names neither a step nor a framework: it belongs to the step after the last."""
 
@@ -198,7 +199,7 @@ class Aside(Line):
     step: Step = Step.NEXT
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Grammar:
     """The lines of a framework's log, and the name of the column of steps.
 

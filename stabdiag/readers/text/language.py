@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from stabdiag.frozen import frozen
 from stabdiag.readers.reader import TextReader, Turn
 from stabdiag.readers.text.asides import SCALE, found_by_megatron
 from stabdiag.readers.text.grammar import (
@@ -20,7 +21,7 @@ from stabdiag.readers.text.grammar import (
 _LM_LOSS: Final = "lm loss"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Iterations(Line):
     """Megatron's lines of the training, with the losses that were NaN and thus not printed.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from stabdiag.frozen import frozen
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
@@ -114,7 +115,7 @@ def _start(begin: int, line: bytes) -> int:
     return begin + min(LONGEST_LABEL, len(line) - 1)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Heading(Kind):
     """Lines without a loss that tell the step of those below them, or another column."""
 
@@ -132,7 +133,7 @@ class Heading(Kind):
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Measured(Kind):
     """Lines with a loss and the counter, or with a loss alone where there is no counter.
 
@@ -209,7 +210,7 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
     return replace(part, names=tuple(names))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Around(Kind):
     """Lines below a heading that tell what belongs to a loss: a rate, a norm or a scale.
 
@@ -251,7 +252,7 @@ def _goes_with_a_loss(name: str) -> bool:
     return judge_without_a_loss(roles) or "lr" in roles
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Evaluation(Kind):
     """Lines with the loss of an evaluation, and without the counter that other lines have.
 
@@ -351,7 +352,7 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield begin, data[begin:after]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Evidence:
     """The evidence: which counter there is, on how many lines, and how often it rises.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from stabdiag.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Sort:
     """A sort of message: its lines match ``line``, and hold one of the texts ``anchors``.
 
@@ -95,7 +96,7 @@ _TOLD: Final = 5
 _FOLLOWED: Final = 1000
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Told:
     """A message: its text, its line, and its place in the log, which gives the step."""
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.frozen import frozen
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
@@ -58,7 +59,7 @@ _SHARED: Final = re.compile(r"LOSS (?:TOK2VEC|TRANS)")
 _Cells: TypeAlias = list[re.Match[str]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Table:
     """The heading of a table, the cells of its rows, and lines within it that are no rows.
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
+from stabdiag.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
 
@@ -19,7 +19,7 @@ _Record: TypeAlias = tuple[int, Mapping[str, bytes]]
 _BLOCK: Final = 1 << 24
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Records(Kind):
     """Records that a function finds, each with its place and its cells; ``told_by`` some line."""
 

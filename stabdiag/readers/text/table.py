@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.roles.names import is_an_lr
 from stabdiag.readers.columns import (
@@ -38,7 +39,7 @@ _IN_THOUSANDS: Final = re.compile(r"(\d{1,4})([KMB])")
 _THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Stored:
     """Lines of one kind with the same columns, by their places in the log.
 
@@ -53,7 +54,7 @@ class _Stored:
     pieces: Mapping[str, Piece]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Finished:
     """All records, where each stands in the log, and the steps at rising places in it."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
@@ -40,7 +41,7 @@ _COMPARE = Action(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Climb:
     """A climb in words: what happened, since when, and which checkpoint to reload.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.shared import Advice
@@ -17,7 +17,7 @@ from stabdiag.tree.divergence import climb
 _DECAYED = 0.2
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Evaluation:
     """What the evaluation loss did over the plateau: ``change`` is 0 where it is not material."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, Action, ActionKind, Change, Finding, Scalar, Severity
 from stabdiag.model.text import listed, num, plural
 from stabdiag.tree.case import Case
@@ -54,7 +55,7 @@ _DECOUPLED = ("megatron", "deepspeed", "fairseq")
 LEVEL = 21
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Advice:
     """What a leaf says of this run: what happened, what to do first, and what next.
 
@@ -78,7 +79,7 @@ def shown(value: Scalar) -> str:
     return num(value) if isinstance(value, int | float) else str(value)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Setting:
     """A setting to change: an imperative clause or a value in words, its name, now and then."""
 
@@ -97,7 +98,7 @@ class Setting:
         return Change(setting=self.name, from_=self.now, to=self.new)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class Decay(Setting):
     """What to do about the weight decay: an imperative clause, and its kind."""
 

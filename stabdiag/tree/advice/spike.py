@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.text import num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
@@ -42,7 +42,7 @@ _FULL_COST = Action(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@frozen
 class _Spike:
     """A spike in words: its onset, what happened, why if that is clear, and how to restart.
 
