@@ -5,6 +5,7 @@ Every message says what is wrong, where, and what to do about it, in one line.
     StabdiagError
     ├── LogError            the log cannot be read
     │   ├── NoUsableRecord  it was read, and nothing in it can be used
+    │   │   └── NothingLogged   the run has logged nothing yet
     │   ├── ColumnError     a column that is named or needed is not there
     │   └── TooSlow         it does not arrive in a reasonable time
     ├── ManifestError       the manifest cannot be read
@@ -31,6 +32,10 @@ class LogError(StabdiagError):
 
 class NoUsableRecord(LogError):
     """The log was read and holds no usable record."""
+
+
+class NothingLogged(NoUsableRecord):
+    """The run has logged nothing yet."""
 
 
 class ColumnError(LogError):

@@ -31,7 +31,6 @@ from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 
 _COUNTERS: Final = ("step", "epoch")
@@ -345,18 +344,18 @@ def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:
     return 2 * int((present & loss.present).sum()) <= int((present & so_far).sum())
 
 
-def since_the_first(loss: Column, steps: Ints) -> tuple[Column, list[Event]]:
-    """Return a loss without the NaN before the first that is finite.
+def since_the_first(loss: Column, norm: Column | None, steps: Ints) -> tuple[Column, list[Event]]:
+    """Return a loss without a first that alone is NaN, if no gradient norm stands beside it.
 
-    They are means of nothing: a game before its first update, a window that is not full. Weights
-    that are NaN stay so, and no loss is finite again but that of a run started anew.
+    It is a mean of nothing, before the first update: weights that are NaN stay so. Where no loss
+    was finite yet, nobody can tell.
     """
-    finite = np.flatnonzero(loss.present & np.isfinite(loss.values))
-    early = loss.present & np.isnan(loss.values)
-    early[finite[0] if len(finite) else 0 :] = False
-    if not early.any() or (np.diff(steps[np.append(np.flatnonzero(early), finite[0])]) <= 0).any():
+    rows = np.flatnonzero(loss.present)[:2]
+    if len(rows) < 2 or np.diff(steps[rows]) <= 0 or (norm is not None and norm.present[rows[0]]):
         return loss, []
-    losses = plural(int(early.sum()), "NaN loss", "NaN losses")
-    message = f"{losses} left out, before the first that is finite: nothing was measured yet"
-    event = Event(kind=EventKind.PLACEHOLDER, message=message)
-    return replace(loss, present=loss.present & ~early), [event]
+    if not np.isnan(loss.values[rows[0]]) or not np.isfinite(loss.values[rows[1]]):
+        return loss, []
+    present = loss.present.copy()
+    present[rows[0]] = False
+    message = "the first loss is NaN, the next is not: nothing was measured yet, it is left out"
+    return replace(loss, present=present), [Event(kind=EventKind.PLACEHOLDER, message=message)]

@@ -218,7 +218,7 @@ def read_losses(
     if loss is None:
         nothing = np.zeros(columns.rows, dtype=bool)
         return Losses(values=np.full(columns.rows, np.nan), records=nothing)
-    loss, events = since_the_first(loss, steps)
+    loss, events = since_the_first(loss, data.get("grad_norm"), steps)
     others = _of_training(data)
     skipped = _wholly_skipped(data.get("skipped"), names.get("skipped", ""), steps)
     if skipped.any():

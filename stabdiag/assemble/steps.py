@@ -51,6 +51,8 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
             reason = "holds no numbers"
         elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
+        elif role == "step" and _is_a_length(logged, columns, names):
+            reason = f"does not count on with {names['epoch']!r}: it is the length of each"
         elif role == "epoch" and not _serves(column, good, columns, names):
             continue
         else:
@@ -61,6 +63,17 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     return Steps(
         steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(tried)
     )
+
+
+def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
+    """Tell whether what is called steps is how long each episode took, which goes up and down."""
+    epochs = columns.load(names["epoch"]).logged if "epoch" in names else steps
+    whole = np.array_equal(epochs, np.floor(epochs))
+    return len(epochs) > ENOUGH and whole and not _counts_on(steps) and _counts_on(epochs)
+
+
+def _counts_on(values: Floats) -> bool:
+    return bool(np.mean(np.diff(values) > 0) > MOST)
 
 
 def _serves(epochs: Column, good: Mask, columns: Columns, names: Mapping[str, str]) -> bool:

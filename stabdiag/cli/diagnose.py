@@ -16,7 +16,7 @@ from stabdiag.cli.terminal import (
     tell_of_runs_beside,
     write,
 )
-from stabdiag.errors import LogError, ManifestError
+from stabdiag.errors import LogError, ManifestError, NothingLogged
 from stabdiag.files import keep_inputs
 
 
@@ -42,6 +42,8 @@ def diagnose(
     try:
         with progress(logs):
             report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
+    except NothingLogged:
+        raise
     except LogError as error:
         raise _of_a_manifest(logs) or error from None
     source = report.history.source

@@ -138,6 +138,12 @@ def _course(case: Case) -> str:
             before, verb = verb, " went" if np.ptp(x) else " stayed"
             where = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
             courses.append(f"{name}{'' if verb == before else verb} {where}")
+    held = case.history.finite("eval_loss")
+    if len(held) and held.values.min() < min(held.values[0], held.values[-1]):
+        at = int(held.steps[held.values.argmin()])
+        courses[-1] += (
+            f"; the lowest evaluation loss was {num(held.values.min())}, at {case.unit} {at}"
+        )
     return f"{capitalised(listed(courses))}." if courses else ""
 
 

@@ -70,15 +70,20 @@ def test_an_evaluation_that_is_nan_now_and_then(build):
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
 def test_nan_before_the_first_loss(build, format):
-    log = [{"step": n, "loss": NAN if n < 3 else 3.0 - n / 40, "lr": 1e-3} for n in range(40)]
+    log = [{"step": n, "loss": 3.0 - n / 40 if n else NAN, "lr": 1e-3} for n in range(40)]
     history = build(log, format)
-    assert history.series["loss"].steps.tolist() == list(range(3, 40))
-    assert any("3 NaN losses left out" in event.message for event in history.events)
+    assert history.series["loss"].steps.tolist() == list(range(1, 40))
+    assert any("nothing was measured yet" in event.message for event in history.events)
     log[20]["loss"] = NAN
     loss = build(log, format).series["loss"]
     assert loss.steps[np.isnan(loss.values)].tolist() == [20]
 
 
-def test_no_loss_is_finite(build):
-    loss = build([{"step": n, "loss": NAN, "lr": 1e-3} for n in range(40)]).series["loss"]
-    assert len(loss) == 40
+@pytest.mark.parametrize("more", [{"grad_norm": 1.0}, {"step": 1}, {"loss": NAN}])
+def test_a_first_nan_that_was_measured(build, more):
+    """Beside a gradient norm, of the same step as the next, and where the next is no better."""
+    log = [{"step": n, "loss": 3.0 if n else NAN, "lr": 1e-3} | more for n in range(2)]
+    log += [{"step": n, "loss": 3.0} for n in range(2, 40)]
+    log[0]["loss"] = NAN
+    history = build(log)
+    assert not any("nothing was measured yet" in event.message for event in history.events)

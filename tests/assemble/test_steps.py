@@ -55,6 +55,16 @@ NO_NUMBERS = "the step column 'step' holds no numbers"
         (log([float("nan")] * 4), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         (log(["a", "b", "c", "d"]), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         ([{"loss": 3.0}, {"loss": 2.0}], [0, 1], [NUMBER]),
+        # The steps that each episode took.
+        (
+            [{"episode": n, "steps": 9 - n * n % 7, "loss": 3.0} for n in range(20)],
+            list(range(20)),
+            [
+                "the step column 'steps' does not count on with 'episode': it is the length of "
+                "each",
+                SERVES.format("'episode'"),
+            ],
+        ),
         # The epoch, where there is one record each.
         (log([1, 2, 4], "epoch"), [1, 2, 4], [SERVES.format("'epoch'")]),
         (log([1, 1, 2, 2], "epoch"), [0, 1, 2, 3], [NUMBER]),

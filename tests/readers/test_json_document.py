@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from stabdiag import diagnose
 from stabdiag import read as read_run
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import LogError, NothingLogged, NoUsableRecord
 from stabdiag.model.history import EventKind
 from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.json.tolerant import Documents
@@ -486,7 +486,7 @@ REFUSED = [
     (json.dumps([[n, 9.0 - n, 0.5] for n in range(1, 31)]), PAIRS),
     ('{"history": []}', f"{EMPTY}'history'$"),
     ('{"train": {"loss": [], "acc": []}}', f"{EMPTY}'train/loss', 'train/acc'$"),
-    ('{"log_history": []}', f"{EMPTY}'log_history'$"),
+    ('{"log_history": []}', "nothing was logged: 'log_history' is empty; log every few steps$"),
     ("[\n]", f"{EMPTY}its list$"),
     (
         '{"epoch":\n{\n0: 2.5,\n1: 2.25 }\n}\n',
@@ -505,3 +505,11 @@ def test_what_is_refused(log, text, message):
 def test_a_lone_number_is_no_table(log, format):
     with pytest.raises(NoUsableRecord, match=r"run\.csv: no record could be read"):
         log("44,,\n", "run.csv", format=format)
+
+
+def test_a_state_in_which_nothing_was_logged(tmp_path):
+    state = {"global_step": 135, "log_history": [], "logging_steps": 500, "save_steps": 500}
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps(state))
+    with pytest.raises(NothingLogged, match="empty, global_step is 135, logging_steps is 500; log"):
+        read_columns(path)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.errors import LogError
 
 N = 400
 STEPS = np.arange(N)
@@ -68,6 +69,11 @@ def test_a_log_of_rewards_alone():
     # Nothing tells that a reward which rises is all there is to test.
     risen = stabdiag.diagnose(run | {"reward": 20 + 20 * PART + NOISE})
     assert risen.diagnosis.slug == "insufficient-data"
+    # What a game is played for is its score, where its episodes are counted.
+    scores = {"Mean Score": run["reward"], "length": run["length"]}
+    assert stabdiag.diagnose(scores | {"episode": STEPS}).diagnosis.slug == "reward-not-rising"
+    with pytest.raises(LogError, match="no column looks like a training loss"):
+        stabdiag.diagnose(scores | {"epoch": STEPS})
 
 
 def test_a_loss_that_jumps_while_the_reward_rises_is_none_of_its_fall():

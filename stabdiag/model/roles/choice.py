@@ -41,15 +41,7 @@ _LOSSES = frozenset({"loss", "eval_loss"})
 
 # What a run can be judged by, as far as that goes, if no loss was logged.
 _WITHOUT_A_LOSS = frozenset(
-    {
-        "grad_norm",
-        "loss_scale",
-        "weight_norm",
-        "activation_norm",
-        "max_attention_logit",
-        "amax",
-        "reward",
-    }
+    {"grad_norm", "loss_scale", "weight_norm", "activation_norm", "max_attention_logit", "amax"}
 )
 
 # If the column of one of these roles has no known name, a note says which column was taken.
@@ -89,7 +81,7 @@ def may_serve(name: str) -> bool:
         or "loss" in key
         or group_of(name) is not None
         or is_an_lr(name)
-        or is_a_reward(name)
+        or is_a_reward(name, of_episodes=True)
         or is_evaluation(name)
         or _measure(name) is not None
         or is_of_opponents(name)
@@ -196,7 +188,8 @@ class _Choice:
         return found[:1] if alone else []
 
     def _looking_like(self, role: Role) -> list[str]:
-        found = by_looks(role, self._free())
+        of_episodes = normal(self.columns.get("epoch", "")) in ("episode", "episodes")
+        found = by_looks(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSSES:
             opponent = opponent_of(found)
             if opponent is not None:
@@ -293,7 +286,7 @@ _OTHERS: Final = 8
 _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
 
 
-def by_looks(role: Role, names: Iterable[str]) -> list[str]:
+def by_looks(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
     """Return the columns that look as if they served a role, the most likely one first."""
     if role.name == "loss":
         # Of several losses the total is most likely the one with a known name, or the one with the
@@ -311,7 +304,8 @@ def by_looks(role: Role, names: Iterable[str]) -> list[str]:
         like = [name for name in names if is_an_lr(name)]
         return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
     if role.name == "reward":
-        return sorted(filter(is_a_reward, names), key=lambda name: len(words_of(name)))
+        like = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
+        return sorted(like, key=lambda name: len(words_of(name)))
     if role.name == "eval_loss":
         like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.

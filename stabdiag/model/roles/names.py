@@ -164,6 +164,7 @@ _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"}
 
 # What may stand beside a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
 _REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
+_SCORES: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
     names_in(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
@@ -192,12 +193,14 @@ def is_an_lr(name: str) -> bool:
     return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(words_of(bare))
 
 
-def is_a_reward(name: str) -> bool:
+def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     """Tell whether a column looks like the reward that a run is trained for, and not a part of it.
 
-    One word of its name says so, and the others only how it was averaged.
+    One word of its name says so, and the others only how it was averaged. That of episodes may be
+    the score of a game.
     """
-    others = [word for word in words_of(name) if word not in _REWARDS]
+    rewards = _REWARDS | _SCORES if of_episodes else _REWARDS
+    others = [word for word in words_of(name) if word not in rewards]
     alone = len(words_of(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
 

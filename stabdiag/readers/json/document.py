@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from stabdiag.errors import NoUsableRecord
+from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.columns import Columns, Piece, Rows, gathered, names_in, rows_in
 from stabdiag.readers.json.config import with_config
@@ -127,6 +127,16 @@ class State:
         above = found[0][:-1] if found else ()
         values = tables.values.items()
         beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
+        if not rows_in(records) and not tables.bad:
+            told = (
+                f", {name} is {value:g}"
+                for name in ("global_step", "logging_steps")
+                if isinstance(value := beside.get(name), float)
+            )
+            raise NothingLogged(
+                f"{stream.name}: nothing was logged: 'log_history' is empty{''.join(told)}; log "
+                "every few steps"
+            )
         if beside.get("save_steps") == _UNLESS_TOLD:
             del beside["save_steps"]
         return _without_the_summary(_columns(stream, records, tables, "trainer-state", beside))
