@@ -96,6 +96,7 @@ NEAR_MISSES = {
     "resume-lr-reset": ("healthy-resumed", "healthy-resumed-twice-bf16"),
     "resume-data-replayed": ("healthy-resumed", "symptom-resume-lr-reset"),
     "resume-step-gap": ("healthy-resumed", "healthy-sparse-50"),
+    "straggler": ("healthy-ranks", "healthy-ranks-in-turn"),
     "throughput-drop": ("healthy-shared-machine", "healthy-checkpointing"),
     "throughput-sawtooth": ("healthy-shared-machine", "healthy-checkpointing"),
     "mfu-low": ("healthy-wide", "healthy-narrower"),

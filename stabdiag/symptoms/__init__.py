@@ -73,6 +73,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     resume.resume_lr_reset,
     resume.resume_data_replayed,
     resume.resume_step_gap,
+    throughput.straggler,
     throughput.throughput_drop,
     throughput.throughput_sawtooth,
     throughput.mfu_low,

@@ -60,6 +60,64 @@ _HOST_MEMORY = (
 
 
 @Symptom(
+    slug="straggler",
+    family="throughput",
+    title="One rank is slower than the others",
+    needs=("rank_time or rank_speed",),
+    enough=(at_least(LEAST, "rank_time", "rank_speed", groups=True),),
+    then=(
+        Action(
+            Do.CHECK_MACHINES,
+            "Let two ranks swap machines: what moves with the machine is its fault, what stays "
+            "comes from the rank's data or its part of the model.",
+        ),
+        Action(Do.CHANGE_BATCH, "Deal out batches of the same length to all ranks."),
+    ),
+)
+def straggler(case: Case) -> Evidence | None:
+    """Does one rank take longer than the others, which wait for it?"""
+    ranks, steps, times = _of_ranks(case)
+    # The median rank, and of two the faster one.
+    count = np.isfinite(times).sum(axis=0)
+    usual = np.sort(times, axis=0)[(count - 1) // 2, np.arange(len(steps))]
+    # Where only the fastest and the slowest are named, all others take the usual time.
+    ratios = np.nan_to_num(times / usual, nan=1.0)
+    ends = [float(levels(ratio, TENTHS)[-2:].min()) for ratio in ratios]
+    worst = int(np.argmax(ends))
+    last, lost = ends[worst], 1 - 1 / ends[worst]
+    if lost <= case.limits.throughput.lost_share:
+        return None
+    # Before this step it was mostly rather as fast as the others, and then as slow as in the end.
+    slow = np.sign(ratios[worst] - (1 + last) / 2)
+    since = int(steps[np.argmin(np.cumsum(slow) - slow)])
+    number = re.search(r"\d+$", ranks[worst])
+    who = f"rank {number[0]}" if number else "the slowest rank"
+    return Evidence(
+        because=f"From {case.unit} {since} on {who} takes {num(last)} times as long as the others, "
+        f"which wait for it {lost:.0%} of the time.",
+        step=since,
+        measured={"group": ranks[worst], "ratio": last, "lost": lost, "ranks": len(ranks)},
+        first=Action(
+            Do.CHECK_MACHINES,
+            f"Check the machine of {who} from {case.unit} {since} on: the accelerator's clock, "
+            "temperature and errors (nvidia-smi -q, dmesg), other jobs, disks and network.",
+            step=since,
+        ),
+    )
+
+
+def _of_ranks(case: Case) -> tuple[list[str], Ints, Floats]:
+    """Return ranks, steps, and times, shape (ranks, steps): NaN where a rank logged none."""
+    role = "rank_time" if case.history.has("rank_time") else "rank_speed"
+    ranks = {name: one.finite() for name, one in case.history.group(role).items()}
+    steps = np.unique(np.concatenate([one.steps for one in ranks.values()]))
+    times = np.full((len(ranks), len(steps)), np.nan)
+    for row, one in zip(times, ranks.values(), strict=True):
+        row[np.searchsorted(steps, one.steps)] = np.where(one.values > 0, one.values, np.nan)
+    return list(ranks), steps, times if role == "rank_time" else 1 / times
+
+
+@Symptom(
     slug="throughput-drop",
     family="throughput",
     title="The throughput dropped",

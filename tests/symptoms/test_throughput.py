@@ -29,7 +29,49 @@ SAW = np.where(STEPS % 20 == 19, 20.0, 1000.0) * EVEN
 
 SHARED = np.where(RNG.random(N) < 0.1, 400.0, 1000.0)
 
+
+def ranks(late, *, name="rank_{}/step_time", count=4, scale=1.0):
+    """Return a log of ranks, one of which takes so much longer at each step: shape (ranks, N)."""
+    times = np.random.default_rng(11).gamma(400, 1 / 400, (count, N)) * late
+    return log(**{name.format(n): scale * one for n, one in enumerate(times)})
+
+
+def late(rank, since=300, until=N, by=1.5, count=4):
+    return np.where((np.arange(count)[:, None] == rank) & (since <= STEPS) & (until > STEPS), by, 1)
+
+
+IN_TURN = np.where(np.arange(4)[:, None] == STEPS % 4, 1.5, 1.0)
+
 FOUND = [
+    ("straggler", ranks(late(2)), "machine of rank 2 from step 300 on"),
+    (
+        "straggler",
+        ranks(late(0), name="step_time/gpu{}", scale=1000.0),
+        "machine of rank 0 from step 300 on",
+    ),
+    (
+        "straggler",
+        ranks(late(3), name="perf/worker_{}/compute_time"),
+        "machine of rank 3 from step 300 on",
+    ),
+    (
+        "straggler",
+        ranks(1 / late(1), name="throughput/rank{}"),
+        "machine of rank 1 from step 300 on",
+    ),
+    ("straggler", ranks(late(1, count=2), count=2), "machine of rank 1 from step 300 on"),
+    # The scores that NVIDIA's detector gives: 1 is as fast as the best rank.
+    (
+        "straggler",
+        log(
+            **{
+                "gpu_relative_perf/min": 0.97 / late(0, count=1)[0],
+                "gpu_relative_perf/median": 0.98 * EVEN,
+                "gpu_relative_perf/max": np.ones(N),
+            }
+        ),
+        "machine of the slowest rank from step 300 on",
+    ),
     ("throughput-drop", log(tokens_per_second=DROPPED), "step 300"),
     ("throughput-drop", log(step_time=1 / DROPPED), "step 300"),
     ("throughput-sawtooth", log(tokens_per_second=SAW), "every 20 steps"),
@@ -57,6 +99,19 @@ FOUND = [
 ]
 
 PASSED = [
+    # Ranks that are alike, slow in turn, slow for a while, and a little slow.
+    ("straggler", ranks(np.ones((4, N)))),
+    ("straggler", ranks(IN_TURN)),
+    ("straggler", ranks(late(2, until=450))),
+    ("straggler", ranks(late(2, by=1.2))),
+    # Who waits for the others is no straggler.
+    (
+        "straggler",
+        log(
+            **{f"rank_{n}/step_time": EVEN for n in range(2)},
+            **{f"rank_{n}/wait_time": EVEN * (1 + n) for n in range(2)},
+        ),
+    ),
     # Compilation, and a slow stretch that was made good.
     ("throughput-drop", log(tokens_per_second=np.where(STEPS < 40, 3000.0, 1000.0) * EVEN)),
     (
@@ -162,3 +217,27 @@ def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end
     assert stopped.title == "The run broke off"
     assert do in stopped.first_action
     assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
+
+
+def test_a_straggler_is_dated_where_it_began(symptom):
+    found = symptom("straggler", ranks(late(2)))
+    assert found.step == 300
+    assert found.evidence["group"] == "rank_2"
+    assert found.evidence["ratio"] == pytest.approx(1.5, rel=0.03)
+    assert symptom("straggler", ranks(late(2, since=0))).step == 0
+
+
+def test_megatron_names_the_fastest_and_the_slowest_rank(symptom, tmp_path):
+    path = tmp_path / "run.log"
+    slowest = [n % 7 if n < 50 else 13 for n in range(100)]
+    path.write_text(
+        "".join(
+            f" iteration {n + 1:8d}/     100 | lm loss: {LOSS[n]:.6E} | grad norm: 0.7 |\n"
+            f" 0: INFO:megatron.core.utils:[2024-03-14 23:07:56] | MnRtt/Rnk: 3453.08ms/{8 + n % 3}"
+            f" | MxRtt/Rnk: {3500 + 1900 * (rank == 13):.2f}ms/{rank} | MnPwr/Rnk: 601796W/8\n"
+            for n, rank in enumerate(slowest)
+        )
+    )
+    found = symptom("straggler", path)
+    assert found.step == 51
+    assert "rank 13 takes 1.564 times as long" in found.summary

@@ -197,8 +197,8 @@ class ThroughputLimits:
     drop_ratio: float = limit(0.7, unit="x earlier level", at_most=1.0)
     """A throughput that ends below this share of its earlier sustained level has dropped."""
     lost_share: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
-    """Slow steps that cost this share of the time are worth a look. Evaluation and checkpoints cost
-    a few per cent."""
+    """Slow steps, or a slow rank, that cost this share of the time are worth a look. Evaluation and
+    checkpoints cost a few per cent."""
     least_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
     """Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak."""
     stall_ratio: float = limit(20.0, unit="x usual interval", at_least=2.0)

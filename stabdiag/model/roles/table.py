@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterable
 
 from stabdiag.frozen import frozen
-from stabdiag.model.roles.names import normal
+from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
 from stabdiag.model.text import names_in
 
@@ -246,6 +246,20 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     _role(
+        "rank_time",
+        "time per step of each rank, such as step_time/rank_3, or of the fastest and the slowest",
+        "rank_time",
+        prefixes="rank_time",
+        training=False,
+    ),
+    _role(
+        "rank_speed",
+        "throughput of each rank, or the least and the median score of all",
+        "rank_speed",
+        prefixes="rank_speed gpu_relative_perf",
+        training=False,
+    ),
+    _role(
         "clock",
         "time of the record, in seconds",
         "timestamp _timestamp wall_time elapsed_time _runtime time_elapsed time_time_elapsed "
@@ -289,6 +303,14 @@ _GROUPED = {prefix: role.name for role in ROLES for prefix in role.prefixes}
 _BEGINNINGS = tuple(f"{prefix}_" for prefix in _GROUPED)
 _ENDS = tuple(f"_{prefix}" for prefix in _GROUPED)
 
+# What says how fast a rank is: its time for a step or for its own part of one, or its throughput.
+_PACES = {
+    name: ranked
+    for ranked, role in (("rank_time", "step_time"), ("rank_speed", "tokens_per_second"))
+    for name in next(one.names for one in ROLES if one.name == role)
+} | dict.fromkeys(names_in("compute_time forward_backward_time fwd_bwd_time"), "rank_time")
+_RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
+
 
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
@@ -304,7 +326,8 @@ def group_of(name: str) -> str | None:
     """Return the role of a column that is one of a group, or None.
 
     The group stands behind the role, as in ``weight_norm/head`` or ``debug/weight_norm/head``; or
-    before it if it is numbered: ``layers.3.weight_norm``.
+    before it if it is numbered: ``layers.3.weight_norm``. The pace of a rank is one of
+    ``rank_time/rank_3``, say, whether it is called ``rank_3/step_time`` or ``step_time/rank_3``.
     """
     for part in (name, name.partition("/")[2]):
         bare = normal(part).removeprefix("train_")
@@ -316,7 +339,12 @@ def group_of(name: str) -> str | None:
         prefix = next(one for one in _GROUPED if bare.endswith(f"_{one}"))
         if any(map(str.isdigit, bare.removesuffix(prefix))):
             return f"{_GROUPED[prefix]}/{_without(prefix, name, '(.*){}')}"
-    return None
+    rank = _RANK.search(bare)
+    if rank is None or is_evaluation(name):
+        return None
+    words = (_RANK.sub("", normal(part)).strip("_") for part in reversed(name.split("/")))
+    role = _PACES.get(next(filter(None, words), ""))
+    return role and f"{role}/{rank[1]}"
 
 
 def _without(prefix: str, name: str, pattern: str) -> str:

@@ -78,6 +78,13 @@ LANGUAGE: Final = (
                     names=("iteration",),
                     pairs=BARS,
                 ),
+                # … | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | MnPwr/Rnk: 601796W/8 | …
+                Line(
+                    pattern=rb"M[nx]Rtt/Rnk: (?=[\d.]{1,20}ms/(\d{1,6})\b)(\d[\d.]{0,20})ms",
+                    one_pair=True,
+                    named="rank_time/{}".format,
+                    tells=False,
+                ),
                 found_by_megatron(_LM_LOSS),
                 *SCALE,
             ),
