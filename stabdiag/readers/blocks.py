@@ -9,7 +9,6 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.readers.source import Stream
 
 Result = TypeVar("Result")
@@ -23,25 +22,19 @@ BLOCK: Final = 1 << 21
 _LINES: Final = 256
 _WIDEST: Final = 1 << 25
 
-# No logger writes such a line; a file without line ends must not be gathered without end.
+# No logger writes a longer line; a file without line ends must not be gathered without end. Of a
+# longer one so many bytes are read, which are no record.
 LONGEST_LINE: Final = 1 << 26
+_START: Final = 80
+
 NOT_ENDED: Final = "the last line has no end yet, and is left out"
-TOO_LONG: Final = f"longer than {LONGEST_LINE >> 20} MB"
 
 _THREADS: Final = 8
 
 
-@frozen
-class Block:
-    """Whole lines; or only the start of one line that is ``too_long`` to be held."""
-
-    data: bytes
-    too_long: bool = False
-
-
 def blocks(
     stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE, joined: bool = False
-) -> Iterator[Block]:
+) -> Iterator[bytes]:
     """Cut a stream into blocks of about ``size`` bytes, at the ends of lines.
 
     A last line without its end is a block of its own unless it is ``joined`` to those before it.
@@ -55,17 +48,20 @@ def blocks(
         cut = data.rfind(b"\n") + 1
         cut = len(data) if joined and cut and len(data) < size else cut
         if cut == 0 and held + len(data) > longest:
-            yield from _too_long(stream, [*waiting, data], size)
+            yield (waiting[0] if waiting else data)[:_START] + b"\n"
             waiting, held = [], 0
+            while data and b"\n" not in data:
+                data = stream.read(size)
+            stream.push_back(data.partition(b"\n")[2])
             continue
         if cut:
-            yield Block(data=b"".join([*waiting, memoryview(data)[:cut]]))
+            yield b"".join([*waiting, memoryview(data)[:cut]])
             waiting, held = [], 0
         if cut < len(data):
             waiting.append(data[cut:])
             held += len(data) - cut
     if held:
-        yield Block(data=b"".join(waiting))
+        yield b"".join(waiting)
 
 
 def ended_lines(stream: Stream) -> Iterator[bytes]:
@@ -95,20 +91,9 @@ def line_count(block: bytes) -> int:
     return int(ends) + (not block.endswith(b"\n"))
 
 
-def _too_long(stream: Stream, parts: list[bytes], size: int) -> Iterator[Block]:
-    """Yield the start of a line that is too long, and skip the rest of it."""
-    yield Block(data=parts[0][:80] + b"\n", too_long=True)
-    parts.clear()
-    while data := stream.read(size):
-        end = data.find(b"\n") + 1
-        if end:
-            stream.push_back(data[end:])
-            return
-
-
 def in_order(
-    work: Callable[[Block], Result], stream_blocks: Iterable[Block], *, ahead: bool
-) -> Iterator[tuple[Block, Result]]:
+    work: Callable[[bytes], Result], stream_blocks: Iterable[bytes], *, ahead: bool
+) -> Iterator[tuple[bytes, Result]]:
     """Yield each block with its result, in order; work on the next ones ``ahead`` meanwhile."""
     if not ahead:
         yield from ((block, work(block)) for block in stream_blocks)
@@ -117,7 +102,7 @@ def in_order(
     from concurrent.futures import Future, ThreadPoolExecutor
 
     threads = min(os.cpu_count() or 1, _THREADS)
-    pending: deque[tuple[Block, Future[Result]]] = deque()
+    pending: deque[tuple[bytes, Future[Result]]] = deque()
     with ThreadPoolExecutor(threads) as pool:
         for block in stream_blocks:
             pending.append((block, pool.submit(np.errstate(all="ignore")(work), block)))

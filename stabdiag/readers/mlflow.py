@@ -65,7 +65,7 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
     rest = b""
     for block in blocks(stream):
         # A number without the line end after it may be half a number.
-        *lines, rest = block.data.split(b"\n")
+        *lines, rest = block.split(b"\n")
         for line in lines:
             found = _OF_A_RUN.fullmatch(line)
             value = number_of(found[2].decode("ascii", "replace")) if found else None
@@ -101,7 +101,7 @@ def read(stream: Stream) -> Columns:
     at = 0
     for block in blocks(stream):
         cells: list[tuple[bytes, ...]] = []
-        for line in block.data.removesuffix(b"\n").split(b"\n"):
+        for line in block.removesuffix(b"\n").split(b"\n"):
             at += 1
             found = _ALONE.fullmatch(line)
             if found is not None:

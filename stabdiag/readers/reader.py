@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.frozen import frozen
-from stabdiag.readers.blocks import Block
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Grammar
@@ -19,7 +18,7 @@ from stabdiag.readers.text.grammar import Grammar
 class Growing(Protocol):
     """A log of lines that grows, as far as it was read."""
 
-    def add(self, block: Block) -> None:
+    def add(self, block: bytes) -> None:
         """Read one more block."""
 
     def copy(self) -> Growing:

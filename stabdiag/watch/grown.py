@@ -11,7 +11,7 @@ from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
 from stabdiag.places import Asked
 from stabdiag.readers import bare
-from stabdiag.readers.blocks import NOT_ENDED, Block, last_line_end
+from stabdiag.readers.blocks import NOT_ENDED, last_line_end
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.reader import Growing
 from stabdiag.readers.registry import reader
@@ -92,7 +92,7 @@ class Grown:
         growing, nothing = self._growing.copy(), Stream(self.name, io.BytesIO())
         end = len(self._rest) if whole else last_line_end(self._rest)
         if end:
-            growing.add(Block(data=self._rest[:end]))
+            growing.add(self._rest[:end])
         if self._rest[end:].strip():
             nothing.notes.append(NOT_ENDED)
         return growing.columns(nothing)
@@ -127,6 +127,6 @@ class Grown:
             end = data.rfind(b"\n", at, at + _BLOCK) + 1 or data.find(b"\n", at) + 1
             if not end:
                 break
-            growing.add(Block(data=data[at:end]))
+            growing.add(data[at:end])
             at = end
         self._rest = data[at:]

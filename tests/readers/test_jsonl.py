@@ -113,7 +113,7 @@ def test_keys_that_differ_in_every_record(log):
 def test_a_line_without_end(log):
     columns = log(b'{"step": 1}\n{"a": "' + b"x" * (70 << 20) + b'"}\n{"step": 2}\n')
     assert columns.load("step").values.tolist() == [1, 2]
-    assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "longer than 64 MB")]
+    assert [(bad.line, bad.reason) for bad in columns.bad_lines] == [(2, "breaks off")]
 
 
 def test_words_become_codes(log):

@@ -287,5 +287,5 @@ def test_the_lines_of_a_wide_log_are_read_many_at_a_time():
     """Each block costs each column the same: blocks of few lines would cost the width squared."""
     line = b'{"step": 1, "loss": 2.5, "note": "' + b"x" * (BLOCK // 2) + b'"}\n'
     cut = list(blocks(Stream("run", io.BytesIO(96 * line))))
-    assert sum(block.data.count(b"\n") for block in cut) == 96
+    assert sum(block.count(b"\n") for block in cut) == 96
     assert len(cut) <= 8

@@ -12,8 +12,8 @@ import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import and_more, plural
-from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import EXACT, BadLine, Column, Columns, Gathered, Rows, Wanted
+from stabdiag.readers.blocks import BLOCK, blocks, in_order
+from stabdiag.readers.columns import EXACT, Column, Columns, Gathered, Wanted
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -49,18 +49,15 @@ class _Work:
     fast: bool
     texts: set[str] = field(default_factory=set)
 
-    def __call__(self, block: Block) -> Parsed:
+    def __call__(self, block: bytes) -> Parsed:
         names = self.names
-        if block.too_long:
-            bad = [BadLine(line=1, reason=TOO_LONG)]
-            return Parsed(chunk=Rows(rows=0), under=names, names=names, lines=1, bad=bad)
         if self.fast:
             from stabdiag.readers.csv.arrow import read_block
 
-            table = read_block(block.data, names, self.delimiter, self.texts, self.wanted)
+            table = read_block(block, names, self.delimiter, self.texts, self.wanted)
             if table is not None:
                 return Parsed(chunk=table, under=names, names=names, lines=table.rows)
-        return read_lines(block.data, names, self.delimiter, commas=self.commas)
+        return read_lines(block, names, self.delimiter, commas=self.commas)
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:

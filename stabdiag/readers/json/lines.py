@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.blocks import BLOCK, TOO_LONG, Block, blocks, in_order
-from stabdiag.readers.columns import BadLine, Chunk, Columns, Gathered, Rows
+from stabdiag.readers.blocks import BLOCK, blocks, in_order
+from stabdiag.readers.columns import BadLine, Chunk, Columns, Gathered
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import decode_line, read_lines
@@ -48,13 +48,13 @@ class _Fast:
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
-    def __call__(self, block: Block) -> _Result:
+    def __call__(self, block: bytes) -> _Result:
         from stabdiag.readers.json import arrow
 
-        for way in () if block.too_long else (arrow.read_uniform, arrow.read_block):
+        for way in (arrow.read_uniform, arrow.read_block):
             name = way.__name__
             if self.accepted[name] or self.refused[name] < _PATIENCE:
-                table = way(block.data)
+                table = way(block)
                 if table is not None:
                     self.accepted[name] += 1
                     return table, table.rows, []
@@ -62,10 +62,8 @@ class _Fast:
         return _tolerant(block)
 
 
-def _tolerant(block: Block) -> _Result:
-    if block.too_long:
-        return Rows(rows=0), 1, [BadLine(line=1, reason=TOO_LONG)]
-    chunk, bad, lines = read_lines(block.data)
+def _tolerant(block: bytes) -> _Result:
+    chunk, bad, lines = read_lines(block)
     return chunk, lines, bad
 
 
@@ -73,14 +71,14 @@ def _tolerant(block: Block) -> _Result:
 class JsonLines:
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 
-    work: Callable[[Block], _Result]
+    work: Callable[[bytes], _Result]
     config: dict[str, object] = field(default_factory=dict)
     found: Gathered = field(default_factory=Gathered)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: bytes) -> None:
         """Read one more block."""
         if not self.found.lines:
-            self.config = told_at_the_head(block.data)
+            self.config = told_at_the_head(block)
         self.found.take(*self.work(block))
 
     def copy(self) -> JsonLines:

@@ -14,8 +14,8 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
-from stabdiag.readers.blocks import TOO_LONG, Block, blocks
-from stabdiag.readers.columns import BadLine, Columns, gathered
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.columns import Columns, gathered
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import Grammar
@@ -51,17 +51,14 @@ class TextLog:
         self._table = Table(grammar)
         self._messages = Messages()
         self._config: dict[str, object] = {}
-        self._bad: list[BadLine] = []
         self._ends: list[int] = []
         self._offset = 0
         self._line = 1
 
-    def add(self, block: Block) -> None:
+    def add(self, block: bytes) -> None:
         """Read one more block."""
         grammar = self._grammar
-        if block.too_long:
-            self._bad.append(BadLine(line=self._line, reason=TOO_LONG))
-        text = Text(b"\n" if block.too_long else block.data, first_line=self._line)
+        text = Text(block, first_line=self._line)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if not self._table and self._offset < _CONFIG_WITHIN:
             until = min((min(part.starts) for _, part in found), default=len(text.data))
@@ -75,14 +72,13 @@ class TextLog:
             self._table.add(kind, part, text.data, self._offset)
         self._messages.look(text, self._offset)
         self._offset += len(text.data)
-        self._line += block.data.count(b"\n")
+        self._line += block.count(b"\n")
 
     def copy(self) -> TextLog:
         """Return the same, to which more can be added on trial."""
         other = copy(self)
         other._table = self._table.copy()
         other._messages = self._messages.copy()
-        other._bad = [*self._bad]
         other._ends = [*self._ends]
         return other
 
@@ -99,7 +95,7 @@ class TextLog:
                 " counts"
             )
         name, notes = stream.name, stream.notes
-        columns = gathered([done.rows], source=name, format=self._name, bad=self._bad, notes=notes)
+        columns = gathered([done.rows], source=name, format=self._name, notes=notes)
         return replace(
             columns,
             events=(*self._put_back(columns), *self._messages.events(done.step_at)),

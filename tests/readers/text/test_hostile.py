@@ -159,7 +159,6 @@ def test_a_line_without_an_end_is_not_gathered(monkeypatch):
     text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\nKilled\n"
     columns = reader("llmc").read(Stream("run.log", io.BytesIO(text)))
     assert columns.load("trl").values.tolist() == [3.5, 3.25]
-    assert [bad.line for bad in columns.bad_lines] == [2]
     assert [event.line for event in columns.events] == [4]
 
 
