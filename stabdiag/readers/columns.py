@@ -182,15 +182,6 @@ def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
     )
 
 
-def stretched(pieces: Sequence[Piece]) -> Piece:
-    """Return several pieces joined into one."""
-    return Piece(
-        values=np.concatenate([np.empty(0), *(piece.values for piece in pieces)]),
-        states=np.concatenate([np.empty(0, np.uint8), *(piece.states for piece in pieces)]),
-        words=[word for piece in pieces for word in piece.words],
-    )
-
-
 class Chunk(Protocol):
     """One block of records, read."""
 

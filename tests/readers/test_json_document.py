@@ -304,7 +304,7 @@ def test_cut_anywhere_every_whole_record_is_read(indent, key):
     ends = [match.end() for match in re.finditer(rb"(?<!\{c)\}", text)]
     for length in range(len(text)):
         tables = read_tables(Stream("run", io.BytesIO(text[:length])))
-        found = sum(chunk.rows for chunk in tables.records.get((key,) if key else (), []))
+        found = len(tables.records.get((key,) if key else (), []))
         assert found == min(sum(end <= length for end in ends), len(RECORDS))
         assert len(tables.bad) <= 1
 

@@ -7,9 +7,7 @@ block where one of these may matter goes to the tolerant reader, as does one tha
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -20,13 +18,11 @@ from pyarrow import types
 
 from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.arrow import Array, Table, every_leaf, leaves, piece_of_array, valid
+from stabdiag.readers.arrow import Table, every_leaf, leaves, piece_of_array
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
-from stabdiag.readers.words import ABSENT, NULL
-
-_NULL_RECORD: Final = re.compile(rb"[\n}][^\S\n]*null")
+from stabdiag.readers.words import ABSENT
 
 # Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
 _SHORT_LINE: Final = 1 << 11
@@ -45,50 +41,19 @@ class _Read(Table):
     """A chunk of records; a key that one of them lacks is absent there."""
 
     def __init__(self, table: pa.Table, block: bytes) -> None:
-        """Keep the block if it says what the table does not: where a null or a time was written."""
+        """Keep the block if it says what the table does not: how a time was written."""
         super().__init__(table)
-        self._has_null = _has_gaps(table) and b"null" in block
-        self._block = block if self._has_null or _has_time(table.schema) else b""
-        self._nests = any(map(types.is_struct, table.schema.types))
+        self._block = block if any(map(types.is_temporal, table.schema.types)) else b""
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column."""
         array = self.array(name)
         if array is None:
             return super().piece(name)
-        if types.is_temporal(array.type):
-            # Arrow makes times of some texts.
-            if self._nests:
-                return self._tolerant.piece(name)
+        if types.is_temporal(array.type):  # Arrow makes times of some texts
             text = pa.schema([(name, pa.string())])
             array = _parse(self._block, schema=text).column(0).combine_chunks()
-        piece = piece_of_array(array, missing=ABSENT)
-        if self._has_null and array.null_count:
-            nulls = self._nulls(name, array)
-            if nulls is None:
-                return self._tolerant.piece(name)
-            piece.states[nulls] = NULL
-        return piece
-
-    @cached_property
-    def _tolerant(self) -> Rows:
-        return read_lines(self._block)[0]
-
-    def _nulls(self, name: str, array: Array) -> Positions | None:
-        """Return the rows in which a key is written as null, or None if the bytes do not show it.
-
-        They do where each name stands for one column only and is written without escapes.
-        """
-        block = self._block
-        if self._nests or b"\\" in block:
-            return None
-        key = re.escape(json.dumps(name, ensure_ascii=False).encode())
-        found = [match.start() for match in re.finditer(key + rb"\s*:\s*null", block)]
-        if not found:
-            return np.empty(0, dtype=np.intp)
-        ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
-        rows = np.unique(np.searchsorted(ends, found)).astype(np.intp)
-        return None if valid(array)[rows].any() else rows
+        return piece_of_array(array, missing=ABSENT)
 
 
 def read_block(block: bytes) -> _Read | None:
@@ -123,31 +88,20 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     schema = table.schema
     if not len(schema) or table.num_rows != line_count(block):
         return False
-    if _has_gaps(table) and _NULL_RECORD.search(block):
-        return False
-    nested = any(map(types.is_struct, schema.types))
     columns = list(every_leaf(schema))
     lists = [kind for _, _, kind in columns if types.is_list(kind)]
-    if (nested or lists) and b"null" in block:
+    nested = any(map(types.is_struct, schema.types))
+    gaps = nested or lists or any(column.null_count for column in table.columns)
+    if gaps and b"null" in block:
         return False
     # Of epochs that hold the records or the losses of their steps.
     if lists and assign(leaves(schema)).has("epoch"):
         return False
-    if any(types.is_temporal(kind.value_type) for kind in lists):
+    inner = [*(kind.value_type for kind in lists), *(k for _, path, k in columns if path[1:])]
+    if any(map(types.is_temporal, inner)):
         return False
     # Outer and inner names may meet: {"a/b": 1, "a": {"b": 2}}.
     return not nested or len(leaves(schema)) == len(columns)
-
-
-def _has_gaps(table: pa.Table) -> bool:
-    """Return whether a record may lack a value, or hold a null outside of a list."""
-    return any(column.null_count for column in table.columns) or any(
-        map(types.is_struct, table.schema.types)
-    )
-
-
-def _has_time(schema: pa.Schema) -> bool:
-    return any(types.is_temporal(kind) for _, _, kind in every_leaf(schema))
 
 
 def _objects(block: bytes) -> bool:
@@ -165,17 +119,10 @@ def _deep(block: bytes) -> bool:
     windows = range(0, len(block), _SHORT_LINE)
     if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
         return False
-    return any(
-        line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST
-        for line in block.split(b"\n")
-    )
-
-
-def _depth(line: bytes) -> int:
-    text = np.frombuffer(line, dtype=np.uint8)
+    text = np.frombuffer(block, dtype=np.uint8)
     opens = (text == ord("{")) | (text == ord("["))
     closes = (text == ord("}")) | (text == ord("]"))
-    return int(np.cumsum(opens.astype(np.int32) - closes).max(initial=0))
+    return int(np.cumsum(opens.astype(np.int32) - closes).max(initial=0)) > _DEEPEST
 
 
 def _sparse(block: bytes) -> bool:

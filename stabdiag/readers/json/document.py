@@ -8,12 +8,20 @@ from typing import Final
 
 from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
-from stabdiag.readers.columns import Columns, Piece, Rows, gathered, names_in, rows_in
+from stabdiag.readers.columns import Columns, Rows, gathered
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.keyed import Path
-from stabdiag.readers.json.lists import beside_steps, by_step, indexed, named, side_by_side
 from stabdiag.readers.json.shapes import holds_history, is_document
-from stabdiag.readers.json.tables import Tables, read_tables
+from stabdiag.readers.json.tables import (
+    Tables,
+    beside_steps,
+    by_step,
+    chunk_of,
+    indexed,
+    named,
+    read_tables,
+    side_by_side,
+)
 from stabdiag.readers.source import Stream
 
 # How many lists are named that hold nothing.
@@ -37,13 +45,13 @@ def read(stream: Stream) -> Columns:
         )
     stepped = by_step(indexed(tables) | beside_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
-    best = max(tables.records, key=lambda path: rows_in(tables.records[path]), default=())
-    records = tables.records.get(best, [])
-    if records and listed.rows == rows_in(records):
+    best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
+    records = chunk_of(tables.records.get(best, []))
+    if listed.rows == records.rows:
         _widen(records, listed)
     # Of tables of one size the records go first, and lists that tell of no step last.
-    by_size = sorted((records, [stepped], [listed]), key=rows_in, reverse=True)
-    taken = next(filter(_tells_of_a_loss, by_size), by_size[0])
+    by_size = sorted((records, stepped, listed), key=lambda one: one.rows, reverse=True)
+    taken = max(by_size, key=_tells)
     if taken is records:
         _note_others(tables, best, stream.notes)
         config = config if best else {}
@@ -51,34 +59,26 @@ def read(stream: Stream) -> Columns:
     return replace(columns, events=events, unnamed=True) if events else columns
 
 
-def _tells_of_a_loss(chunks: list[Rows]) -> bool:
-    """Tell whether a table has a loss, or something else that a run can be judged by."""
-    found = assign(names_in(chunks))
-    return found.has("loss", "eval_loss") or judge_without_a_loss(found.columns)
+def _tells(table: Rows) -> int:
+    """Return 2 if a table has a loss, 1 if it has something else that a run can be judged by."""
+    found = assign(table.names)
+    return 2 if found.has("loss", "eval_loss") else int(judge_without_a_loss(found.columns))
 
 
-def _widen(records: list[Rows], listed: Rows) -> None:
+def _widen(records: Rows, listed: Rows) -> None:
     """Add to records the lists beside them that have a number for each record."""
-    known = set(names_in(records))
-    for name in listed.names:
-        whole = listed.piece(name)
-        if whole is None or whole.words or name in known:
-            continue
-        start = 0
-        for chunk in records:
-            which = slice(start, start + chunk.rows)
-            part = Piece(values=whole.values[which], states=whole.states[which])
-            chunk.parts[name] = [(None, part)]
-            start += chunk.rows
+    for name, parts in listed.parts.items():
+        if not any(piece.words for _, piece in parts):
+            records.parts.setdefault(name, parts)
 
 
 def _columns(
-    stream: Stream, chunks: list[Rows], tables: Tables, format: str, config: Mapping[str, object]
+    stream: Stream, table: Rows, tables: Tables, format: str, config: Mapping[str, object]
 ) -> Columns:
-    if not rows_in(chunks):
+    if not table.rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
     columns = gathered(
-        chunks, source=stream.name, format=format, bad=tables.bad, notes=stream.notes
+        [table], source=stream.name, format=format, bad=tables.bad, notes=stream.notes
     )
     return with_config(replace(columns, config=config, tells_null=True))
 
@@ -123,7 +123,7 @@ class State:
         """Read the history; the fields beside it belong to the configuration."""
         tables = read_tables(stream)
         found = [path for path in tables.records if path[-1:] == ("log_history",)]
-        records = tables.records[found[0]] if found else []
+        records = chunk_of(tables.records[found[0]] if found else [])
         above = found[0][:-1] if found else ()
         values = tables.values.items()
         beside = {path[-1]: value for path, value in values if path and path[:-1] == above}

@@ -17,7 +17,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.opponents import opponent_of
 from stabdiag.model.roles.table import ROLES
-from stabdiag.readers.columns import INDEX, Piece
+from stabdiag.readers.columns import INDEX
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import FEWEST
 
@@ -220,7 +220,7 @@ def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
     }
 
 
-def told_apart(columns: dict[Path, list[Piece]]) -> dict[Path, list[Piece]]:
+def told_apart(columns: dict[Path, Part]) -> dict[Path, Part]:
     """Number runs that lie side by side, each with a loss: {"sgd": {"loss": […]}, "adam": …}.
 
     By their names alone, their losses would be parts of one.
