@@ -127,7 +127,7 @@ class State:
         above = found[0][:-1] if found else ()
         values = tables.values.items()
         beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
-        if not rows_in(records) and not tables.bad:
+        if not records.rows and not tables.bad:
             told = (
                 f", {name} is {value:g}"
                 for name in ("global_step", "logging_steps")
