@@ -69,6 +69,7 @@ class Turn:
     words: str
     measured: dict[str, float]
     is_clear: bool
+    is_small: bool
     falls: bool
     runs_away: bool
 
@@ -92,9 +93,10 @@ def overfitting(case: Case) -> Evidence | None:
     # Few noisy evaluations will do if the training loss runs away from them.
     if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
         return None
-    # What had not been seen before cannot have been memorised.
+    # What had not been seen before cannot have been memorised, and a gap from the start says more
+    # than a small rise.
     gap = find_gap(case)
-    if gap is not None and gap.is_of_first_epoch:
+    if gap is not None and (gap.is_of_first_epoch or turn.is_small):
         return None
     stop = Action(
         Do.STOP_EARLY,
@@ -228,11 +230,13 @@ def _turn(case: Case) -> Turn | None:
     if len(after) < 2:  # one may be noise
         return None
     best, last = float(x[at]), median(after)
-    if last - best <= limits.eval_rise * best:
-        return None
     then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
-    step = int(held.steps[at])
+    step, is_clear = int(held.steps[at]), last - best > _SIGMAS * diff_sigma(x)
     if then is None or now is None or _restarted(case, step):
+        return None
+    # How far a loss rises that was never good says little, where the training left it behind.
+    runs_away, is_small = now <= RUN_AWAY * then, last - best <= limits.eval_rise * best
+    if is_small and not (is_clear and runs_away):
         return None
     return Turn(
         step=step,
@@ -245,9 +249,10 @@ def _turn(case: Case) -> Turn | None:
             "train_loss_then": then,
             "train_loss": now,
         },
-        is_clear=last - best > _SIGMAS * diff_sigma(x),
+        is_clear=is_clear,
+        is_small=is_small,
         falls=now < then * (1 - limits.train_fall),
-        runs_away=now <= RUN_AWAY * then,
+        runs_away=runs_away,
     )
 
 

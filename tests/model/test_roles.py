@@ -108,6 +108,7 @@ def test_names_that_serve_no_such_role(role, name):
         ("base_lr opt_lr", {"lr": "opt_lr"}),
         ("base_lr", {"lr": "base_lr"}),
         ("train_loss loss", {"loss": "loss"}),
+        ("loss:sum dpo_loss", {"loss": "dpo_loss"}),
         ("norm gnorm", {"grad_norm": "gnorm"}),
         ("a/grad_norm a/raw_grad_norm", {"grad_norm": "a/raw_grad_norm"}),
         ("a/grad_norm b/grad_norm", {}),

@@ -77,6 +77,13 @@ def every(points):
         ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
         ("overfitting", run(TRAIN, JUMPED), {}, "between steps 400 and 440"),
         ("overfitting", TUNED, {}, "Keep the checkpoint nearest to step 100"),
+        # A training loss that leaves the evaluation behind, whose rise is small but clear.
+        (
+            "overfitting",
+            run(falling(5.0, 0.1, 60), np.maximum(4.0, 4 + (AT - 80) / 1600)),
+            {},
+            "to step",
+        ),
         # No evaluation is better than an untrained model's.
         (
             "overfitting",

@@ -295,6 +295,8 @@ def by_looks(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> 
         return sorted(
             like,
             key=lambda name: (
+                # A sum depends on how much there was of the batch.
+                "sum" in words_of(name),
                 _TOTAL.isdisjoint(words_of(name)),
                 last_word(name) not in role.names,
                 len(normal(name)),
