@@ -1,9 +1,8 @@
 """Files and folders behind URLs, opened with fsspec.
 
-A web server has to answer, and to go on at some pace. It may send no packing that is unpacked
-unseen. And it may redirect, but no further inside than where the user sent us: nobody on the
-internet leads us into a private network, and nobody at all to a link-local address, where clouds
-keep credentials.
+A web server must not fall silent. It may send no packing that is unpacked unseen. And it may
+redirect, but no further inside than where the user sent us: nobody on the internet leads us into a
+private network, and nobody at all to a link-local address, where clouds keep credentials.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from html import unescape
 from importlib.util import find_spec
 from ipaddress import IPv6Address, ip_address
 from pathlib import PurePosixPath
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urljoin
 
@@ -40,10 +38,6 @@ _PATIENCE: Final = 3
 # Seconds after which a silent server is given up; the whole of a long log may take longer.
 _CONNECT: Final = 20.0
 _SILENCE: Final = 60.0
-
-# How many bytes a second have to come, over so many seconds of waiting for them.
-_LEAST: Final = 1000
-_SPAN: Final = 60.0
 
 # The packing that is asked for, and known by its first bytes like any other.
 _GZIP: Final = ("gzip", "x-gzip")
@@ -164,7 +158,7 @@ class Remote:
             is_packed = file.r.headers.get("Content-Encoding", "").lower() in _GZIP
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(name, error)
-        stream = Stream(name, _Paced(name, file, self._fail))
+        stream = Stream(name, _Raw(name, file, self._fail))
         return unpacked(stream) if is_packed else stream
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
@@ -188,38 +182,14 @@ class _Raw:
         if self._ended:  # aiohttp complains on standard error if it is asked again
             return b""
         try:
-            found = self._next(size)
+            found = bytes(self._file.read(size))
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(self._name, error)
         self._ended = not found
         return found
 
-    def _next(self, size: int) -> bytes:
-        return bytes(self._file.read(size))
-
     def close(self) -> None:
         self._file.close()
-
-
-class _Paced(_Raw):
-    """A file of a web server, which has to come at some pace."""
-
-    _waited = 0.0
-    _came = 0
-
-    def _next(self, size: int) -> bytes:
-        began = monotonic()
-        data = super()._next(size)
-        self._waited += monotonic() - began
-        self._came += len(data)
-        if data and self._waited >= _SPAN:
-            if self._came < _LEAST * self._waited:
-                raise TooSlow(
-                    f"{self._name}: it comes at less than {_LEAST} bytes a second; download the"
-                    " file and give that"
-                )
-            self._waited, self._came = 0.0, 0
-        return data
 
 
 def written(one: dict[str, Any]) -> float | None:
