@@ -1,4 +1,4 @@
-"""An evaluation loss beside the training loss: whether it lies far above from the start."""
+"""An evaluation loss beside the training loss: it may turn, or lie far above from the start."""
 
 from __future__ import annotations
 
@@ -6,14 +6,32 @@ import numpy as np
 
 from stabdiag.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.stats.levels import BESIDE, levels
-from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.model.text import num
+from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
+from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
 
 # The training loss has run away from the evaluations, or both fell far, if it has halved since.
 RUN_AWAY = 0.5
+
+# A turn is clear beyond four deviations of one evaluation from the next.
+_SIGMAS = 4.0
+
+
+@frozen
+class Turn:
+    """The best evaluation and the last, and what the training loss did between them."""
+
+    step: int
+    best: float
+    words: str
+    measured: dict[str, float]
+    is_clear: bool
+    is_small: bool
+    falls: bool
+    runs_away: bool
 
 
 @frozen
@@ -108,3 +126,55 @@ def train_beside(train: Series, held: Series, at: int) -> float | None:
     if not len(since):
         since = train.between(step - gap, step + gap).values[:1]
     return median(since) if len(since) else None
+
+
+def _restarted(case: Case, step: int) -> bool:
+    """Tell whether a learning rate restarted after a step and is still up.
+
+    Under a cyclic rate evaluations rise where a cycle begins, and come down with the rate.
+    """
+    lr, held = case.history.finite("lr"), case.history.finite("eval_loss").steps
+    following = int(held[np.searchsorted(held, step, "right")])
+    until, after = lr.until(step).values, lr.between(step + 1, following).values
+    if not len(until) or not len(after):
+        return False
+    up = min(float(after.max()), float(lr.values[-1]), float(until.max()))
+    return 0 < case.limits.schedule.jump * float(until[-1]) <= up
+
+
+def find_turn(case: Case) -> Turn | None:
+    """Return where the evaluation loss turned, if it did."""
+    pair = with_evaluations(case, to_zero=True)
+    if pair is None:
+        return None
+    (train, held), limits = pair, case.limits.generalisation
+    x = held.values
+    at = int(np.argmin(x))
+    after = x[at + 1 :][-IN_A_ROW:]
+    if len(after) < 2:  # one may be noise
+        return None
+    best, last = float(x[at]), median(after)
+    then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
+    step, is_clear = int(held.steps[at]), last - best > _SIGMAS * diff_sigma(x)
+    if then is None or now is None or _restarted(case, step):
+        return None
+    # How far a loss rises that was never good says little, where the training left it behind.
+    runs_away, is_small = now <= RUN_AWAY * then, last - best <= limits.eval_rise * best
+    if is_small and not (is_clear and runs_away):
+        return None
+    return Turn(
+        step=step,
+        best=best,
+        words=f"The evaluation loss was lowest, {num(best)}, at {case.unit} {step}, and is now "
+        f"{num(float(x[-1]))}; the training loss went from {num(then)} to {num(now)}.",
+        measured={
+            "best_eval_loss": best,
+            "eval_loss": float(x[-1]),
+            "train_loss_then": then,
+            "train_loss": now,
+        },
+        is_clear=is_clear,
+        is_small=is_small,
+        falls=now < then * (1 - limits.train_fall),
+        runs_away=runs_away,
+    )

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
@@ -16,7 +15,9 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.gap import (
     RUN_AWAY,
+    Turn,
     find_gap,
+    find_turn,
     knew_before,
     train_beside,
     with_evaluations,
@@ -30,9 +31,6 @@ from stabdiag.tree.case import Case
 # beyond what evaluations differed by before.
 _AT_ONCE = 1 / 3
 _BEFORE = 4
-
-# A turn is clear beyond four deviations of one evaluation from the next.
-_SIGMAS = 4.0
 
 # What is memorised in the first fifth of a run may be one batch, or a label among the inputs.
 _SOON = 0.2
@@ -60,18 +58,8 @@ _FEW_EVALUATIONS = (
 )
 
 
-@frozen
-class Turn:
-    """The best evaluation and the last, and what the training loss did between them."""
-
-    step: int
-    best: float
-    words: str
-    measured: dict[str, float]
-    is_clear: bool
-    is_small: bool
-    falls: bool
-    runs_away: bool
+# A mean over four micro-batches or more that is none; augmentation and dropout make up for less.
+_SUMMED = 4.0
 
 
 @Symptom(
@@ -89,7 +77,7 @@ class Turn:
 )
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss turn while the training loss went on falling?"""
-    turn = _turn(case)
+    turn = find_turn(case)
     # Few noisy evaluations will do if the training loss runs away from them.
     if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
         return None
@@ -160,7 +148,7 @@ def _jump(case: Case) -> Action | None:
 )
 def eval_rising(case: Case) -> Evidence | None:
     """Did the evaluation loss turn although the training loss no longer falls?"""
-    turn = _turn(case)
+    turn = find_turn(case)
     if turn is None or not turn.is_clear or turn.falls:
         return None
     return Evidence(
@@ -204,58 +192,6 @@ def _still_better(case: Case, turn: Turn) -> Evidence | None:
     )
 
 
-def _restarted(case: Case, step: int) -> bool:
-    """Tell whether a learning rate restarted after a step and is still up.
-
-    Under a cyclic rate evaluations rise where a cycle begins, and come down with the rate.
-    """
-    lr, held = case.history.finite("lr"), case.history.finite("eval_loss").steps
-    following = int(held[np.searchsorted(held, step, "right")])
-    until, after = lr.until(step).values, lr.between(step + 1, following).values
-    if not len(until) or not len(after):
-        return False
-    up = min(float(after.max()), float(lr.values[-1]), float(until.max()))
-    return 0 < case.limits.schedule.jump * float(until[-1]) <= up
-
-
-def _turn(case: Case) -> Turn | None:
-    """Return where the evaluation loss turned, if it did."""
-    pair = with_evaluations(case, to_zero=True)
-    if pair is None:
-        return None
-    (train, held), limits = pair, case.limits.generalisation
-    x = held.values
-    at = int(np.argmin(x))
-    after = x[at + 1 :][-IN_A_ROW:]
-    if len(after) < 2:  # one may be noise
-        return None
-    best, last = float(x[at]), median(after)
-    then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
-    step, is_clear = int(held.steps[at]), last - best > _SIGMAS * diff_sigma(x)
-    if then is None or now is None or _restarted(case, step):
-        return None
-    # How far a loss rises that was never good says little, where the training left it behind.
-    runs_away, is_small = now <= RUN_AWAY * then, last - best <= limits.eval_rise * best
-    if is_small and not (is_clear and runs_away):
-        return None
-    return Turn(
-        step=step,
-        best=best,
-        words=f"The evaluation loss was lowest, {num(best)}, at {case.unit} {step}, and is now "
-        f"{num(float(x[-1]))}; the training loss went from {num(then)} to {num(now)}.",
-        measured={
-            "best_eval_loss": best,
-            "eval_loss": float(x[-1]),
-            "train_loss_then": then,
-            "train_loss": now,
-        },
-        is_clear=is_clear,
-        is_small=is_small,
-        falls=now < then * (1 - limits.train_fall),
-        runs_away=runs_away,
-    )
-
-
 @Symptom(
     slug="eval-gap-from-start",
     family="generalisation",
@@ -278,7 +214,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         return None
     gap = find_gap(case)
     if gap is None:
-        return _nothing_shows(case)
+        return _nothing_shows(case) or _summed(case)
     measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
     if gap.is_factor:
         return Evidence(
@@ -329,6 +265,37 @@ def _nothing_shows(case: Case) -> Evidence | None:
         step=int(held.steps[0]),
         measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
         first=_CARRIES_NOTHING,
+    )
+
+
+def _summed(case: Case) -> Evidence | None:
+    """Report a training loss that was a multiple of the evaluation loss before both fell, and is.
+
+    Summed over the micro-batches of a step, its gradients are as many times too large.
+    """
+    pair = with_evaluations(case)
+    if pair is None:
+        return None
+    train, held = pair
+    late = range(len(held) // 2, len(held))
+    beside = [train_beside(train, held, at) or 0.0 for at in (0, *late)]
+    ratios = np.array(beside) / held.values[[0, *late]]
+    least, most = float(ratios.min()), float(ratios.max())
+    same = _SUMMED <= least <= most < case.limits.generalisation.gap * least
+    if not same or beside[-1] > RUN_AWAY * beside[0]:
+        return None
+    return Evidence(
+        title="The training loss is a multiple of the evaluation loss",
+        because=f"The training loss is {num(least)} to {num(most)} x the evaluation loss, before "
+        "both fell and since: a factor between them.",
+        step=int(held.steps[0]),
+        measured={"least_ratio": least, "most_ratio": most},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that the training loss is divided by the number of micro-batches of a step "
+            f"(about {num(median(ratios), 2)}): summed, its gradients are as many times too large.",
+        ),
+        then=eval_gap_from_start.then[:1],
     )
 
 

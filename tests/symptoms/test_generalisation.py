@@ -98,6 +98,8 @@ def every(points):
         # No better than an untrained model all along, in steps and in epochs.
         ("eval-gap-from-start", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
         ("eval-gap-from-start", OTHERWISE, {}, "20 evaluation examples"),
+        # A sum over the micro-batches of a step, and their mean.
+        ("eval-gap-from-start", run(16 * FLAT, FLAT), {}, "micro-batches of a step (about 16)"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
