@@ -51,7 +51,7 @@ FOUND = [
     ),
     (
         "straggler",
-        ranks(late(3), name="perf/worker_{}/compute_time"),
+        ranks(late(3), name="perf.worker_{}.compute_time"),
         "machine of rank 3 from step 300 on",
     ),
     (

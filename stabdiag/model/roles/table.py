@@ -342,7 +342,7 @@ def group_of(name: str) -> str | None:
     rank = _RANK.search(bare)
     if rank is None or is_evaluation(name):
         return None
-    words = (_RANK.sub("", normal(part)).strip("_") for part in reversed(name.split("/")))
+    words = (_RANK.sub("", normal(part)).strip("_") for part in re.split("[/.]", name)[::-1])
     role = _PACES.get(next(filter(None, words), ""))
     return role and f"{role}/{rank[1]}"
 
