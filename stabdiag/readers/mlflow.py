@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import BadLine, Chunk, Columns, Rows, gathered, piece_of_cells
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import STANDARD_INPUT, Stream
 from stabdiag.readers.words import number_of
@@ -96,29 +96,11 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 def read(stream: Stream) -> Columns:
     """Read the file; the metric has the name of the file."""
     metric = "value" if stream.name == STANDARD_INPUT else Path(stream.name).stem
-    chunks: list[Chunk] = []
-    bad: list[BadLine] = []
-    at = 0
-    for block in blocks(stream):
-        cells: list[tuple[bytes, ...]] = []
-        for line in block.removesuffix(b"\n").split(b"\n"):
-            at += 1
-            found = _ALONE.fullmatch(line)
-            if found is not None:
-                cells.append(found.groups())
-            elif line.strip():
-                bad.append(BadLine(line=at, reason="not a time, a value and a step"))
-        if cells:
-            chunks.append(_chunk(cells, metric))
-    if not chunks:
+    points = Points()
+    notes = _read_metric(metric, stream, points)
+    if not points:
         raise NoUsableRecord(f"{stream.name}: no record could be read; expected time, value, step")
-    return gathered(chunks, source=stream.name, format="mlflow-metric", bad=bad, notes=stream.notes)
-
-
-def _chunk(lines: list[tuple[bytes, ...]], metric: str) -> Rows:
-    names = ("timestamp", metric, "step")
-    columns = zip(*([cell.decode() for cell in line] for line in lines), strict=True)
-    return Rows.of(dict(zip(names, map(piece_of_cells, columns), strict=True)))
+    return points.columns(source=stream.name, format="mlflow-metric", notes=tuple(notes))
 
 
 _SCHEME: Final = "mlflow://"

@@ -7,13 +7,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
-from stabdiag.model.text import and_more
 from stabdiag.readers.columns import Wanted, every_column
 
 STANDARD_INPUT = "standard input"
@@ -170,11 +168,7 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         return Stream(name, raw, path=path if path.is_file() else None)
     except FileNotFoundError as error:
         raise LogError(f"{name}: no such file; check the path") from error
-    except IsADirectoryError as error:
-        raise LogError(_about_folder(path)) from error
     except PermissionError as error:
-        if os.name == "nt" and path.is_dir():  # there, this is what opening a folder gives
-            raise LogError(_about_folder(path)) from error
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
@@ -205,17 +199,6 @@ class _KeptOpen:
 
     def read(self, size: int, /) -> bytes:
         return self._raw.read(size)
-
-
-def _about_folder(path: Path) -> str:
-    try:
-        names = sorted(entry.name for entry in islice(path.iterdir(), 10_000))
-    except OSError:
-        names = []
-    logs = [name for name in names if name.endswith((".jsonl", ".ndjson", ".csv", ".parquet"))]
-    if logs:
-        return f"{path}: a folder, not a log; give one of the files in it ({and_more(logs, 3)})"
-    return f"{path}: a folder, not a log; give one of the files in it"
 
 
 def _reason(error: Exception) -> str:

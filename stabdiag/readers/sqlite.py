@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,27 +54,6 @@ def is_locked(error: Exception) -> bool:
     """Tell whether a database could not be read since another program writes to it."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def stored(database: sqlite3.Connection) -> dict[str, set[str]]:
-    """Return the columns of each table by its name, as far as they are stored and not computed.
-
-    A view, a virtual table or a computed column costs what whoever made it liked it to cost.
-    """
-    names = database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
-    return {
-        str(name): {str(row[1]) for row in database.execute(f"PRAGMA table_info({_quoted(name)})")}
-        for (name,) in names.fetchall()
-    }
-
-
-def holds(tables: Mapping[str, set[str]], wanted: Mapping[str, frozenset[str]]) -> bool:
-    """Tell whether there are the tables that are wanted, with their columns."""
-    return all(columns <= tables.get(name, set()) for name, columns in wanted.items())
-
-
-def _quoted(name: object) -> str:
-    return '"' + str(name).replace('"', '""') + '"'
 
 
 def cut_off(path: Path, name: str) -> tuple[str, ...]:
@@ -136,6 +115,9 @@ def _text(raw: bytes) -> str:
 
 _MAGIC: Final = b"SQLite format 3\0"
 
+# What is stored: a view or a virtual table costs what whoever made it liked it to cost.
+_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether the head of a file is that of a SQLite database."""
@@ -148,10 +130,10 @@ def read(stream: Stream) -> Columns:
         notes = (*stream.notes, *cut_off(path, stream.name))
         try:
             with opened(path, stream.name) as database:
-                tables = stored(database)
-                if holds(tables, _OF_MLFLOW):
+                tables = {str(name) for (name,) in database.execute(_TABLES)}
+                if tables >= _OF_MLFLOW:
                     return _read_mlflow(database, stream.name, notes)
-                if holds(tables, _OF_TRACKIO):
+                if tables >= _OF_TRACKIO:
                     return _read_trackio(database, stream.name, notes)
         except DAMAGE as error:
             if is_locked(error):
@@ -169,12 +151,7 @@ def read(stream: Stream) -> Columns:
     )
 
 
-_OF_MLFLOW: Final = {
-    "experiments": frozenset[str](),
-    "runs": frozenset({"run_uuid", "name", "start_time", "lifecycle_stage"}),
-    "metrics": frozenset({"run_uuid", "key", "step", "value", "is_nan", "timestamp"}),
-    "params": frozenset({"run_uuid", "key", "value"}),
-}
+_OF_MLFLOW: Final = frozenset({"experiments", "runs", "metrics", "params"})
 
 # Without an index, which may be damaged where the table is not.
 _RUNS: Final = """
@@ -182,7 +159,9 @@ _RUNS: Final = """
     WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
 """
 _LOGGED: Final = "SELECT DISTINCT run_uuid FROM metrics NOT INDEXED"
-_METRICS: Final = "SELECT key, step, value, is_nan, timestamp FROM metrics {} WHERE run_uuid = ?"
+_METRICS: Final = (
+    "SELECT key, step, value, is_nan, timestamp FROM metrics NOT INDEXED WHERE run_uuid = ?"
+)
 _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
 
 
@@ -218,24 +197,17 @@ def _mlflow_parameters(database: sqlite3.Connection, run: str) -> dict[str, str]
 
 
 def _mlflow_points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
-    """Return the points of a run, and notes; if it is damaged, the points that can be read."""
+    """Return the points of a run, and notes; if they are damaged, those before the damage."""
     points = Points()
     try:
-        _take_points(points, database.execute(_METRICS.format(""), [run]))
+        for metric, step, value, is_nan, time in database.execute(_METRICS, [run]):
+            # Where a page is damaged anything may stand in a column, whatever its type.
+            if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
+                when = time if isinstance(time, int) else 0
+                points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
     except DAMAGE as error:
-        points = Points()
-        with suppress(*DAMAGE):
-            _take_points(points, database.execute(_METRICS.format("NOT INDEXED"), [run]))
         return points, damaged(error)
     return points, ()
-
-
-def _take_points(points: Points, rows: sqlite3.Cursor) -> None:
-    for metric, step, value, is_nan, time in rows:
-        # Where a page is damaged anything may stand in a column, whatever its type.
-        if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
-            when = time if isinstance(time, int) else 0
-            points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
 
 
 def _of_several(count: int, run: str, name: str) -> tuple[Event, ...]:
@@ -248,10 +220,7 @@ def _of_several(count: int, run: str, name: str) -> tuple[Event, ...]:
     return (Event(kind=EventKind.ATTEMPT, message=message),)
 
 
-_OF_TRACKIO: Final = {
-    "metrics": frozenset({"id", "run_name", "step", "metrics"}),
-    "configs": frozenset({"run_name", "config"}),
-}
+_OF_TRACKIO: Final = frozenset({"metrics", "configs"})
 
 # Without an index, which may be damaged where the table is not.
 _LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
