@@ -195,6 +195,10 @@ def _log_more(case: Case) -> Action:
     if case.contested is not None:
         text = f"Judge the run by another score: {case.contested} tells of no progress."
         return Action(ActionKind.CHECK_EVALUATION, text)
+    last = case.history.last_step or 0
+    if case.manifest.total_steps in (last, last + 1):
+        text = f"Log the loss more often in the next run ({needed})."
+        return Action(ActionKind.LOG_MORE, text, setting="loss")
     text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
 

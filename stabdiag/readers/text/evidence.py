@@ -171,7 +171,20 @@ def _called(log: _Log, word: bytes) -> Evidence | None:
     if found is None or (word.lower() == b"train" and _are_scores(sample.values[found.loss])):
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
-    return replace(found, word=word, total=total, also=_also(found, sample))
+    also, planned = _also(found, sample), _planned(found, sample)
+    return replace(found, word=word, total=total, also=also, planned=planned)
+
+
+def _planned(found: Evidence, sample: _Sample) -> int | None:
+    """Return what the one position counts up to that moves as the counter does."""
+    counts = sample.counters.get((found.counter or b"", found.loss), [])
+    alike = [
+        name
+        for (name, loss), others in sample.counters.items()
+        if loss == found.loss and name.startswith(NTH) and others == counts
+    ]
+    once = len({count for _, count in counts}) == len(counts)
+    return count_of(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
 
 
 def _are_scores(values: list[bytes]) -> bool:

@@ -53,7 +53,9 @@ def read(stream: Stream) -> Columns:
     )
     columns = _counting_epochs(columns) if found.counter == EPOCH else columns
     events = (told, *columns.events)
-    return replace(columns, events=events, epoch_length=found.epoch_length)
+    planned = {} if found.planned is None else {"total_steps": found.planned}
+    config = {**planned, **columns.config}
+    return replace(columns, events=events, epoch_length=found.epoch_length, config=config)
 
 
 def _counting_epochs(columns: Columns) -> Columns:

@@ -361,6 +361,7 @@ class Evidence:
     starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
     ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
     log calls its loss. ``also`` counts the same as the counter on lines of another loss.
+    ``planned`` is how far the counter is to go: 100 for epoch 3/100.
     """
 
     counter: bytes | None
@@ -374,6 +375,7 @@ class Evidence:
     total: str | None = None
     word: bytes = LOSS
     also: bytes | None = None
+    planned: int | None = None
 
     @property
     def is_without_loss(self) -> bool:

@@ -329,7 +329,7 @@ COUNTER: Final = re.compile(
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 POSITION: Final = re.compile(
-    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/:-]|\.[1-9])" % (_COUNT, _COUNT)
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])" % (_COUNT, _COUNT)
 )
 # [1/5][20/600], where the first is the epoch
 _TWO_POSITIONS: Final = re.compile(rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import stabdiag
 from stabdiag import read
 
 N, PER_EPOCH = 120, 60
@@ -377,3 +378,27 @@ def test_columns_of_numbers_below_a_comment(put):
 def test_a_counter_may_be_an_ordinal(put):
     lines = [f"current step: {n}th step\nloss: {3 - 0.1 * n:.2f}\n" for n in range(4, 16)]
     assert read(put("".join(lines))).series["loss"].steps.tolist() == [*range(4, 16)]
+
+
+@pytest.mark.parametrize(
+    ("line", "planned"),
+    [
+        ("Epoch {n}/100: reward=-3.5, loss={loss}\n", 100),
+        ("train step={n}/6000 loss={loss}\n", 6000),
+        ("[{n}/60] loss {loss}\n", 60),
+        ("epoch {n} loss {loss} 3/4 of the data\n", None),
+        ("Epoch {n}/100 loss {loss}\nEpoch {n}/100 loss {loss}\n", None),
+    ],
+    ids=["an epoch", "a step", "a position", "of another", "told twice"],
+)
+def test_what_the_counter_counts_up_to_is_how_long_the_run_is(put, line, planned):
+    text = "".join(line.format(n=n, loss=4 - n / 100) for n in range(1, 41))
+    assert read(put(text)).config.get("total_steps") == planned
+
+
+def test_a_program_that_fails_behind_the_last_epoch_broke_nothing_off(put):
+    text = "".join(f"Epoch {n}/10: loss={4 - n / 100}\n" for n in range(1, 11))
+    failed = 'Traceback (most recent call last):\n  File "t.py", line 4\nIndexError: too many\n'
+    report = stabdiag.diagnose(put(text + failed))
+    assert [finding.slug for finding in report.findings] == ["insufficient-data"]
+    assert "in the next run" in report.diagnosis.first_action
