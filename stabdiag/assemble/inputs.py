@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 _COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 # Lightning names a learning rate after its optimizer: lr-AdamW, lr-SGD/pg1.
-_OPTIMIZER = re.compile(
-    r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])", re.IGNORECASE
-)
+_OPTIMIZER = re.compile(r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])")
 _OF_HF_TRAINER = ("trainer-state", "hf-trainer-stdout")
 
 
@@ -215,8 +213,8 @@ def _dtype(history: History) -> tuple[str, str] | None:
 def _optimizer(history: History) -> tuple[str, str] | None:
     """Return the optimizer that the learning rate is named after, or the framework's own."""
     lr = history.finite("lr")
-    if named := _OPTIMIZER.search(lr.column):
-        return named[1].lower(), f"the learning rate is logged as {lr.column!r}"
+    if named := _OPTIMIZER.search(lr.column.lower()):
+        return named[1], f"the learning rate is logged as {lr.column!r}"
     # At a rate that nobody gives AdamW, that is a guess against the evidence.
     highest = PreflightLimits().adam_lr_high
     if history.source.format in _OF_HF_TRAINER and lr.values.max(initial=0.0) <= highest:

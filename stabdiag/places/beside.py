@@ -237,7 +237,7 @@ Listing = dict[str, bool]
 _MOST: Final = 1000
 
 # Where a run keeps them, in its own folder.
-_BELOW: Final = re.compile(r"(checkpoint|ckpt|weight|model)s?", re.IGNORECASE)
+_BELOW: Final = r"(?i)(checkpoint|ckpt|weight|model)s?"
 
 # A file has to be one of weights: there are pictures of step 100, too.
 _WEIGHTS: Final = re.compile(
@@ -245,20 +245,18 @@ _WEIGHTS: Final = re.compile(
 )
 
 # ``step=120``, ``global_step120``, ``iter_0000120``, ``ba120``; and ``epoch=3``, ``ep3``.
-_COUNTED: Final = re.compile(
-    r"(?<![a-z])(?:(?P<step>(?:global_?)?steps?|iter(?:ation)?s?|updates?|ba)|ep(?:och)?s?)"
-    r"[-_=]?(?P<count>\d{1,12})(?![\d.]*\d)",
-    re.IGNORECASE,
+_COUNTED: Final = (
+    r"(?i)(?<![a-z])(?:(?P<step>(?:global_?)?steps?|iter(?:ation)?s?|updates?|ba)|ep(?:och)?s?)"
+    r"[-_=]?(?P<count>\d{1,12})(?![\d.]*\d)"
 )
 
 # ``checkpoint-120``, which counts either, and fairseq's ``checkpoint_3_120``, which counts both.
-_BARE: Final = re.compile(
-    r"(?:checkpoint|ckpt|model|weights)[-_=]?(?P<one>\d{1,12})(?:_(?P<step>\d{1,12}))?",
-    re.IGNORECASE,
+_BARE: Final = (
+    r"(?i)(?:checkpoint|ckpt|model|weights)[-_=]?(?P<one>\d{1,12})(?:_(?P<step>\d{1,12}))?"
 )
 
 # What else the name of a folder that is one may hold.
-_WORDS: Final = re.compile(r"checkpoint|ckpt|model|unsharded|[-_]", re.IGNORECASE)
+_WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
 def checkpoints_in(
@@ -271,7 +269,7 @@ def checkpoints_in(
     """
     for folder in folders:
         names = [*(listed(folder) or {}).items()]
-        below = [name for name, is_file in names if not is_file and _BELOW.fullmatch(name)]
+        below = [name for name, is_file in names if not is_file and re.fullmatch(_BELOW, name)]
         for name in below:
             names += (listed(folder / name) or {}).items()
         found = _counts(_stems(names))
@@ -294,7 +292,7 @@ def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
     """Yield the names that may be those of checkpoints, without the suffixes of files."""
     for name, is_file in names:
         if not is_file:
-            if _BARE.fullmatch(name) or not _WORDS.sub("", _COUNTED.sub("", name)):
+            if re.fullmatch(_BARE, name) or not re.sub(_WORDS, "", re.sub(_COUNTED, "", name)):
                 yield name
         elif (suffix := _WEIGHTS.search(name)) is not None:
             yield name[: suffix.start()]
@@ -305,9 +303,9 @@ def _counts(stems: Iterable[str]) -> dict[str, tuple[int, ...]]:
     epochs: set[int] = set()
     either: set[int] = set()
     for stem in stems:
-        bare = _BARE.fullmatch(stem)
+        bare = re.fullmatch(_BARE, stem)
         if bare is None:
-            for one in _COUNTED.finditer(stem):
+            for one in re.finditer(_COUNTED, stem):
                 (epochs if one["step"] is None else steps).add(int(one["count"]))
         elif bare["step"] is None:
             either.add(int(bare["one"]))

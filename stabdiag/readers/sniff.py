@@ -71,15 +71,15 @@ _OFTEN: Final = 3
 _SHOWN: Final = 3
 
 # What stands before the number of a line of a program: train.py:102, nnet-training.cc:121
-_SOURCE_FILE: Final = re.compile(r"\.(?:py|cc|cpp|cu|hpp|h|go|rs|java|jl)$")
+_SOURCE_FILE: Final = r"\.(?:py|cc|cpp|cu|hpp|h|go|rs|java|jl)$"
 
-_JSON_IN_TEXT: Final = re.compile(rb'^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$', re.MULTILINE)
-_PYTHON_DICT: Final = re.compile(rb"^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$", re.MULTILINE)
+_JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
+_PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
 
 # What NumPy writes without a header: three lines of nothing but numbers, at least two in each.
 _NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
 _ROW: Final = rb"[ \t]*%b(?:[ \t]+%b)+[ \t]*\r?\n" % (_NUMBER, _NUMBER)
-_ROWS: Final = re.compile(rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _ROW)
+_ROWS: Final = rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _ROW
 
 
 def refuse_pointer(stream: Stream) -> None:
@@ -130,17 +130,17 @@ def _about(stream: Stream, head: bytes) -> str:
     if len(head.translate(None, _CONTROL)) < _MOSTLY * len(head):
         return _BINARY
     given = _given(stream)
-    if _PYTHON_DICT.search(head):
+    if re.search(_PYTHON_DICT, head):
         return (
             "a text log with Python dicts; make JSON lines of them with:"
             f""" grep "^ *{{'" {given} | tr "'" '"' > run.jsonl"""
         )
-    if _JSON_IN_TEXT.search(head):
+    if re.search(_JSON_IN_TEXT, head):
         return (
             "a text log with JSON in its lines; extract it with:"
             f" grep -o '{{\".*}}' {given} > run.jsonl"
         )
-    if _ROWS.match(head):
+    if re.match(_ROWS, head):
         return "rows of numbers without names; add a first line of names, such as: step loss lr"
     return _about_values(stream.peek(_LOOKED_AT))
 
@@ -167,7 +167,7 @@ def _about_values(data: bytes) -> str:
     often = [
         repr(name)
         for name, count in found.most_common()
-        if count >= _OFTEN and not _SOURCE_FILE.search(name)
+        if count >= _OFTEN and not re.search(_SOURCE_FILE, name)
     ]
     if often:
         return (

@@ -22,12 +22,10 @@ A_TIME: Final = 1e9
 
 # Names of files that hold losses, or of a log that holds nothing else. What is in other files
 # nobody knows.
-_LOSSES: Final = re.compile(
-    r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
-)
+_LOSSES: Final = r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
 
 # Names of files that hold something else than losses.
-_MEASURE: Final = re.compile(
+_MEASURE: Final = (
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
     r"|entropy|precision|recall)(?:_|$)"
@@ -40,11 +38,11 @@ def name_of_values(source: str) -> str:
         return "loss"
     path = PurePath(source)
     stem = PurePath(path.stem).stem if path.suffix in SUFFIXES else path.stem
-    if assign([stem]).columns or _MEASURE.search(normal(stem)):
+    if assign([stem]).columns or re.search(_MEASURE, normal(stem)):
         return stem
     if is_evaluation(stem):
         return f"{stem}_loss"
-    return "loss" if _LOSSES.search(normal(stem)) else stem
+    return "loss" if re.search(_LOSSES, normal(stem)) else stem
 
 
 def is_of_losses(source: str) -> bool:

@@ -32,15 +32,14 @@ _NUMBER_WORDS: Final = {
     "1.#inf": math.inf,
     "-1.#inf": -math.inf,
 }
-_NAN_WITH_PAYLOAD: Final = re.compile(r"[-+]?nan\(\w*\)", re.ASCII)
+_NAN_WITH_PAYLOAD: Final = r"(?a)[-+]?nan\(\w*\)"
 
 # What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
 # tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32)
-_PRINTED: Final = re.compile(
-    r"\[ ?([-+\w.]{1,60}) ?\]"
+_PRINTED: Final = (
+    r"(?ai)\[ ?([-+\w.]{1,60}) ?\]"
     r"|(?:[a-z]{1,10}\.){0,2}(?:tensor|array|b?float\d{2}|u?int\d{1,2})"
-    r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)",
-    re.ASCII | re.IGNORECASE,
+    r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)"
 )
 
 
@@ -54,9 +53,9 @@ def number_of(text: str) -> float | None:
             pass
     text = text.lower()
     if text.endswith((")", "]")):
-        if _NAN_WITH_PAYLOAD.fullmatch(text):
+        if re.fullmatch(_NAN_WITH_PAYLOAD, text):
             return math.nan
-        printed = _PRINTED.fullmatch(text)
+        printed = re.fullmatch(_PRINTED, text)
         return number_of(printed[1] or printed[2]) if printed else None
     return _NUMBER_WORDS.get(text)
 
@@ -122,18 +121,14 @@ def _as_float(value: float) -> float:
 
 # Dates, durations, and positions such as 10/600. What ``datetime`` does not take: 2026/01/02, and
 # the name of a zone, which can be ignored since only differences matter.
-_SLASHES: Final = re.compile(r"(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)", re.ASCII)
-_ZONE_NAME: Final = re.compile(r" ?\b(?:UTC|GMT|[A-Z]{2,3}T)$", re.ASCII)
+_SLASHES: Final = r"(?a)(\d{4})/(\d\d)/(\d\d)(?=[ T]|$)"
+_ZONE_NAME: Final = r"(?a) ?\b(?:UTC|GMT|[A-Z]{2,3}T)$"
 
 # "1:02:03.5", "1 day, 2:03:04": how Python prints a duration. No run takes more digits.
-_DURATION: Final = re.compile(
-    r"(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)", re.ASCII
-)
-_POSITION: Final = re.compile(r"(\d{1,12})/\d{1,12}", re.ASCII)
+_DURATION: Final = r"(?a)(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)"
+_POSITION: Final = r"(?a)(\d{1,12})/\d{1,12}"
 # 1h 2m 3s
-_UNITS: Final = re.compile(
-    r"(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s", re.ASCII
-)
+_UNITS: Final = r"(?a)(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s"
 
 
 def seconds_of(words: Sequence[str]) -> Floats | None:
@@ -150,9 +145,9 @@ def seconds_of(words: Sequence[str]) -> Floats | None:
 
 def counts_of(words: Sequence[str]) -> Floats | None:
     """Return the first numbers of positions such as 10/600; None if there is any other text."""
-    if not words or _POSITION.fullmatch(words[0]) is None:
+    if not words or re.fullmatch(_POSITION, words[0]) is None:
         return None
-    found = [_POSITION.fullmatch(word) for word in words]
+    found = [re.fullmatch(_POSITION, word) for word in words]
     if not all(found):
         return None
     return np.array([float(one[1]) for one in found if one is not None])
@@ -167,11 +162,11 @@ def _seconds(text: str) -> float | None:
 
 
 def _otherwise(text: str) -> float | None:
-    duration = _DURATION.fullmatch(text) or _UNITS.fullmatch(text)
+    duration = re.fullmatch(_DURATION, text) or re.fullmatch(_UNITS, text)
     if duration is not None:
         days, hours, minutes, seconds = duration.groups(default="0")
         return (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + _number(seconds)
-    plain = _ZONE_NAME.sub("", _SLASHES.sub(r"\1-\2-\3", text, count=1))
+    plain = re.sub(_ZONE_NAME, "", re.sub(_SLASHES, r"\1-\2-\3", text, count=1))
     if plain == text:
         return None
     try:

@@ -90,7 +90,7 @@ def straggler(case: Case) -> Evidence | None:
     # Before this step it was mostly rather as fast as the others, and then as slow as in the end.
     slow = np.sign(ratios[worst] - (1 + last) / 2)
     since = int(steps[np.argmin(np.cumsum(slow) - slow)])
-    number = re.search(r"\d+$", ranks[worst])
+    number = re.search(r"(?<!\d)\d+$", ranks[worst])
     who = f"rank {number[0]}" if number else "the slowest rank"
     return Evidence(
         because=f"From {case.unit} {since} on {who} takes {num(last)} times as long as the others, "

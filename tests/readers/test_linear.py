@@ -20,6 +20,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.manifest import parse_manifest
+from stabdiag.model.roles.names import _IN_ENGLISH
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
 from tests.readers.conftest import read_columns
@@ -58,6 +59,8 @@ def below(value):
 
 CALLS = re.compile(r"(\w+)\.(match|fullmatch|search|finditer|findall|sub|split)\b")
 INLINE = re.compile(r'\bre\.(match|fullmatch|search|finditer|findall|sub|split)\(\s*(r?b?"[^"]*")')
+# What few logs need is compiled where it is used: re.search(_PATTERN, text).
+NAMED = re.compile(r"\bre\.(match|fullmatch|search|finditer|findall|sub|split)\((_[A-Z_]+),")
 
 
 @cache
@@ -72,9 +75,13 @@ def used():
             calls.setdefault(owner, set()).add(method)
         for method, pattern in INLINE.findall(source):
             inline.append((module.__name__, re.compile(ast.literal_eval(pattern)), {method}))
+        for method, name in NAMED.findall(source):
+            pattern = re.compile(vars(module)[name])
+            inline.append((f"{module.__name__}.{name}", pattern, {method}))
         for name, value in vars(module).items():
             for pattern in below(value):
                 found.setdefault(pattern, f"{module.__name__}.{name}")
+    inline += [(english.decode(), re.compile(one), {"sub"}) for one, english in _IN_ENGLISH]
     # What is called by another name may be searched for.
     return inline + [
         (name, pattern, calls.get(name.rpartition(".")[2], {"search"}))

@@ -230,9 +230,9 @@ _ROMANCE: Final = "(?<![A-Za-z])(?:P|p)(?:érdida|erda|erte)"
 _RUSSIAN: Final = "(?:П|п)отер(?:и|я)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
-# In this order: the longer names come first.
+# In this order: the longer names come first. Few logs need them: ``re`` compiles each when it is.
 _IN_ENGLISH: Final = tuple(
-    (re.compile(pattern.encode()), english)
+    (pattern.encode(), english)
     for pattern, english in (
         (f"{_TRAINING}{_A_LOSS}", b" train loss"),
         (f"{_HELD_OUT}{_A_LOSS}", b" val loss"),
@@ -260,5 +260,5 @@ def tells_a_loss(text: bytes) -> bool:
 def in_english(text: bytes) -> bytes:
     """Return a text with its losses, and what counts them, by their names in English."""
     for pattern, english in _IN_ENGLISH:
-        text = pattern.sub(english, text)
+        text = re.sub(pattern, english, text)
     return text

@@ -75,13 +75,14 @@ _AFTER: Final = re.compile(
 )
 
 # The weight of a part of the loss: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
-_PART: Final = (
-    r"(aux|adv|ce|kd|kl|l1|l2|gan|gp|reg|mse|vf|ent|entropy|value|policy|recon|reconstruction|"
-    r"perceptual|contrastive|distill|distillation|consistency|cons|unsup|u|balance|sparsity|domain|"
-    r"irm|penalty|bc|ic|pde|z)"
+_PARTS: Final = frozenset(
+    names_in(
+        "aux adv ce kd kl l1 l2 gan gp reg mse vf ent entropy value policy recon reconstruction "
+        "perceptual contrastive distill distillation consistency cons unsup u balance sparsity "
+        "domain irm penalty bc ic pde z"
+    )
 )
-_TIMES: Final = r"(weight|coeff?|coefficient|lambda)"
-_WEIGHT: Final = re.compile(rf"^(\w+_loss_{_TIMES}|{_PART}_{_TIMES}|(lambda|w)_{_PART})$")
+_TIMES: Final = frozenset({"weight", "coef", "coeff", "coefficient", "lambda"})
 
 # Sections of what the machine or the run did: the temperature of a GPU, the norm of a stage's
 # weights, the loss on a data set, the length of what a policy wrote.
@@ -107,15 +108,24 @@ def setting_of(name: str) -> str | None:
         return None
     *sections, leaf = re.split(r"[/.]", own)
     whole, leaf = normal(own), normal(leaf)
-    if _WEIGHT.match(leaf) is None and _MEASURED.search(normal("/".join(sections))):
+    if not _weighs(leaf) and _MEASURED.search(normal("/".join(sections))):
         return None
     return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)
+
+
+def _weighs(key: str) -> bool:
+    """Tell whether a name in normal form is that of the weight of a part of the loss."""
+    part, _, times = key.rpartition("_")
+    if times in _TIMES and (part in _PARTS or part.removesuffix("_loss") not in ("", part)):
+        return True
+    before, _, part = key.partition("_")
+    return before in ("lambda", "w") and part in _PARTS
 
 
 def _plain(key: str) -> str | None:
     """Return a name without what says whose setting it is, if one that is known is left."""
     while key:
-        if key in _NAMES or _WEIGHT.match(key):
+        if key in _NAMES or _weighs(key):
             return key
         bare = _AFTER.sub("", key)
         if bare in _NAMES:
@@ -130,13 +140,13 @@ def _plain(key: str) -> str | None:
 def is_measured_on(name: str) -> bool:
     """Tell whether a column holds a setting that changes what the loss is measured on."""
     plain = setting_of(name)
-    return plain is not None and (plain in _MEASURED_ON or _WEIGHT.match(plain) is not None)
+    return plain is not None and (plain in _MEASURED_ON or _weighs(plain))
 
 
 def is_weight(name: str) -> bool:
     """Tell whether a column holds the weight of a part of the loss."""
     plain = setting_of(name)
-    return plain is not None and _WEIGHT.match(plain) is not None
+    return plain is not None and _weighs(plain)
 
 
 def is_part(name: str) -> bool:
@@ -150,7 +160,7 @@ def hardens(name: str) -> int | None:
     None if it does not, as far as its name tells.
     """
     plain = setting_of(name)
-    if plain is None or not (plain in _HARDENING or _WEIGHT.match(plain)):
+    if plain is None or not (plain in _HARDENING or _weighs(plain)):
         return None
     return _HARDENING.get(plain, 1)
 
