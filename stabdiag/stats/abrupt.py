@@ -73,6 +73,20 @@ def _abrupt_rise(x: Floats, together: int) -> int | None:
     return beside + next(p for p in range(max(top - beside, 0), top + 1) if is_abrupt(p))
 
 
+def multiplies(x: Floats, spike: Spike) -> bool:
+    """Tell whether a loss that explodes multiplied at each of several points up to its peak.
+
+    Args:
+        x: shape (n,), finite.
+        spike: one that had not recovered.
+
+    A bad batch lifts a loss once.
+    """
+    last = x[max(spike.peak - IN_A_ROW, 0) : spike.peak + 1]
+    grew = (last[:-1] > 0) & (last[1:] > TIMES_AS_HIGH * last[:-1])
+    return spike.explodes and len(grew) == IN_A_ROW and bool(grew.all())
+
+
 def points_before(count: int) -> int:
     """Return how many points before a rise tell its level: fewer in a log of a few lines."""
     return BESIDE if count >= 2 * BESIDE else IN_A_ROW

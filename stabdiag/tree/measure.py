@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stabdiag.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.opponents import OF_OPPONENTS
-from stabdiag.stats.abrupt import TIMES_AS_HIGH
+from stabdiag.stats.abrupt import TIMES_AS_HIGH, multiplies
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
 from stabdiag.stats.rise import Rise
@@ -163,14 +163,16 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
     """Tell whether a jump is only the beginning of a larger climb.
 
     Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
-    A loss that stands still, or comes down, before it rises again has another trouble then.
+    A loss that stands still, or comes down, before it rises again has another trouble then. One
+    that multiplies time and again to the end of a log too short to test for spikes diverges.
     """
     span = run.points(2 * run.limits.spike.recovery_steps, FEWEST)
     after = run.loss.values[jump.onset :]
-    if len(after) < 2 * span:
-        return False
-    levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
-    if levels[1] <= TIMES_AS_HIGH * max(levels[0], 0.0):
+    if len(after) >= 2 * span:
+        levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
+        if levels[1] <= TIMES_AS_HIGH * max(levels[0], 0.0):
+            return False
+    elif len(run.loss) >= run.fewest_for_spikes or not multiplies(run.loss.values, jump):
         return False
     part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
     rise = rise_of(run, part, spikes)

@@ -92,6 +92,20 @@ def test_a_jump_shows_in_a_few_lines(loss, slug):
     assert slug != "spike-unresolved" or report.diagnosis.step == 29050
 
 
+@pytest.mark.parametrize(
+    ("loss", "slug"),
+    [
+        ([2.1, 3.5, 18, 4e3, 9e5], "divergence-unexplained"),
+        ([2.1, 2, 2.2, 1.9, 1.8, 3.5, 18, 300, 4e3, 2e4, 1e5, 9e4], "divergence-unexplained"),
+        ([2.1, 2, 2.2, 1.9, 1.8, 2.1, 4e3, 4.1e3, 3.9e3, 4.2e3], "spike-unresolved"),
+    ],
+)
+def test_what_multiplies_time_and_again_is_no_single_batch(loss, slug):
+    report = stabdiag.diagnose({"step": list(range(len(loss))), "loss": loss})
+    assert report.diagnosis.slug == slug
+    assert ("alve the learning rate" in report.diagnosis.first_action) == (slug[0] == "d")
+
+
 def test_an_evaluation_that_stands_in_for_the_loss_is_no_single_batch():
     loss = [0.1499, 0.1472, 0.1486, 0.148, 0.7117]
     log = {"step": 500 * np.arange(1, 6), "validation loss": loss}
