@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from stabdiag.symptoms.losses import (
     HARDLY,
     ONE_BATCH,
     TENTHS,
+    USUAL_CLASSES,
     few_trained,
     rate_is_zero,
 )
@@ -27,6 +30,19 @@ from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
 _DIGITS = 4
+
+_SAME_LOGITS = Action(
+    Do.INSPECT_LAYERS,
+    "Print the logits of one batch: if all are the same, find the layer whose outputs are, as "
+    "units die at too high a learning rate or a bad initialisation; else look at its gradients.",
+    also=(Do.LOWER_LR,),
+)
+# A policy has no loss that has to go to zero.
+_ADVANTAGES = Action(
+    Do.CHECK_LOSS_FUNCTION,
+    "Print the advantages of one batch and the entropy of the policy: where the advantages are all "
+    "the same, no gradient is left.",
+)
 
 # A loss that falls to 0 at once had more than this share of its first value just before.
 _AT_ONCE = 0.1
@@ -85,8 +101,8 @@ def loss_constant(case: Case) -> Evidence | None:
     which = f"the last {count}" if start else f"all {count}"
     # A loss that moved was trained. If it gained nothing by that, its units may have died.
     died = start > 0 and x[-1] > (1 - HARDLY) * x[0]
-    since = "; it had moved before" if died else ""
-    return without_learning(
+    since = "; it had moved before" if died else _what_guess(case, float(x[-1]))
+    evidence = without_learning(
         case,
         loss_constant,
         step=first,
@@ -95,13 +111,28 @@ def loss_constant(case: Case) -> Evidence | None:
         measured={"loss": float(x[-1]), "points": count},
         first=lower_rate(case)
         if died
-        else Action(
-            Do.CHECK_MODEL,
-            f"Check at {case.unit} {first} which parameters have requires_grad and are in the "
-            "optimizer.",
-            step=first,
-        ),
+        else (_SAME_LOGITS if since else _check_trained(case, first)),
     )
+    if "reward" not in case.history.series:
+        return evidence
+    then = loss_constant.then if evidence.then is None else evidence.then
+    return replace(evidence, then=tuple(_ADVANTAGES if one is ONE_BATCH else one for one in then))
+
+
+def _check_trained(case: Case, first: int) -> Action:
+    text = f"Check at {case.unit} {first} which parameters have requires_grad and are in the"
+    return Action(Do.CHECK_MODEL, f"{text} optimizer.", step=first)
+
+
+def _what_guess(case: Case, value: float) -> str:
+    """Return that a loss is what a guess costs, to the digits that are written, or ""."""
+    if "reward" in case.history.series:
+        return ""
+    told, places = case.manifest.vocab_size, min(digits(_written(value)), _DIGITS + 1)
+    for classes in (told,) if told else USUAL_CLASSES:
+        if f"{value:.{places}g}" == f"{math.log(classes):.{places}g}":
+            return f"; that is log {classes}, what a guess among {classes} classes costs"
+    return ""
 
 
 def _written(value: float) -> float:

@@ -93,10 +93,19 @@ MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
 FLAT_HELD = 2.31 + noise(0.004)
 
 
+def test_a_policy_is_not_told_to_learn_one_batch_by_heart():
+    diagnosis = stabdiag.diagnose(log(np.full(N, 2.3026), reward=AT / N)).diagnosis
+    assert diagnosis.slug == "loss-constant"
+    assert "guess" not in diagnosis.summary
+    assert diagnosis.next_actions[-1].startswith("Print the advantages")
+
+
 @pytest.mark.parametrize(
     ("slug", "run", "manifest", "first"),
     [
         ("loss-constant", log(np.full(N, 2.5)), {}, "requires_grad"),
+        ("loss-constant", log(np.full(N, 4.6052)), {}, "Print the logits"),
+        ("loss-constant", log(np.full(N, 4.6052)), CLASSES, "requires_grad"),
         # Means of epochs: four are enough.
         ("loss-constant", of_epochs([1.9112] + [1.9105] * 4), {}, "a tenth of the learning rate"),
         (
