@@ -21,6 +21,9 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
+# By how the names of what is no epoch begin.
+_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
+
 _DAY = timedelta(days=1).total_seconds()
 
 
@@ -103,7 +106,7 @@ def _from_column(
         # In another language it is said what it counts.
         what = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
         note = f"no step was logged: {what} serves as the step"
-        tried.append(_note(note, EventCode.EPOCHS_AS_STEPS))
+        tried.append(_note(note, _CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
     lost = columns.rows - int(good.sum())
     if lost:
         have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"

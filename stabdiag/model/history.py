@@ -76,6 +76,8 @@ class EventCode(StrEnum):
     """What an event says, where the program depends on more than its kind."""
 
     EPOCHS_AS_STEPS = "epochs-as-steps"
+    EPISODES_AS_STEPS = "episodes-as-steps"
+    ROUNDS_AS_STEPS = "rounds-as-steps"
     NUMBERED = "numbered-by-record"
     COUNTED = "records-counted"
     COUNTER_RESTARTS = "counter-restarts"
@@ -166,7 +168,8 @@ class History:
 
     ``config`` is the run's configuration as the log itself states it.
     ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
-    ``unit`` is what a step of the log is called: ``epoch``, if a column of these serves as one.
+    ``unit`` is what a step of the log is called: ``epoch``, ``episode`` or ``round``, if a column
+    of these serves as one.
     ``retaken`` has the losses of each resume that went over steps again.
     """
 
@@ -250,7 +253,7 @@ class History:
     @cached_property
     def counts_epochs(self) -> bool:
         """Whether the log's steps are epochs: it says so, or each of them is evaluated."""
-        return self.unit == "epoch" or self._evaluates_each
+        return self.unit != "step" or self._evaluates_each
 
     @property
     def counts_records(self) -> bool:
@@ -291,5 +294,9 @@ class History:
 
 def unit_of(events: Iterable[Event]) -> str:
     """Return what a step is called in a log of these events."""
-    by_epoch = any(event.code is EventCode.EPOCHS_AS_STEPS for event in events)
-    return "epoch" if by_epoch else "step"
+    units = {
+        EventCode.EPOCHS_AS_STEPS: "epoch",
+        EventCode.EPISODES_AS_STEPS: "episode",
+        EventCode.ROUNDS_AS_STEPS: "round",
+    }
+    return next((units[event.code] for event in events if event.code in units), "step")

@@ -12,6 +12,7 @@ from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict
 from stabdiag.model.report import NotLogged
 from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import FEWEST, median
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
@@ -62,7 +63,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     title = ""
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
-        title = _ENOUGH if len(case.loss) >= case.fewest_for_spikes else ""
+        most = max(len(case.loss), len(case.history.finite("reward")))
+        title = _ENOUGH if most >= case.fewest_for_spikes else ""
         first = check or _log_more(case)
         told = told or " ".join(filter(None, (_course(case), _near_a_limit(case))))
     else:
@@ -130,6 +132,9 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
 def _course(case: Case) -> str:
     """Return where each series began and ended: in a short log, people see that themselves."""
     logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
+    # Single rewards go up and down far more than losses.
+    if len(logged[0][1]) >= case.fewest_for_spikes:
+        logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], 10))
     logged += () if len(case.loss) else _grown_most(case)
     courses: list[str] = []
     verb = ""

@@ -68,7 +68,7 @@ def exploded_at(case: Case, position: int) -> int | None:
 def time_to_recover(case: Case) -> str:
     """Return how long a spike had to come back, and why that is not what the limit says."""
     if case.by_epoch:
-        return plural(case.recovery_steps, "epoch")
+        return plural(case.recovery_steps, "epoch" if case.unit == "step" else case.unit)
     widened = case.recovery_steps > case.limits.spike.recovery_steps
     told = plural(case.recovery_steps, case.unit)
     return told + (" (widened: the log is sparse)" if widened else "")

@@ -139,3 +139,10 @@ def test_means_of_an_epoch_that_broke_off_count_only_if_they_are_not_finite(buil
     assert build(bars[:-20]).series["loss"].steps[-1] == 360
     lost = build([*bars[:-20], *({**one, "loss": np.nan} for one in bars[-20:-10])]).series["loss"]
     assert lost.steps.tolist() == [*range(40, 361, 40), *range(381, 391)]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"), [("Episode", "episode"), ("round", "round"), ("epoch", "epoch")]
+)
+def test_what_serves_as_a_step_is_called_so(build, name, unit):
+    assert build(log(range(9), name)).unit == unit

@@ -507,6 +507,11 @@ def test_a_lone_number_is_no_table(log, format):
         log("44,,\n", "run.csv", format=format)
 
 
+def test_a_list_among_the_settings_is_no_series_that_is_too_short(log):
+    columns = log({"loss": [2.5, 2.25, 2.0], "config": {"layer_sizes": [784, 10]}})
+    assert (columns.names, columns.notes) == (("loss",), ())
+
+
 def test_a_state_in_which_nothing_was_logged(tmp_path):
     state = {"global_step": 135, "log_history": [], "logging_steps": 500, "save_steps": 500}
     path = tmp_path / "trainer_state.json"

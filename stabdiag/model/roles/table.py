@@ -216,7 +216,7 @@ ROLES: tuple[Role, ...] = (
     _role(
         "accuracy",
         "share of the training examples that are right",
-        f"{_ACCURACIES} train_accuracy train_acc mean_token_accuracy",
+        f"{_ACCURACIES} train_accuracy train_acc mean_token_accuracy global_accuracy",
         training=False,
     ),
     _role(

@@ -15,7 +15,7 @@ import numpy as np
 from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import Split, split_of
+from stabdiag.model.roles.names import Split, is_setting, split_of
 from stabdiag.readers.columns import (
     EXACT,
     INDEX,
@@ -194,7 +194,7 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
         name = "/".join(path)
         if length == rows or (path == last and length < rows):
             chunk.parts[name] = [(np.arange(length), piece_of(tables.columns[path]))]
-        else:
+        elif not is_setting(name):
             notes.append(f"{name!r} is left out: it has {length} values where others have {rows}")
     return chunk
 
