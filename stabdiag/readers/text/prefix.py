@@ -15,12 +15,16 @@ from stabdiag.readers.text.clean import line_end
 NO_RANK: Final = -1
 
 # torchrun, srun -l, mpirun --tag-output, as SageMaker has it, too, pdsh-like launchers and loggers
-# with a rank field; a time may stand before them.
+# with a rank field; a time may stand before them. Rank 0, [GPU0], cuda:0, as people print it, and
+# (RayTrainWorker pid=4811, ip=10.1.2.3).
+_TIMED: Final = rb"(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
 _LABEL: Final = re.compile(
     rb"\s{0,4}(?:[\w:. +-]{0,33}\[1,(?:mpirank:)?(\d{1,6})(?:,[\w-]{1,20})?\]<std(?:out|err)>:"
-    rb"|(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
-    rb"\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
-    rb"|(\d{1,6}): )"
+    rb"|%b\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
+    rb"|%b[\[(]?(?:[Dd]evice:? )?(?:[Rr]ank|RANK|[Gg]pu|GPU|cuda)(?:[ _#]|[:=] ?)?"
+    rb"(\d{1,4})(?![\w.%%]| ?[KMG]i?B)"
+    rb"|\(\w{1,40} (?:rank=\d{1,6} )?pid=(\d{1,8})[,)]"
+    rb"|(\d{1,6}): )" % (_TIMED, _TIMED)
 )
 
 # How far into a line the label that names its rank may go.
