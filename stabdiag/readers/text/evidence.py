@@ -188,10 +188,11 @@ def _planned(found: Evidence, sample: _Sample) -> int | None:
 
 
 def _are_scores(values: list[bytes]) -> bool:
-    """Tell whether values may be scores: these rise, and are at most 100."""
+    """Tell whether values may be scores: these rise from the start on, and are at most 100."""
     numbers = [float(value) for value in values]
     third = max(len(numbers) // 3, 1)
-    return sum(numbers[-third:]) > sum(numbers[:third]) and max(numbers) <= _LARGEST_SCORE
+    rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
+    return rise and max(numbers) <= _LARGEST_SCORE
 
 
 def _also(found: Evidence, sample: _Sample) -> bytes | None:

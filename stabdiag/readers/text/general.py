@@ -20,7 +20,7 @@ from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.measured import Evidence
+from stabdiag.readers.text.measured import Evaluation, Evidence, Measured
 from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
 
 # How far into the log evidence is searched for, and on how many lines it is good enough.
@@ -45,6 +45,8 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
+    if found.counter == EPOCH and _is_ahead(found, Text(stream.peek(_LOOKS[0])).data):
+        found = replace(found, ahead=True)
     columns = read_log(stream, "text", found.grammar)
     columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")
     told = Event(
@@ -56,6 +58,15 @@ def read(stream: Stream) -> Columns:
     planned = {} if found.planned is None else {"total_steps": found.planned}
     config = {**planned, **columns.config}
     return replace(columns, events=events, epoch_length=found.epoch_length, config=config)
+
+
+def _is_ahead(found: Evidence, head: bytes) -> bool:
+    """Tell whether there is an evaluation above each loss of the training, and none below."""
+    kinds = (one for one in found.grammar.kinds if isinstance(one, Measured | Evaluation))
+    at = [sorted(start for part in kind.find(head) for start in part.starts) for kind in kinds]
+    if len(at) < 2 or not 0 < len(at[0]) == len(at[1]):
+        return False
+    return all(ahead < loss for loss, ahead in zip(*at, strict=True))
 
 
 def _counting_epochs(columns: Columns) -> Columns:

@@ -21,6 +21,7 @@ from stabdiag.readers.text.grammar import (
     Grammar,
     Kind,
     Part,
+    Step,
     is_a_loss,
     parts_of,
     trains,
@@ -320,9 +321,10 @@ class Evaluation(Kind):
             line = data[begin:end]
             if self.word.lower() in line.lower():
                 if not self._has_the_counter(line):
-                    told = spans_of(line, word=self.word).items()
-                    spans = {f"{prefix}{name}": at for name, at in told if not trains(name)}
-                    if any(map(is_a_loss, spans)):
+                    told = spans_of(line, word=self.word)
+                    spans = {f"{prefix}{name}": at for name, at in told.items() if not trains(name)}
+                    # A line that names the evaluation is found without the heading.
+                    if any(map(is_a_loss, spans)) and not any(map(is_evaluation, told)):
                         yield begin, line, spans
                 return
 
@@ -361,7 +363,8 @@ class Evidence:
     starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
     ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
     log calls its loss. ``also`` counts the same as the counter on lines of another loss.
-    ``planned`` is how far the counter is to go: 100 for epoch 3/100.
+    ``planned`` is how far the counter is to go: 100 for epoch 3/100. ``ahead`` says that each
+    evaluation stands above the line of its epoch.
     """
 
     counter: bytes | None
@@ -376,6 +379,7 @@ class Evidence:
     word: bytes = LOSS
     also: bytes | None = None
     planned: int | None = None
+    ahead: bool = False
 
     @property
     def is_without_loss(self) -> bool:
@@ -388,7 +392,8 @@ class Evidence:
         counter = None if self.above else self.counter
         kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word, also=self.also),)
         if counter is not None and not self.is_without_loss:
-            kinds = (*kinds, Evaluation(counter=counter, word=self.word, also=self.also))
+            step = Step.COMING if self.ahead else Step.SAME
+            kinds = (*kinds, Evaluation(counter=counter, word=self.word, also=self.also, step=step))
         loss = "loss" if self.is_without_loss else self.total or self.loss
         kinds = (*kinds, *alarms(loss, STEP), *spoken(loss), *OVERFLOWS)
         if self.above and self.counter is not None:

@@ -32,6 +32,17 @@ def test_an_evaluation_without_the_counter_is_of_the_step_before_it(put, line):
     assert series["eval_loss"].steps.tolist() == list(range(50, 450, 50))
 
 
+@pytest.mark.parametrize(("begins", "first"), [("", 1), ("Val: loss=9.5, acc=0.1\n", 0)])
+def test_evaluations_above_the_lines_of_their_epochs(put, begins, first):
+    """The program that evaluates before it begins evaluates behind each epoch."""
+    lines = ["Epoch {n}/40 | loss={loss}\n", "Val: loss={held}, acc=0.4\ntrain=5 s | val=2 s\n"]
+    epoch = "".join(lines if begins else reversed(lines))
+    rest = (epoch.format(n=n, loss=4 - n / 100, held=5 - n / 100) for n in range(1, 41))
+    history = stabdiag.read(put(begins + "".join(rest)))
+    assert history.series["eval_loss"].steps.tolist() == list(range(first, 41))
+    assert not any("val val" in event.message for event in history.events)
+
+
 def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
     batch = "Test: [{at}/100]  Time: 0.3 (0.3)  Loss:  9.5 ( {mean:.3f})  Acc@1: 41.0 (41.0)\n"
     text = "".join(
