@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -55,7 +55,15 @@ class Series:
         return self._take(slice(int(np.searchsorted(self.steps, last, side="right"))))
 
     def _take(self, which: slice | Mask) -> Series:
-        return replace(self, steps=self.steps[which], values=self.values[which])
+        steps, values = self.steps[which], self.values[which]
+        return Series(
+            role=self.role, column=self.column, steps=steps, values=values, words=self.words
+        )
+
+
+@cache
+def _not_logged(role: str) -> Series:
+    return Series(role=role, column=role, steps=np.empty(0, np.int64), values=np.empty(0))
 
 
 class EventKind(StrEnum):
@@ -187,9 +195,7 @@ class History:
 
     def logged(self, role: str) -> Series:
         """Return the series of a role, one without points where nothing was logged for it."""
-        return self.series.get(role) or Series(
-            role=role, column=role, steps=np.empty(0, np.int64), values=np.empty(0)
-        )
+        return self.series.get(role) or _not_logged(role)
 
     def finite(self, role: str) -> Series:
         """Return the finite points of a role: none where nothing was logged for it."""

@@ -98,10 +98,11 @@ def beside_file(log: Path, root: Path) -> Beside:
     files = []
     listed = cache(listing)
 
+    def there(folder: PurePosixPath, names: list[str]) -> list[str]:
+        known = listed(folder)
+        return names if known is None else [n for n in names if n.partition("/")[0] in known]
+
     def read(folder: PurePosixPath, name: str) -> bytes | None:
-        names = listed(folder)
-        if names is not None and name.partition("/")[0] not in names:
-            return None
         file = Path(folder, name)
         if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
             return None
@@ -113,7 +114,8 @@ def beside_file(log: Path, root: Path) -> Beside:
         return data
 
     folders = [*_folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))]
-    manifest, events = _manifest(_named(log.name, folders), read)
+    named = ((folder, there(folder, names)) for folder, names in _named(log.name, folders))
+    manifest, events = _manifest((one for one in named if one[1]), read)
     saved = checkpoints_in(folders, listed)
     return Beside(manifest=manifest, events=events, files=files, checkpoints=saved)
 

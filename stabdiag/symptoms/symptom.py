@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from functools import cached_property
 
 from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Finding, Scalar, Severity
@@ -73,9 +74,12 @@ class Symptom:
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return what the symptom needs and this case lacks."""
-        return tuple(
-            need for need in self.needs if not any(_has(case, one) for one in need.split(" or "))
-        )
+        return tuple(need for need, ways in self._ways if not any(_has(case, one) for one in ways))
+
+    @cached_property
+    def _ways(self) -> list[tuple[str, list[str]]]:
+        """Each need with its alternatives."""
+        return [(need, need.split(" or ")) for need in self.needs]
 
     def too_few(self, case: Case) -> str:
         """Return why the log is too short for the check, or ""."""

@@ -93,7 +93,9 @@ class Limits:
         Raises:
             LimitError: for an unknown name or a value out of range.
         """
-        known = {info.name: info for info in self.items()} if values else {}
+        if not values:
+            return self
+        known = {info.name: info for info in self.items()}
         changed = self
         for name, value in values.items():
             if name not in known:

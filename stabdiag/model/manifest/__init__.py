@@ -92,6 +92,8 @@ class Manifest:
         Raises:
             ManifestError: for an unknown field or a value that cannot be one.
         """
+        if not values:
+            return self
         changes: dict[str, Any] = {}
         for name, value in values.items():
             key = next((key for key in KEYS if key.name == name), None)
@@ -156,6 +158,8 @@ class Manifest:
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
+    if not raw:
+        return Manifest(path=path)
     whole = dict(_flatten(raw))
     spelled = spellings(_in_force(whole))
     told = {name: whole[full] for name, full in spelled.items()}

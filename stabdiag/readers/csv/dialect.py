@@ -185,7 +185,7 @@ def are_records(rows: list[list[str]], width: int) -> bool:
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
         return False
-    states = states_of([cell for row in fitting for cell in row])
+    states = states_of([cell for row in fitting for cell in row if cell])
     # A column of words or two beside the numbers is common; a table of words is no log.
     numbers = states.count(NUMBER)
     return numbers > 0 and (numbers >= states.count(WORD) or _has_numeric_columns(fitting))
