@@ -72,7 +72,8 @@ def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> b
     """Tell whether what is called steps is how long each episode took, which goes up and down."""
     epochs = columns.load(names["epoch"]).logged if "epoch" in names else steps
     whole = np.array_equal(epochs, np.floor(epochs))
-    return len(epochs) > ENOUGH and whole and not _counts_on(steps) and _counts_on(epochs)
+    enough = min(len(epochs), len(steps)) > ENOUGH
+    return enough and whole and not _counts_on(steps) and _counts_on(epochs)
 
 
 def _counts_on(values: Floats) -> bool:

@@ -55,6 +55,12 @@ NO_NUMBERS = "the step column 'step' holds no numbers"
         (log([float("nan")] * 4), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         (log(["a", "b", "c", "d"]), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         ([{"loss": 3.0}, {"loss": 2.0}], [0, 1], [NUMBER]),
+        # A single step beside many epochs, as damage leaves it.
+        (
+            [{"epoch": n, "loss": 3.0, **({"step": 7} if n == 4 else {})} for n in range(20)],
+            [7],
+            ["19 records have no usable step in 'step' and are left out"],
+        ),
         # The steps that each episode took.
         (
             [{"episode": n, "steps": 9 - n * n % 7, "loss": 3.0} for n in range(20)],
