@@ -95,7 +95,6 @@ def test_most_formats_of_lines_are_not_read_twice():
         "baselines",
         "coqui",
         "hf-trainer-stdout",
-        "markdown",
         "printed-table",
         "text",
         "yolo",
