@@ -39,6 +39,7 @@ FOUND = [
     # Megatron writes a scale of 1 whatever the dtype.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
     ("grad-nonfinite", log(FALLING, np.full(N, np.nan)), FP32, "step 0 "),
+    ("grad-nonfinite", {"step": [0], "loss": [2.3], "grad_norm": [np.nan]}, {}, "step 0"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
     # Nothing but the norm was logged.
     (
