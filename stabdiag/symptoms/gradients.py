@@ -55,7 +55,8 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
     # Before the first update there is nothing to measure.
-    bad[:-1][:1] &= bad[1:2]
+    if len(bad) > 1:
+        bad[0] &= bad[1]
     steps = norm.steps[bad]
     steps = steps[np.isin(steps, loss.steps)]
     if not len(steps):

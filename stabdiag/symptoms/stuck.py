@@ -120,8 +120,9 @@ def loss_constant(case: Case) -> Evidence | None:
 
 
 def _check_trained(case: Case, first: int) -> Action:
-    text = f"Check at {case.unit} {first} which parameters have requires_grad and are in the"
-    return Action(Do.CHECK_MODEL, f"{text} optimizer.", step=first)
+    where = f"Check at {case.unit} {first}"
+    text = f"{where} which parameters have requires_grad and are in the optimizer."
+    return Action(Do.CHECK_MODEL, text, step=first)
 
 
 def _what_guess(case: Case, value: float) -> str:

@@ -24,10 +24,8 @@ from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
 from stabdiag.readers.words import ABSENT
 
-# Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk. So
-# many bytes are looked at for that at a time.
+# Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
 _SHORT_LINE: Final = 1 << 11
-_PIECE: Final = 1 << 20
 _DEEPEST: Final = 256
 
 # Of more keys than this Arrow takes longer to make columns than the tolerant reader takes to read.
@@ -121,17 +119,17 @@ def _deep(block: bytes) -> bool:
     windows = range(0, len(block), _SHORT_LINE)
     if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
         return False
-    depth = 0
-    # Piece by piece: the depths of a block of 32 MB would take half a gigabyte.
-    for at in range(0, len(block), _PIECE):
-        text = np.frombuffer(block[at : at + _PIECE], dtype=np.uint8)
-        opens = (text == ord("{")) | (text == ord("["))
-        closes = (text == ord("}")) | (text == ord("]"))
-        depths = depth + np.cumsum(opens.astype(np.int32) - closes)
-        if depths.max() > _DEEPEST:
-            return True
-        depth = int(depths[-1])
-    return False
+    return any(
+        line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST
+        for line in block.split(b"\n")
+    )
+
+
+def _depth(line: bytes) -> int:
+    text = np.frombuffer(line, dtype=np.uint8)
+    opens = (text == ord("{")) | (text == ord("["))
+    closes = (text == ord("}")) | (text == ord("]"))
+    return int(np.cumsum(opens.astype(np.int32) - closes).max(initial=0))
 
 
 def _sparse(block: bytes) -> bool:
