@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind, History
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import PreflightLimits

@@ -20,8 +20,8 @@ from stabdiag.assemble.hidden import (
 from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
 from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
     counts_since_the_last,

@@ -16,8 +16,8 @@ import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, SHOWN
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import Assignment, assign, judge_without_a_loss, stand_ins
 from stabdiag.model.roles.names import (
     Split,

@@ -9,8 +9,8 @@ from datetime import timedelta
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, MANY, MOST
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number

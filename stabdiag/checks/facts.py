@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report

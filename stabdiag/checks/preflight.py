@@ -9,9 +9,9 @@ from functools import partial
 from typing import Final
 
 from stabdiag.checks import judged
-from stabdiag.frozen import frozen
 from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
 from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest import Manifest

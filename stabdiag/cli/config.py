@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
 from stabdiag.formats import names
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:

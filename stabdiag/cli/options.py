@@ -19,7 +19,7 @@ from stabdiag.cli.terminal import Exit, Terminal, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import keep_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Kind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
+from stabdiag.model.frozen import frozen
 
 
 @frozen

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.comparison import Parting, Run
 from stabdiag.model.findings import Scalar
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num

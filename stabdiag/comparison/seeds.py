@@ -10,9 +10,9 @@ import numpy as np
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
 from stabdiag.comparison.settings import joined
-from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Comparison, Level, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
 from stabdiag.stats.means import Spread, mean_and_error, spread

@@ -17,8 +17,8 @@ import numpy as np
 
 from stabdiag.formats.measured import number, visible
 from stabdiag.formats.subject import Mark, Plot
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import clipped
 

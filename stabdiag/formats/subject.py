@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report, skipped

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.frozen import frozen
 
 
 class State(StrEnum):

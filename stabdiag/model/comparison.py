@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Diagnosed
+from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import number
 from stabdiag.model.text import clipped, num
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Severity, Verdict
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import filled
 

@@ -8,8 +8,8 @@ from datetime import date
 from enum import StrEnum
 from typing import Final, Self, TypeAlias, TypedDict
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 
 Scalar: TypeAlias = str | int | float | bool | None
 

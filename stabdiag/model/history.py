@@ -12,8 +12,8 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9

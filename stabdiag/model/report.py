@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Diagnosed, Severity, open_questions
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Final
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 
 ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped
 from stabdiag.readers.compressed import inflated, unpacked

@@ -14,7 +14,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final, Protocol
 
 from stabdiag.errors import LogError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.readers import read_stream

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from stabdiag.errors import LogError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.beside import is_manifest

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Positions
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.folder import note

@@ -13,8 +13,8 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.readers.converted import Told
 from stabdiag.readers.words import (

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind, Retaken
 
 KEY: Final = b"stabdiag"

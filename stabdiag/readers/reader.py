@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 from stabdiag.errors import LogError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Grammar

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
 from stabdiag.scan.rows import Rows, columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail

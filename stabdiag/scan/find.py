@@ -12,7 +12,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
 from stabdiag.places.remote import Remote, fail, written

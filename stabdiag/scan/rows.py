@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import Row
 
 VERSION: Final = 1

@@ -22,8 +22,8 @@ from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
 from stabdiag.formats.postmortem.cost import clock_of
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import KEYS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import distinct
 

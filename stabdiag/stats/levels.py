@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
 
 # The level beside an event is taken over this many points: their median withstands two outliers.

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import NOUGHT
 from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NEARLY, median, medians
 
 # Noise is measured over so many points, since it falls with the loss.

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before

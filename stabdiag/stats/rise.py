@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import (
     BESIDE,
     block_levels,

@@ -7,8 +7,8 @@ from bisect import insort
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import ENOUGH, FEWEST, MAD_TO_SIGMA, NOUGHT, medians, typical
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.

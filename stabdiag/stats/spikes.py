@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals

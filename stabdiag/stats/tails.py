@@ -7,8 +7,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
 
 _NORMAL = NormalDist()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     chance,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, beginning, levels
 from stabdiag.stats.quantiles import TELLING, median

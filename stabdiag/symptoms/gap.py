@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels

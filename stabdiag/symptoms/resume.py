@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Retaken
 from stabdiag.model.text import every, num, whole
 from stabdiag.stats.levels import jump_up

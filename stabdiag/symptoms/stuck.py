@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
 from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import TELLING, diff_sigma, median

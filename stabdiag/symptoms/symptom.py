@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, Finding, Scalar, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
 

@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Scalar, Verdict
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan

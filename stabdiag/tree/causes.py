@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
 from stabdiag.stats.coincidence import ALL_ALONG, changes_all_along, steps_since_seen

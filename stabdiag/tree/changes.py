@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import every, listed, plural
 from stabdiag.tree.run import Run
 

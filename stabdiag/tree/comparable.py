@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import hardens, is_weight
 from stabdiag.model.text import num

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import NEARLY

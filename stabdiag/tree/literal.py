@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural
 from stabdiag.stats.spikes import outliers
 from stabdiag.tree.case import Case, Reply, no, unknown, yes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.stats.abrupt import TIMES_AS_HIGH, multiplies

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Panel
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes

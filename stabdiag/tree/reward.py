@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median, usual_gap

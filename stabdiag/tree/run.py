@@ -6,9 +6,9 @@ from functools import cached_property
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Baseline
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest

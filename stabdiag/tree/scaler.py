@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
 from stabdiag.stats.quantiles import ENOUGH, distinct, median, usual_gap

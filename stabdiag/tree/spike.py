@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Scalar
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.opponents import OF_OPPONENTS
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import points_before

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stabdiag.frozen import frozen
 from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from stabdiag.errors import LogError, StabdiagError
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.places import Found
 from stabdiag.watch.certain import certain

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 
 _BITE: Final = 1 << 22
 

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.frozen import frozen
 from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run
 from stabdiag.model.findings import Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import plural
 

@@ -15,10 +15,10 @@ from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, movement
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.findings import AskedOf, Baseline
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, Series
 from stabdiag.model.report import Report
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.postmortem.cost import Clock, Cost, clock_of, cost_of
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, History
 from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import num, plural

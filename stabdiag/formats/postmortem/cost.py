@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest.keys import other_number, plain
 from stabdiag.model.report import Report

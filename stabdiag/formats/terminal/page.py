@@ -17,7 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from stabdiag.formats.measured import code, visible
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 
 MAX_WIDTH = 100
 """Wider lines are hard to read, however wide the terminal is."""

@@ -14,7 +14,7 @@ from numbers import Real
 from operator import attrgetter
 
 from stabdiag.errors import LimitError, did_you_mean
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
 from stabdiag.model.limits.declare import About, reasons
 from stabdiag.model.limits.symptoms import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.declare import limit
 
 # Optimizers whose peak learning rates are alike, by a part of their names. Adafactor's are shares

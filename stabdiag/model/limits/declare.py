@@ -11,7 +11,7 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 
 TREE = "decision tree"
 OURS = "own calibration"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.declare import TREE, limit
 
 

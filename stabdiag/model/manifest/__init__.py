@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stabdiag.errors import ManifestError, did_you_mean
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import (
     ARCHITECTURES,
     AUTOCAST,

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.errors import ColumnError, did_you_mean
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
 from stabdiag.model.text import names_in

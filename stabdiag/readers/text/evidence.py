@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import islice, pairwise, takewhile, tee
 from typing import Final, TypeAlias
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.grammar import NUMBER
 from stabdiag.readers.text.measured import Evidence, spans_of

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
 
 Cells: TypeAlias = Sequence[bytes | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.reader import TextReader, Turn
 from stabdiag.readers.text.asides import SCALE, found_by_megatron
 from stabdiag.readers.text.grammar import (

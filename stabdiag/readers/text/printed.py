@@ -20,7 +20,7 @@ from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text

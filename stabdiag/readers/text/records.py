@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias, TypeGuard
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
 

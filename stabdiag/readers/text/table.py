@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_an_lr
 from stabdiag.readers.columns import (
     EXACT,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import ABSURD, EXPLODES

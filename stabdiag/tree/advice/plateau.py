@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.shared import Advice
 from stabdiag.tree.case import Case

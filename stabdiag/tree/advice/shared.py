@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import RATE, Action, ActionKind, Change, Finding, Scalar, Severity
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import listed, num, plural
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of

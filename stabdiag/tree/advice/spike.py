@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stabdiag.frozen import frozen
 from stabdiag.model.findings import Action, ActionKind, Answer
+from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all

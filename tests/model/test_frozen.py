@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, field, fields, replace
 
 import pytest
 
-from stabdiag.frozen import frozen
+from stabdiag.model.frozen import frozen
 
 
 @frozen(eq=True)
