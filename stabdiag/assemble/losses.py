@@ -17,7 +17,12 @@ from stabdiag.assemble.hidden import (
     records_of_another_kind,
     since_the_first,
 )
-from stabdiag.assemble.records import ENOUGH, has_a_rhythm, up_to_last
+from stabdiag.assemble.records import (
+    ENOUGH,
+    between_evaluations,
+    up_to_last,
+    without_gaps,
+)
 from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
@@ -72,9 +77,9 @@ def load(
             continue
         data[role], huge = _bounded(column) if role != "batch_id" else (column, 0)
         events += _about_entries(name, column.strays, huge)
-    data, gaps = _without_gaps(data)
+    data, gaps = without_gaps(data)
     if "eval_loss" in data and not data["eval_loss"].is_text:
-        data["eval_loss"] = _between_evaluations(data["eval_loss"])
+        data["eval_loss"] = between_evaluations(data["eval_loss"])
     return data, events + gaps
 
 
@@ -133,58 +138,6 @@ def _bounded(column: Column) -> tuple[Column, int]:
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
     infinite = np.where(huge, np.copysign(np.inf, values), values)
     return replace(column, values=infinite), int(huge.sum())
-
-
-def _without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Event]]:
-    """Return the columns by role without the NaN that only fill the gaps of a table.
-
-    pandas writes them when it dumps records of several kinds as JSON. A column that is NaN beside
-    each finite loss, and a number where the loss is NaN, has records of its own: an evaluation's, a
-    monitor's. A loss that is NaN in a record of training stays.
-    """
-    loss = data.get("loss")
-    if loss is None or np.isfinite(loss.logged).all():
-        return dict(data), []
-    lost = loss.present & np.isnan(loss.values)
-    finite = loss.present & np.isfinite(loss.values)
-    others = {role for role, column in data.items() if _is_nan_beside(column, finite)}
-    apart = np.zeros_like(lost)
-    for role in others:
-        apart |= lost & data[role].present & np.isfinite(data[role].values)
-    if not apart.any():
-        return dict(data), []
-    mended = {}
-    for role, column in data.items():
-        gaps = np.isnan(column.values) & (apart | (role in others))
-        mended[role] = replace(column, present=column.present & ~gaps)
-    losses = plural(int(apart.sum()), "NaN loss", "NaN losses")
-    message = f"{losses} left out, in records of another kind: NaN fills the gaps of this table"
-    return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
-
-
-def _is_nan_beside(column: Column, finite: Mask) -> bool:
-    """Tell whether a column is NaN beside each loss that is finite."""
-    beside = np.isnan(column.values) & column.present
-    return int(finite.sum()) >= ENOUGH and bool(beside[finite].all())
-
-
-def _between_evaluations(held: Column) -> Column:
-    """Return an evaluation loss without the NaN that fill the records between evaluations.
-
-    Evaluations then come at a regular distance; a NaN after a longer one is that of an evaluation.
-    """
-    rows = np.flatnonzero(held.present)
-    finite = np.isfinite(held.values[rows])
-    places = np.flatnonzero(finite)
-    if not has_a_rhythm(finite):
-        return held
-    distance = int(np.median(np.diff(places)))
-    number = np.arange(len(rows))
-    last = np.maximum.accumulate(np.where(finite, number, places[0] - distance))
-    waits = np.isnan(held.values[rows]) & (number - last < distance)
-    present = held.present.copy()
-    present[rows[waits]] = False
-    return replace(held, present=present)
 
 
 @frozen

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.history import Event, EventKind
+from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column
 
 # How much is needed to tell a habit of the logger from an accident. These judge the form of a log,
@@ -87,6 +90,58 @@ def up_to_last(column: Column) -> Mask:
     """Return the records up to the last one that has a value."""
     behind: Mask = np.logical_or.accumulate(column.present[::-1])
     return behind[::-1]
+
+
+def without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Event]]:
+    """Return the columns by role without the NaN that only fill the gaps of a table.
+
+    pandas writes them when it dumps records of several kinds as JSON. A column that is NaN beside
+    each finite loss, and a number where the loss is NaN, has records of its own: an evaluation's, a
+    monitor's. A loss that is NaN in a record of training stays.
+    """
+    loss = data.get("loss")
+    if loss is None or np.isfinite(loss.logged).all():
+        return dict(data), []
+    lost = loss.present & np.isnan(loss.values)
+    finite = loss.present & np.isfinite(loss.values)
+    others = {role for role, column in data.items() if _is_nan_beside(column, finite)}
+    apart = np.zeros_like(lost)
+    for role in others:
+        apart |= lost & data[role].present & np.isfinite(data[role].values)
+    if not apart.any():
+        return dict(data), []
+    mended = {}
+    for role, column in data.items():
+        gaps = np.isnan(column.values) & (apart | (role in others))
+        mended[role] = replace(column, present=column.present & ~gaps)
+    losses = plural(int(apart.sum()), "NaN loss", "NaN losses")
+    message = f"{losses} left out, in records of another kind: NaN fills the gaps of this table"
+    return mended, [Event(kind=EventKind.PLACEHOLDER, message=message)]
+
+
+def _is_nan_beside(column: Column, finite: Mask) -> bool:
+    """Tell whether a column is NaN beside each loss that is finite."""
+    beside = np.isnan(column.values) & column.present
+    return int(finite.sum()) >= ENOUGH and bool(beside[finite].all())
+
+
+def between_evaluations(held: Column) -> Column:
+    """Return an evaluation loss without the NaN that fill the records between evaluations.
+
+    Evaluations then come at a regular distance; a NaN after a longer one is that of an evaluation.
+    """
+    rows = np.flatnonzero(held.present)
+    finite = np.isfinite(held.values[rows])
+    places = np.flatnonzero(finite)
+    if not has_a_rhythm(finite):
+        return held
+    distance = int(np.median(np.diff(places)))
+    number = np.arange(len(rows))
+    last = np.maximum.accumulate(np.where(finite, number, places[0] - distance))
+    waits = np.isnan(held.values[rows]) & (number - last < distance)
+    present = held.present.copy()
+    present[rows[waits]] = False
+    return replace(held, present=present)
 
 
 def by_writer(steps: Ints, rates: Floats, training: Mask) -> Ints | None:

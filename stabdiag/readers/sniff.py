@@ -148,8 +148,8 @@ def _about(stream: Stream, head: bytes) -> str:
 def _about_values(data: bytes) -> str:
     """Say which values a text has that a log would have, and what it lacks."""
     from stabdiag.readers.text.clean import Text
-    from stabdiag.readers.text.evidence import losses_of
     from stabdiag.readers.text.measured import spans_of
+    from stabdiag.readers.text.sample import losses_of
 
     lines = Text(data).data.split(b"\n")
     found = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))

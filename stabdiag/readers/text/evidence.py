@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
-from itertools import islice, pairwise, takewhile, tee
-from typing import Final, TypeAlias
+from itertools import pairwise, takewhile, tee
+from typing import Final
 
-from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.grammar import NUMBER
-from stabdiag.readers.text.measured import Evidence, spans_of
+from stabdiag.readers.text.measured import spans_of
+from stabdiag.readers.text.sample import (
+    Counts,
+    Evidence,
+    Sample,
+    Shapes,
+    also_counted,
+    is_lost,
+    losses_of,
+    planned,
+    sample_of,
+)
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
     BY_SPLIT,
@@ -31,24 +41,13 @@ from stabdiag.readers.text.tokens import (
     OTHER_MEASURES,
     STEP,
     SUMMED,
-    count_of,
-    counters_of,
     headings_of,
     is_word,
     lines_with_a_loss,
-    makes_a_record,
-    under_its_heading,
 )
 
-# How many lines are looked at.
-_LOOKED_AT: Final = 500
-
-# In how many bytes at the head headings are searched for, and in how many above a loss its epoch.
+# In how many bytes at the head headings are searched for.
 _LOOK_ABOVE: Final = 1 << 22
-_BETWEEN: Final = 1 << 14
-
-# A line with as many values is more than prose.
-_MORE_THAN_PROSE: Final = 4
 
 # The fewest different values of a counter, and the share of its moves in which it has to rise.
 _FEWEST: Final = 3
@@ -81,29 +80,6 @@ _LARGEST_SCORE: Final = 100
 _EPOCH_ALONE: Final = re.compile(
     rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
 )
-
-# For each line with a counter and a loss: its epoch (or that of a line above it), and the count.
-Counts: TypeAlias = list[tuple[int, int]]
-# For each set of names on a line: what the counters of the lines with these names say.
-Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
-
-
-@frozen
-class _Sample:
-    """Lines with a loss: their counters, and the values of the loss by its name.
-
-    ``losses`` are the names of all losses on these lines, the first to be told the first; of each
-    line the first one counts. ``not_finite`` are the shapes of lines with a loss that is NaN or
-    infinite beside so many other values that they are no prose. ``end`` is where the last line
-    begins.
-    """
-
-    counters: dict[tuple[bytes, str], Counts] = field(default_factory=lambda: defaultdict(list))
-    values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
-    shapes: Shapes = field(default_factory=lambda: defaultdict(list))
-    not_finite: Shapes = field(default_factory=lambda: defaultdict(list))
-    losses: tuple[str, ...] = ()
-    end: int = 0
 
 
 class _Log:
@@ -149,42 +125,24 @@ def _without_a_loss(data: bytes) -> Evidence | None:
 
     There has to be more of it: such words are as often in prose, and in the sizes of a model.
     """
-    if _sample_of(data, LOSS).values:
+    if sample_of(data, LOSS).values:
         return None
-    samples = ((word, _sample_of(data, word)) for word in OTHER_MEASURES if word in data)
+    samples = ((word, sample_of(data, word)) for word in OTHER_MEASURES if word in data)
     told = ((word, _beside(sample.counters)) for word, sample in samples)
     found = [replace(one, word=word) for word, one in told if one and one.rising == 1]
     best = max(found, key=lambda one: one.lines, default=None)
     return best if best is not None and best.lines >= _EVIDENT else None
 
 
-def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
-    """Return the names of losses; a loss scale is none, but where the ``word`` is of no loss."""
-    made = (name for name in names if makes_a_record(name, word))
-    return [name for name in made if word in OTHER_MEASURES or "scale" not in name.lower()]
-
-
 def _called(log: _Log, word: bytes) -> Evidence | None:
     """Return the evidence in the lines that call a loss by a word."""
-    sample = _sample_of(log.data, word)
+    sample = sample_of(log.data, word)
     found = _evidence(log, sample)
     if found is None or (word.lower() == b"train" and _are_scores(sample.values[found.loss])):
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
-    also, planned = _also(found, sample), _planned(found, sample)
-    return replace(found, word=word, total=total, also=also, planned=planned)
-
-
-def _planned(found: Evidence, sample: _Sample) -> int | None:
-    """Return what the one position counts up to that moves as the counter does."""
-    counts = sample.counters.get((found.counter or b"", found.loss), [])
-    alike = [
-        name
-        for (name, loss), others in sample.counters.items()
-        if loss == found.loss and name.startswith(NTH) and others == counts
-    ]
-    once = len({count for _, count in counts}) == len(counts)
-    return count_of(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
+    also, until = also_counted(found, sample), planned(found, sample)
+    return replace(found, word=word, total=total, also=also, planned=until)
 
 
 def _are_scores(values: list[bytes]) -> bool:
@@ -195,61 +153,7 @@ def _are_scores(values: list[bytes]) -> bool:
     return rise and max(numbers) <= _LARGEST_SCORE
 
 
-def _also(found: Evidence, sample: _Sample) -> bytes | None:
-    """Return what lines of other losses call the counter: step 20: val loss 2.4, iter 20: loss."""
-    counted: dict[bytes, set[int]] = defaultdict(set)
-    for (word, _), counts in sample.counters.items():
-        counted[word].update(count for _, count in counts)
-    mine = counted[found.counter] if found.counter and not found.restarts else {0}
-    for word, loss in sample.counters:
-        same = {count for count in counted[word] if count <= max(mine, default=0)}
-        others = (found.counter, loss) not in sample.counters and is_word(word)
-        if others and not {found.counter, word} & {*COARSE} and len(same) > 1 and same <= mine:
-            return word
-    return None
-
-
-def _sample_of(data: bytes, word: bytes) -> _Sample:
-    """Return what the first lines say that call a loss by a word."""
-    sample = _Sample()
-    losses: dict[str, None] = {}
-    end = epoch = 0
-    for begin, alone in islice(lines_with_a_loss(data, word), _LOOKED_AT):
-        epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
-        line = under_its_heading(data, begin, alone)
-        spans = spans_of(line, word=word)
-        found = losses_of(spans, word)
-        if not found:
-            continue
-        loss, end = found[0], begin
-        losses |= dict.fromkeys(found)
-        sample.values[loss].append(line[slice(*spans[loss])])
-        counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
-        sample.shapes[tuple(spans)].append(counts)
-        lost = any(_is_lost(line[slice(*spans[name])]) for name in found)
-        if lost and len(spans) >= _MORE_THAN_PROSE:
-            sample.not_finite[tuple(spans)].append(counts)
-        for name, count in counts.items():
-            sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
-    return replace(sample, losses=tuple(losses), end=end)
-
-
-def _epoch_above(between: bytes, epoch: int) -> int:
-    """Return the epoch that the lines above a loss tell last, or else the one before."""
-    for line in reversed(between.split(b"\n")):
-        if b"poch" in line or b"POCH" in line:
-            told = [count for _, name, count in headings_of(line) if name == EPOCH]
-            if told:
-                return told[-1]
-    return epoch
-
-
-def _is_lost(value: bytes) -> bool:
-    """Tell whether a value is NaN or infinite."""
-    return value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
-
-
-def _evidence(log: _Log, sample: _Sample) -> Evidence | None:
+def _evidence(log: _Log, sample: Sample) -> Evidence | None:
     trained = {name: one for name, one in sample.values.items() if not name.startswith(EVALUATED)}
     of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     found = _beside(of_these) or _beside(sample.counters)
@@ -407,16 +311,16 @@ def _excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
 
 
 def _of_few_epochs(
-    data: bytes, sample: _Sample, headings: Mapping[bytes, list[int]]
+    data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
 ) -> Evidence | None:
     """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
     if not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
-    lost = any(_is_lost(value) for values in sample.values.values() for value in values)
+    lost = any(is_lost(value) for values in sample.values.values() for value in values)
     return _above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
 
 
-def _alarming(log: _Log, sample: _Sample) -> Evidence | None:
+def _alarming(log: _Log, sample: Sample) -> Evidence | None:
     """Return the evidence in an excerpt that says that the training went wrong."""
     found = None
     if sample.shapes and log.alarmed:
@@ -440,7 +344,7 @@ def _first(
     return Evidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
 
 
-def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: _Sample) -> Evidence | None:
+def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -> Evidence | None:
     """Return the evidence in losses without a counter: that there are many, of many values.
 
     A counter that falls shows that they are not in order; an epoch may hold any number of them.

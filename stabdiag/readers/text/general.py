@@ -20,7 +20,8 @@ from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.measured import Evaluation, Evidence, Measured
+from stabdiag.readers.text.measured import Evaluation, Measured
+from stabdiag.readers.text.sample import Evidence
 from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
 
 # How far into the log evidence is searched for, and on how many lines it is good enough.

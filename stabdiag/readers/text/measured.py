@@ -13,15 +13,12 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import (
     NUMBER,
     Cells,
-    Grammar,
     Kind,
     Part,
-    Step,
     is_a_loss,
     parts_of,
     trains,
@@ -30,17 +27,13 @@ from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
 from stabdiag.readers.text.tokens import (
     COUNTER,
-    EPOCH,
     FIRST,
     LONGEST,
     LOSS,
-    NTH,
-    OTHER_MEASURES,
     POSITION,
     STEP,
     VALIDATED,
     Spans,
-    count_of,
     counters_of,
     fields_of,
     held_out,
@@ -64,9 +57,6 @@ _NO_LOG: Final = re.compile(
     rb"|^\s{0,80}\w{1,80} = 0(?:\.0?)?\s{0,80}$",
     re.IGNORECASE,
 )
-
-# How nanoGPT and its descendants print the arguments that they were given.
-_OVERRIDING: Final = rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})"
 
 # | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
 _MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
@@ -352,67 +342,3 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             after = line_end(data, match.end(), len(data))
             yield begin, data[begin:after]
-
-
-@frozen
-class Evidence:
-    """The evidence: which counter there is, on how many lines, and how often it rises.
-
-    The counter stands on the lines of the loss, or ``above`` them on lines of its own; it is None
-    for losses without a counter. ``moves`` is how often it changes, ``restarts`` says that it
-    starts again with each epoch, and ``epochs`` that lines above the losses name that epoch.
-    ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
-    log calls its loss. ``also`` counts the same as the counter on lines of another loss.
-    ``planned`` is how far the counter is to go: 100 for epoch 3/100. ``ahead`` says that each
-    evaluation stands above the line of its epoch.
-    """
-
-    counter: bytes | None
-    loss: str
-    lines: int
-    rising: float
-    moves: int = 0
-    restarts: bool = False
-    above: bool = False
-    epochs: bool = False
-    total: str | None = None
-    word: bytes = LOSS
-    also: bytes | None = None
-    planned: int | None = None
-    ahead: bool = False
-
-    @property
-    def is_without_loss(self) -> bool:
-        """Whether the log holds other measures alone: norms, scales, the largest activations."""
-        return self.word in OTHER_MEASURES
-
-    @property
-    def grammar(self) -> Grammar:
-        """The grammar that finds the records."""
-        counter = None if self.above else self.counter
-        kinds: tuple[Kind, ...] = (Measured(counter=counter, word=self.word, also=self.also),)
-        if counter is not None and not self.is_without_loss:
-            step = Step.COMING if self.ahead else Step.SAME
-            kinds = (*kinds, Evaluation(counter=counter, word=self.word, also=self.also, step=step))
-        loss = "loss" if self.is_without_loss else self.total or self.loss
-        kinds = (*kinds, *alarms(loss, STEP), *spoken(loss), *OVERFLOWS)
-        if self.above and self.counter is not None:
-            around = Around(counter=self.counter, word=self.word)
-            kinds = (Heading(counter=self.counter), *kinds, around)
-        elif self.epochs:
-            kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
-        return Grammar(step=STEP, kinds=kinds, joined=self.above, config=_OVERRIDING)
-
-    @property
-    def epoch_length(self) -> int | None:
-        """What a position counts up to, in case it restarts with each epoch: 600 for 10/600."""
-        if self.counter is None or not self.counter.startswith(NTH):
-            return None
-        return count_of(self.counter.removeprefix(NTH))
-
-    @property
-    def certainty(self) -> str:
-        """How certain it is that this is a log of a training, in one word."""
-        if self.lines >= 50 and self.rising >= 0.99:
-            return "sure"
-        return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
