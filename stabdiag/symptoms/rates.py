@@ -242,13 +242,21 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
 def learning_slow(case: Case) -> Evidence | None:
     """Did the loss fall little, and along a straight line of the learning rate spent?"""
     lr = case.history.finite("lr")
-    if not has_ended(case):
+    # A warm-up that never ends is the schedule's fault.
+    if not has_ended(case) or still_rises(lr):
         return None
     held = case.history.finite("eval_loss")
     for series in (held, case.loss):
         if len(series) >= TWENTIETHS // 2 and (found := _straight(case, series, lr)):
             return found
     return None
+
+
+def still_rises(lr: Series) -> bool:
+    """Tell whether the rate rises from nearly 0 to the last record, along a straight line."""
+    x, steps = lr.values, lr.steps
+    line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
+    return bool(x[0] < HARDLY * x[-1] and np.abs(x - line).max() < HARDLY * x[-1])
 
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:

@@ -14,7 +14,7 @@ from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
-from stabdiag.symptoms.rates import rate_off
+from stabdiag.symptoms.rates import rate_off, still_rises
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
 from stabdiag.tree.advice.shared import clip_at
@@ -275,7 +275,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
         return None
     measured: dict[str, Scalar] = {"lr": last, "peak_lr": peak, "total_steps": total}
     meant = case.manifest.warmup_steps
-    if _still_rises(lr) and (meant is None or meant >= total):
+    if still_rises(lr) and (meant is None or meant >= total):
         warmup = max(round(case.limits.schedule.early * total), 1)
         now = "" if meant is None else f" (now {meant})"
         return Evidence(
@@ -323,13 +323,6 @@ def _stepped(case: Case, schedule: str, total: int) -> Action:
         return Action(Do.FIX_SCHEDULE, f"{text}.")
     text = f"{text}, and built with {total} {case.unit}s."
     return Action(Do.FIX_SCHEDULE, text, setting="total_steps", to=total)
-
-
-def _still_rises(lr: Series) -> bool:
-    """Tell whether the rate rises from nearly 0 to the last record, along a straight line."""
-    x, steps = lr.values, lr.steps
-    line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
-    return bool(x[0] < _LOW * x[-1] and np.abs(x - line).max() < _LOW * x[-1])
 
 
 @Symptom(

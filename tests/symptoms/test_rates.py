@@ -61,6 +61,16 @@ def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom):
     assert 5e-4 < second.to < 1e-3
 
 
+def test_a_warm_up_that_never_ends_is_no_low_rate(symptom):
+    rates = 1e-5 * AT / AT[-1]
+    run = log(2 - 0.3 * np.cumsum(rates) / rates.sum(), 1e-5) | {"lr": rates}
+    plan = {"total_steps": int(run["step"][-1])}
+    assert symptom("learning-slow", run, plan) is None
+    assert symptom("lr-never-decays", run, plan).actions[0].kind == "fix-schedule"
+    run["lr"] = np.minimum(2 * rates, 1e-5)
+    assert symptom("learning-slow", run, plan).actions[0].kind == "raise-lr"
+
+
 FEW = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
 
 
