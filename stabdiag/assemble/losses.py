@@ -240,7 +240,7 @@ def with_hidden_norms(
         norm = others[role]
         # DeepSpeed ZeRO-3 writes -1 for a norm that is not finite.
         hidden = norm.present & (norm.values == -1.0)
-        if not norm.present[loss.present].all():
+        if (loss.present & ~norm.present).any():
             hidden |= hidden_norms(loss, norm, beside, null_is_nan=null_is_nan)
         if not hidden.any():
             continue

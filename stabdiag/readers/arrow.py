@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from stabdiag.readers.columns import (
     Column,
     Gathered,
     Piece,
+    all_numbers,
     piece_of_meanings,
     piece_of_numbers,
 )
@@ -328,14 +328,14 @@ class Slab(Gathered):
     def column(self, name: str) -> Column:
         """Return a whole column; mere numbers need no look at each chunk."""
         if self._filled[name] == self._rows:
-            return _all_numbers(self._arrays[name][: self._rows])
+            return all_numbers(self._arrays[name][: self._rows])
         parts: list[Floats] = []
         for chunk in self.chunks:
             numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
             if numbers is None:
                 return super().column(name)
             parts += numbers
-        return _all_numbers(np.concatenate(parts))
+        return all_numbers(np.concatenate(parts))
 
     def _put(self, name: str, parts: list[Floats]) -> Floats:
         if name not in self._arrays:
@@ -359,16 +359,3 @@ def slab_for(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
         head, _ = stream.head()
         room = min(int(1.05 * line_count(head) * size / len(head)), size // (2 * columns))
     return Slab(room=room, lines=lines)
-
-
-def _all_numbers(values: Floats) -> Column:
-    present, null = _each(len(values))
-    return Column(values=values, present=present, null=null)
-
-
-@lru_cache(maxsize=1)
-def _each(rows: int) -> tuple[Mask, Mask]:
-    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
-    present, null = np.ones(rows, bool), np.zeros(rows, bool)
-    present.flags.writeable = null.flags.writeable = False
-    return present, null

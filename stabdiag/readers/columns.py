@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -336,10 +337,11 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     """Return a column of numbers; if words outnumber them, of times, positions or codes."""
     numbers = states == NUMBER
+    if numbers.all():
+        return all_numbers(values)
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
-        if not numbers.all():
-            values = np.where(numbers, values, np.nan)
+        values = np.where(numbers, values, np.nan)
         return Column(values=values, present=numbers, null=null, strays=len(words))
     times = seconds_of(words)
     spelt = counts_of(words) if times is None else times
@@ -354,6 +356,20 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     return Column(
         values=codes, present=numbers | (states == WORD), null=null, is_text=True, words=tuple(code)
     )
+
+
+def all_numbers(values: Floats) -> Column:
+    """Return a column that holds nothing but numbers."""
+    present, null = _each(len(values))
+    return Column(values=values, present=present, null=null)
+
+
+@lru_cache(maxsize=1)
+def _each(rows: int) -> tuple[Mask, Mask]:
+    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
+    present, null = np.ones(rows, bool), np.zeros(rows, bool)
+    present.flags.writeable = null.flags.writeable = False
+    return present, null
 
 
 def _spelt(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
