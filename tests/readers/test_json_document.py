@@ -241,8 +241,7 @@ def test_the_losses_of_several_runs_make_no_sum(put, document, column):
     assert told == ("sgd" in column)
 
 
-@pytest.mark.parametrize("start", [1e180, 0.5, -1e308])
-@np.errstate(all="ignore")  # as all that calls it has
+@pytest.mark.parametrize("start", [1e180, 0.5, -1e308, np.inf, np.nan])
 def test_steps_that_are_none(log, start):
     columns = log({"lm loss": {"start_step": start, "step_interval": start, "values": LOSSES}})
     assert columns.names == ("lm loss/values",)
@@ -328,7 +327,21 @@ def test_what_is_left_out_is_said(log):
     assert columns.names == ("loss",)
     assert columns.notes == ("'val_loss' is left out: it has 1 values where others have 3",)
     columns = log({"train": RECORDS, "val": RECORDS[:2]})
-    assert columns.notes == ("other lists of records are left out: val",)
+    assert columns.notes == ("other lists of records are left out: 'val'",)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"x": RECORDS, "a" * 5000: RECORDS[:2]},
+        {"x": RECORDS, "a\nb": RECORDS[:2]},
+        {"loss": LOSSES, "a" * 5000: [1.0, 2.0]},
+    ],
+)
+def test_what_is_left_out_is_shown_on_one_line(log, document):
+    (note,) = log(document).notes
+    assert "\n" not in note
+    assert len(note) < 200
 
 
 @pytest.mark.parametrize("text", ["5", '"log_history": [', '5 {"log_history": [{"loss": 1}]}'])

@@ -20,11 +20,12 @@ from stabdiag.readers.json.tables import (
     indexed,
     named,
     read_tables,
+    shown,
     side_by_side,
 )
 from stabdiag.readers.source import Stream
 
-# How many lists are named that hold nothing.
+# How many lists are named that hold nothing, or are left out.
 _NAMED: Final = 3
 
 
@@ -86,7 +87,7 @@ def _columns(
 def _why_nothing(tables: Tables) -> str:
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
-        names = ", ".join(repr("/".join(path)) for path in empty[:_NAMED] if path)
+        names = ", ".join(shown(path) for path in empty[:_NAMED] if path)
         return (
             f"no record could be read: nothing was logged yet, no value is in {names or 'its list'}"
         )
@@ -100,9 +101,9 @@ def _why_nothing(tables: Tables) -> str:
 
 
 def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
-    others = ["/".join(path) for path in tables.records if path != taken]
+    others = [shown(path) for path in tables.records if path != taken]
     if others:
-        notes.append(f"other lists of records are left out: {', '.join(others[:3])}")
+        notes.append(f"other lists of records are left out: {', '.join(others[:_NAMED])}")
 
 
 # The cadence of checkpoints that the state has unless told otherwise. It has it, too, where they

@@ -16,6 +16,7 @@ from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import Split, is_setting, split_of
+from stabdiag.model.text import clipped
 from stabdiag.readers.columns import (
     EXACT,
     INDEX,
@@ -179,8 +180,16 @@ def chunk_of(records: list[Record]) -> Rows:
 # A list that is at least this share of the longest is about as long.
 _ABOUT: Final = 0.5
 
+# How much of the name of a list is shown.
+_SHOWN: Final = 60
+
 # The names of lists of steps, and of the lists of values beside them.
 _BESIDE: Final = (("steps", "values"), ("x", "y"))
+
+
+def shown(path: Path) -> str:
+    """Return the name of a list as it is shown."""
+    return repr(clipped("/".join(path), _SHOWN))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
@@ -195,7 +204,8 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
         if length == rows or (path == last and length < rows):
             chunk.parts[name] = [(np.arange(length), piece_of(tables.columns[path]))]
         elif not is_setting(name):
-            notes.append(f"{name!r} is left out: it has {length} values where others have {rows}")
+            what = f"{shown(path)} is left out"
+            notes.append(f"{what}: it has {length} values where others have {rows}")
     return chunk
 
 
@@ -225,7 +235,9 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
     for path in [*tables.columns, *tables.indexed]:
         start = tables.values.get((*path[:-1], "start_step"))
         stride = tables.values.get((*path[:-1], "step_interval"))
-        if not isinstance(start, float) or not isinstance(stride, float):
+        if not (isinstance(start, float) and isinstance(stride, float)):
+            continue
+        if not (abs(start) < EXACT and abs(stride) < EXACT):
             continue
         steps, piece = found.pop(path, (None, piece_of(tables.columns.get(path, []))))
         if steps is None:
