@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -359,17 +358,11 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
 
 
 def all_numbers(values: Floats) -> Column:
-    """Return a column that holds nothing but numbers."""
-    present, null = _each(len(values))
-    return Column(values=values, present=present, null=null)
-
-
-@lru_cache(maxsize=1)
-def _each(rows: int) -> tuple[Mask, Mask]:
-    """Return ``present`` and ``null`` of a column of mere numbers: the same for all of them."""
-    present, null = np.ones(rows, bool), np.zeros(rows, bool)
-    present.flags.writeable = null.flags.writeable = False
-    return present, null
+    """Return a column that holds nothing but numbers; to say so takes no memory."""
+    rows = len(values)
+    return Column(
+        values=values, present=np.broadcast_to(True, rows), null=np.broadcast_to(False, rows)
+    )
 
 
 def _spelt(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:

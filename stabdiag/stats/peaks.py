@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import ENOUGH, TELLING, medians, typical
+from stabdiag.stats.quantiles import ENOUGH, TELLING, median, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
 from stabdiag.stats.shape import Reach, Spike
 from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
@@ -134,33 +134,36 @@ def _chance_of_gap(scores: Floats, above: int) -> float:
 
 @frozen
 class Residuals:
-    """Distances from the baseline, shape (n,) each, of the medians of ``width`` points ahead.
+    """How the medians of ``width`` points ahead, ``values``, lie to the baseline: shape (n,) each.
 
-    ``heights`` are in units of the loss, ``scores`` in deviations, ``level`` is the baseline.
-    Nothing before the position ``first`` can be a spike, and nothing before ``settled``, where the
-    initial descent ends, is compared with one.
+    ``level`` is the baseline, and ``scores`` are the distances from it in deviations. Nothing
+    before the position ``first`` can be a spike, and nothing before ``settled``, where the initial
+    descent ends, is compared with one.
     """
 
+    values: Floats
     level: Floats
-    heights: Floats
     scores: Floats
     width: int
     first: int
     settled: int
 
+    def heights(self, where: Ints | slice) -> Floats:
+        """Return the distances from the baseline in units of the loss; all would take memory."""
+        return self.values[where] - self.level[where]
+
     @cached_property
     def excursions(self) -> Excursions:
         """The excursions after the initial descent: rises; of medians, falls as well."""
-        up, heights, scores = self.heights > 0, self.heights, self.scores
-        if self.width > 1:
-            heights, scores = np.abs(heights), np.abs(scores)
+        scores = self.scores if self.width == 1 else np.abs(self.scores)
         far = np.flatnonzero(scores[self.settled :] > FAR_OUT) + self.settled
         starts = np.flatnonzero(np.diff(far, prepend=-np.inf) > APART * self.width)
+        heights = self.heights(far)
         return Excursions(
             places=far[starts],
-            heights=np.maximum.reduceat(heights[far], starts) if len(far) else np.empty(0),
+            heights=np.maximum.reduceat(np.abs(heights), starts) if len(far) else np.empty(0),
             scores=np.maximum.reduceat(scores[far], starts) if len(far) else np.empty(0),
-            rises=up[far[starts]],
+            rises=heights[starts] > 0,
             levels=self.level[far[starts]],
             points=len(scores),
         )
@@ -174,7 +177,7 @@ class Residuals:
         """
         single, stayed = self.width == 1, spike.recovered is False
         around = slice(at, (spike.peak if single else at + self.width) + 1)
-        height, score = float(self.heights[around].max()), float(self.scores[around].max())
+        height, score = float(self.heights(around).max()), float(self.scores[around].max())
         over = spike.end + (reach.window // 4 if spike.recovered else reach.window)
         # What rises from more than halfway up the spike does so in a run that is broken already.
         halfway = float(self.level[at]) + spike.height / 2
@@ -190,7 +193,7 @@ class Residuals:
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
         share = 1.0 if single else HALF  # medians of noise vary less than points do
-        return bool(self._went_up(where[self.heights[where] > share * height]).any())
+        return bool(self._went_up(where[self.heights(where) > share * height]).any())
 
     def _went_up(self, where: Ints) -> Mask:
         """Tell which positions lie well above the three points just before them, too.
@@ -198,16 +201,15 @@ class Residuals:
         Where a steep descent ends, the baseline overshoots downwards: points above it there are no
         noise.
         """
-        values = self.level[: len(self.heights)] + self.heights
         before = np.maximum(where[:, np.newaxis] - self.width * np.arange(1, IN_A_ROW + 1), 0)
-        return values[where] - medians(values[before]) > NEAR * self.heights[where]
+        return self.values[where] - medians(self.values[before]) > NEAR * self.heights(where)
 
     @cached_property
     def _highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
-        heights = self.heights[self.settled :]
+        heights = self.heights(slice(self.settled, None))
         if len(heights) <= ENOUGH:
-            return np.arange(self.settled, len(self.heights))
+            return np.arange(self.settled, len(self.values))
         return np.argpartition(heights, -ENOUGH)[-ENOUGH:] + self.settled
 
 
@@ -216,11 +218,12 @@ def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
 
     Nothing before the position ``first`` can be a spike.
     """
-    heights = x - base.level
+    scores = x - base.level
+    scores /= base.sigma
     return Residuals(
+        values=x,
         level=base.level,
-        heights=heights,
-        scores=heights / base.sigma,
+        scores=scores,
         width=1,
         first=first,
         settled=_settled(base.level, first),
@@ -235,12 +238,15 @@ def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -
     if len(x) < points.first + 2 * width:
         return None
     # The median of the points before, one window later, is the median of the points from here.
-    heights = median_before(np.append(x, x[-1]), width)[width:]
-    heights -= base.level[: len(heights)]
+    values = median_before(x, width)[width - 1 :]
+    values[:-1], values[-1] = values[1:], median(x[-width:])
+    level = base.level[: len(values)]
+    scores = values - level
+    scores /= base.sigma[: len(values)]
     return Residuals(
-        level=base.level,
-        heights=heights,
-        scores=heights / base.sigma[: len(heights)],
+        values=values,
+        level=level,
+        scores=scores,
         width=width,
         first=points.first,
         settled=points.settled,

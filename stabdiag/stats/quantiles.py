@@ -34,16 +34,18 @@ NOUGHT = 1e-9
 
 
 def distinct(values: Floats | Ints) -> int:
-    """Return how many different values there are; asked for counts, NumPy needs no numpy.ma.
+    """Return how many different values there are, none of which is NaN.
 
-    Whole numbers that lie close, as those of batches may, are counted in a tenth of the time.
+    ``np.unique`` takes six times the memory of a long series. Whole numbers that lie close, as
+    those of batches may, are counted in a tenth of the time.
     """
     if len(values) and np.ptp(values) < len(values):
         off = values - values.min()
         at = off.astype(np.intp)
         if (off == at).all():
             return int(np.count_nonzero(np.bincount(at)))
-    return len(np.unique(values, return_counts=True)[0])
+    ordered = np.sort(values)
+    return min(len(values), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def typical(x: Floats) -> float:

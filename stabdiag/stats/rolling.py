@@ -135,15 +135,15 @@ def baseline(x: Floats, window: int) -> Baseline:
     lag[0] = 0.0
     level += lag
     del lag  # of ten million points, each array is 80 MB
-    away = np.abs(x - level)
-    sigma = median_before(away, window)
+    sigma = median_before(np.abs(x - level), window)
     sigma *= MAD_TO_SIGMA
     floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
     # A deviation is at least a share of what the level has spanned so far, or while it stood still
     # of the point's distance from it. What comes later tells nothing of the noise before.
     nought = np.maximum.accumulate(level)
     nought -= np.minimum.accumulate(level)
-    np.copyto(nought, away, where=nought <= 0)
+    stood = nought <= 0
+    nought[stood] = np.abs(x[stood] - level[stood])
     nought *= NOUGHT
     np.maximum(nought, floor, out=nought)
     return Baseline(level=level, sigma=np.fmax(sigma, nought, out=sigma))

@@ -216,9 +216,12 @@ def _stretches(
     high = medians.scores > limit
     high[: medians.first] = False
     places = np.flatnonzero(high)
+    if not len(places):
+        return limit, []
+    heights = points.heights(slice(points.settled, None))
     rare = np.maximum(
         _chances(medians.scores[places], points.scores[points.first :], medians.width),
-        _chances(medians.heights[places], points.heights[points.settled :], medians.width),
+        _chances(medians.heights(places), heights, medians.width),
     )
     found: list[int] = places[rare < chance].tolist()
     return limit, found
@@ -231,8 +234,6 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
     eq. 2.1.3), with the share of all points above it, but for as many as the window holds. A loss
     that goes back and forth between two levels has no tail that tells how far its medians go.
     """
-    if not len(medians):
-        return medians
     high = np.sort(points[points >= medians.min()])
     above = len(high) - np.searchsorted(high, medians)
     share = np.maximum(above - width, 0.5) / len(points)

@@ -147,6 +147,8 @@ def _by_accuracy(case: Case) -> Guess | None:
         return None
     for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
         loss, accuracy = case.history.finite(name), case.history.finite(role)
+        if len(accuracy) < IN_A_ROW:  # to look for what they share takes three times the memory
+            continue
         steps, at, beside = np.intersect1d(
             loss.steps, accuracy.steps, assume_unique=True, return_indices=True
         )

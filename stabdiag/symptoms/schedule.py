@@ -182,9 +182,10 @@ def lr_decays_early(case: Case) -> Evidence | None:
     share = (end - start) / (end - begin)
     # A cosine is below the floor for its last few steps; one that ended stays where it is.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
+    if share < limits.at_floor or not flat:
+        return None
     # A step decay repeats its rates, and does not go down to 0: nothing is trained there.
-    stairs = 2 * distinct(lr.values[:at]) < at and last > 0
-    if share < limits.at_floor or not flat or stairs:
+    if last > 0 and 2 * distinct(lr.values[:at]) < at:
         return None
     length = _length(case, lr)
     set_length = Action(

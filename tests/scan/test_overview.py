@@ -85,7 +85,7 @@ def test_no_more_rows_are_objects_than_some_at_a_time():
     def alive():
         return sum(type(one) is Row for one in gc.get_objects())
 
-    # Other tests of this process may keep some, and what they left may go while the rows are counted.
+    # Other tests of this process may keep some; what they left may go while rows are counted.
     gc.collect()
     most, others = 0, alive()
     for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):
