@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile, tee
 from typing import Final
 
@@ -101,8 +101,9 @@ class _Log:
         return any(line.search(self.data) for line in lines)
 
 
+@lru_cache(maxsize=1)
 def evidence(data: bytes) -> Evidence | None:
-    """Return the evidence that lines are a log, or None if there is not enough.
+    """Return the evidence that lines are a log, or None if there is not enough; kept for reading.
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """

@@ -16,7 +16,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
@@ -24,29 +24,26 @@ from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.sample import Evidence
 from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
 
-# How far into the log evidence is searched for, and on how many lines it is good enough.
-_LOOKS: Final = (1 << 20, 1 << 24)
-_ENOUGH: Final = 3
+# How far into the log evidence is searched for, and evaluations above their epochs.
+_LOOKS: Final = 1 << 24
+_AHEAD_WITHIN: Final = 1 << 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether a loss recurs while a counter rises."""
-    return evidence(Text(head).data) is not None
+    return evidence(cleaned(head)) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
-    found = None
-    for size in _LOOKS:
-        found = evidence(Text(stream.peek(size)).data) or found
-        if found is not None and found.lines >= _ENOUGH:
-            break
+    head = cleaned(stream.peek(_LOOKS))
+    found = evidence(head)
     if found is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
-    if found.counter == EPOCH and _is_ahead(found, Text(stream.peek(_LOOKS[0])).data):
+    if found.counter == EPOCH and _is_ahead(found, head[:_AHEAD_WITHIN]):
         found = replace(found, ahead=True)
     columns = read_log(stream, "text", found.grammar)
     columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")

@@ -8,13 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from functools import cached_property
-from typing import Final, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.shapes import by_names, found_by, usual_shape, whole
-
-Cells: TypeAlias = Sequence[bytes | None]
+from stabdiag.readers.text.shapes import Cells, Look, by_names, found_by, whole
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
@@ -40,6 +38,7 @@ def is_a_loss(name: str) -> bool:
     return "loss" in name.lower()
 
 
+@lru_cache(maxsize=1 << 10)
 def trains(name: str) -> bool:
     """Tell whether a name has a word for training, whatever the line is about otherwise."""
     return re.search(r"(?<![a-z])train(?:ing)?(?![a-z])", name, re.IGNORECASE) is not None
@@ -165,18 +164,17 @@ class Line(Kind):
     ) -> list[Part]:
         """Take names and values apart; lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
-        names, pattern = usual_shape(tails, pairs)
 
-        def apart(tail: bytes) -> tuple[tuple[bytes, ...], Cells] | None:
-            found = pairs.findall(tail)
-            return (tuple(name for name, _ in found), [one for _, one in found]) if found else None
+        def look(tail: bytes) -> Look:
+            found = [*pairs.finditer(tail)]
+            names = (one[1].decode("utf-8", "replace").strip() for one in found)
+            return Look((*names,), [one.span(2) for one in found], [one.span(1) for one in found])
 
         parts = []
-        for written, rows, cells in by_names(tails, names, pattern, apart):
-            named = [self.named(name.decode("utf-8", "replace").strip()) for name in written]
+        for written, rows, cells in by_names(tails, look):
             taken = [[column[row] for row in rows] for column in own]
             at = [starts[row] for row in rows]
-            parts.append(self._part([*self.names, *named], at, [*taken, *cells]))
+            parts.append(self._part([*self.names, *map(self.named, written)], at, [*taken, *cells]))
         return parts
 
     def _part(

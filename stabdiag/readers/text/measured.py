@@ -16,7 +16,6 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import (
     NUMBER,
-    Cells,
     Kind,
     Part,
     is_a_loss,
@@ -24,7 +23,7 @@ from stabdiag.readers.text.grammar import (
     trains,
 )
 from stabdiag.readers.text.prefix import LONGEST_LABEL
-from stabdiag.readers.text.shapes import by_names, pattern_of, usual_line
+from stabdiag.readers.text.shapes import Look, by_names
 from stabdiag.readers.text.tokens import (
     COUNTER,
     FIRST,
@@ -144,38 +143,23 @@ class Measured(Kind):
             lines.append(line if self.counter else under_its_heading(data, begin, line))
         parts = [
             Part(names=names, starts=[after[row] for row in rows], cells=cells)
-            for names, rows, cells in by_names(lines, *self._usual(lines), self._apart)
+            for names, rows, cells in by_names(lines, self._look)
         ]
         usual = max(parts, key=lambda part: len(part.starts), default=None)
         return [_evaluated_beside(usual, part) if usual is not None else part for part in parts]
 
-    def _spans(self, line: bytes) -> Spans:
-        """Return the spans of a line, none if it is not of this kind."""
+    def _look(self, line: bytes) -> Look:
+        """Return the values of a line, without names if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word, self.also)
         counted = self.counter is None or STEP in spans
-        makes = any(makes_a_record(name, self.word) for name in spans)
-        return spans if counted and makes else {}
-
-    def _apart(self, line: bytes) -> tuple[tuple[str, ...], Cells] | None:
-        """Return names and values of a line, or None if it is not of this kind."""
-        spans = self._spans(line)
-        if not spans:
-            return None
-        return tuple(spans), [line[begin:end] for begin, end in spans.values()]
-
-    def _usual(self, lines: list[bytes]) -> tuple[tuple[str, ...], re.Pattern[bytes] | None]:
-        """Return the names of most lines, and the pattern that finds their values."""
-        line = usual_line(lines)
-        spans = self._spans(line) if line is not None else {}
-        if line is None or not spans:
-            return (), None
         values = sorted(spans.items(), key=lambda item: item[1])
-        names = [one.at for one in fields_of(line)]
-        names += [one.span(1) for one in COUNTER.finditer(line)]
+        wanted = counted and any(makes_a_record(name, self.word) for name in spans)
+        fixed = [one.at for one in fields_of(line)]
+        fixed += [one.span(1) for one in COUNTER.finditer(line)]
         # What a position counts up to is part of its name: a bar of another length is another.
-        names += [one.span(2) for one in POSITION.finditer(line)]
-        pattern = pattern_of(line, [span for _, span in values], names)
-        return (tuple(name for name, _ in values), pattern) if pattern else ((), None)
+        fixed += [one.span(2) for one in POSITION.finditer(line)]
+        names = (*(name for name, _ in values),) if wanted else ()
+        return Look(names, [span for _, span in values], fixed)
 
 
 def _evaluated_beside(usual: Part, part: Part) -> Part:

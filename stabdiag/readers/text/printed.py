@@ -23,8 +23,9 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.columns import SHOWN, BadLine, Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Cells, is_a_loss
+from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import columns_of
 
 # How many bytes are looked at, how long a line may be, and how few rows make no table.
@@ -91,7 +92,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _largest(data: bytes) -> _Table | None:
-    found = [one for one in _tables(Text(data).data) if len(one.rows) >= _FEWEST]
+    found = [one for one in _tables(cleaned(data)) if len(one.rows) >= _FEWEST]
     return max(found, key=lambda one: len(one.rows), default=None)
 
 

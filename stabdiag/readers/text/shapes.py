@@ -1,7 +1,7 @@
-"""The shape that most lines of a log share: the same names and punctuation, other numbers.
+"""The shapes that most lines of a log have: the same names and punctuation, other numbers.
 
 A pattern made of one line finds the values of all lines like it at once, which is several times
-faster than to find names and values line by line. What it does not match is read the slow way.
+faster than to find names and values line by line. What no pattern matches is read the slow way.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, islice
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 Span: TypeAlias = tuple[int, int]
 Cells: TypeAlias = Sequence[bytes | None]
 Columns: TypeAlias = list[Cells]
+Rows: TypeAlias = Sequence[int]
 
-Names = TypeVar("Names", tuple[bytes, ...], tuple[str, ...])
-
-# For fewer lines it does not pay to make a pattern.
+# For fewer lines it does not pay to make a pattern; and more patterns find hardly any more lines.
 _FEWEST: Final = 32
+_PATTERNS: Final = 6
 
 _LONGEST: Final = 1000
 
@@ -31,6 +31,17 @@ _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 # A value: any characters of which numbers are made, nan and inf included, which takes half the time
 # of a pattern for numbers. Whether it is one is seen when it is read.
 _VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
+
+
+class Look(NamedTuple):
+    """What a line tells: the names of its values, none if nothing is wanted of it.
+
+    ``values`` is where these stand; ``fixed`` is what else makes a line one of this shape.
+    """
+
+    names: tuple[str, ...]
+    values: Sequence[Span]
+    fixed: Sequence[Span]
 
 
 def whole(pattern: bytes) -> re.Pattern[bytes]:
@@ -51,96 +62,69 @@ def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Column
 
 
 def by_names(
-    lines: Sequence[bytes],
-    names: Names,
-    pattern: re.Pattern[bytes] | None,
-    apart: Callable[[bytes], tuple[Names, Cells] | None],
-) -> list[tuple[Names, Sequence[int], Columns]]:
-    """Group lines by the names on them; return the names, which lines, and the values by column.
+    lines: Sequence[bytes], look: Callable[[bytes], Look]
+) -> list[tuple[tuple[str, ...], Rows, Columns]]:
+    """Group lines by the names on them; return the names, which lines, and the values by column."""
+    found: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
+    rest: Rows = range(len(lines))
+    for _ in range(_PATTERNS):
+        # The line in the middle is a guess at a usual one.
+        line = lines[rest[len(rest) // 2]] if len(rest) >= _FEWEST else None
+        if line is None or len(line) > _LONGEST:
+            break
+        told = look(line)
+        pattern = pattern_of(line, told)
+        if pattern is None:
+            break
+        alike, columns, rest = _alike(lines, rest, pattern)
+        found[told.names].append((alike, columns))
+    for row in rest:
+        told = look(lines[row])
+        if told.names:
+            cells: Columns = [[lines[row][begin:end]] for begin, end in told.values]
+            found[told.names].append(([row], cells))
+    return [(names, *_in_order(parts)) for names, parts in found.items() if names]
 
-    ``names`` and ``pattern`` are those of most lines; ``apart`` finds those of any other line.
-    """
-    alike, columns, others = _alike(lines, pattern)
-    shapes: dict[Names, tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
-    for row in others:
-        if found := apart(lines[row]):
-            rows, cells = shapes[found[0]]
-            rows.append(row)
-            cells.append(found[1])
-    if names in shapes:
-        alike, columns = _in_order(alike, columns, *shapes.pop(names))
-    parts = [(names, alike, columns)] if alike else []
-    for written, (rows, cells) in shapes.items():
-        parts.append((written, rows, list(zip(*cells, strict=True))))
-    return parts
 
-
-def _in_order(
-    alike: Sequence[int], columns: Columns, rows: Sequence[int], cells: Sequence[Cells]
-) -> tuple[Sequence[int], Columns]:
+def _in_order(parts: Sequence[tuple[Rows, Columns]]) -> tuple[Rows, Columns]:
     """Merge lines with the same names in their order: in a record the later one counts."""
-    every = [*alike, *rows]
-    values = [*zip(*columns, strict=True), *cells]
-    order = sorted(range(len(every)), key=every.__getitem__)
-    return [every[at] for at in order], list(zip(*[values[at] for at in order], strict=True))
+    if len(parts) == 1:
+        return parts[0]
+    rows = [row for alike, _ in parts for row in alike]
+    cells = [one for _, columns in parts for one in zip(*columns, strict=True)]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    return [rows[at] for at in order], list(zip(*(cells[at] for at in order), strict=True))
 
 
 def _alike(
-    lines: Sequence[bytes], pattern: re.Pattern[bytes] | None
-) -> tuple[Sequence[int], Columns, Sequence[int]]:
+    lines: Sequence[bytes], rows: Rows, pattern: re.Pattern[bytes]
+) -> tuple[Rows, Columns, Rows]:
     """Return which lines a pattern matches wholly, its groups as columns, and the other lines."""
-    every = range(len(lines))
-    if pattern is None:
-        return [], [], every
     alone = re.compile(rb"^(%b)$" % pattern.pattern, re.MULTILINE)
-    starts, columns = found_by(alone, b"\n".join(lines))
-    if len(starts) == len(lines):
-        return every, columns, []
-    begins = [0, *accumulate(len(line) + 1 for line in lines)]
-    alike = np.searchsorted(begins, starts).tolist()
-    return alike, columns, sorted(set(every).difference(alike))
+    starts, columns = found_by(alone, b"\n".join(lines[row] for row in rows))
+    if len(starts) == len(rows):
+        return rows, columns, []
+    begins = [0, *accumulate(len(lines[row]) + 1 for row in rows)]
+    alike = [rows[at] for at in np.searchsorted(begins, starts).tolist()]
+    return alike, columns, sorted({*rows}.difference(alike))
 
 
-def usual_line(lines: Sequence[bytes | None]) -> bytes | None:
-    """Return the line in the middle as a guess at the usual one; None for few or long lines."""
-    line = lines[len(lines) // 2] if len(lines) >= _FEWEST else None
-    return line if line is not None and len(line) <= _LONGEST else None
-
-
-def usual_shape(
-    lines: Sequence[bytes | None], pairs: re.Pattern[bytes]
-) -> tuple[tuple[bytes, ...], re.Pattern[bytes] | None]:
-    """Return the names that most lines are likely to have, and the pattern that finds their values.
-
-    ``pairs`` finds a name and its value. Without a pattern there are no names.
-    """
-    line = usual_line(lines)
-    found = list(pairs.finditer(line)) if line else []
-    if line is None or not found:
-        return (), None
-    names, values = ([match.span(group) for match in found] for group in (1, 2))
-    pattern = pattern_of(line, values, names)
-    return (tuple(match[1] for match in found), pattern) if pattern else ((), None)
-
-
-def pattern_of(
-    line: bytes, values: Sequence[Span], names: Sequence[Span]
-) -> re.Pattern[bytes] | None:
+def pattern_of(line: bytes, told: Look) -> re.Pattern[bytes] | None:
     """Return a pattern for all lines like this one, with the same names and other values.
 
-    ``values`` and ``names`` are spans of the line; those of the values become groups, in order.
-    Returns None if spans overlap so that the pattern would not match its own line.
+    The values become groups, in order. Returns None if spans overlap so that the pattern would not
+    match its own line.
     """
     source = []
     end = 0
-    spans = [*((span, True) for span in values), *((span, False) for span in names)]
+    spans = [*((span, True) for span in told.values), *((span, False) for span in told.fixed)]
     for (begin, after), is_value in sorted(spans):
         source.append(_loosely(line[end:begin]))
         source.append(_VALUE if is_value else re.escape(line[max(begin, end) : after]))
         end = max(end, after)
     pattern = re.compile(b"".join([*source, _loosely(line[end:])]))
     match = pattern.fullmatch(line)
-    wanted = tuple(line[begin:after] for begin, after in sorted(values))
+    wanted = tuple(line[begin:after] for begin, after in sorted(told.values))
     return pattern if match is not None and match.groups() == wanted else None
 
 

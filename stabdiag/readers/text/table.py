@@ -22,8 +22,9 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import Aside, Cells, Grammar, Kind, Part
+from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
+from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import TOTAL, counted_on, filled, totals_of_training
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 

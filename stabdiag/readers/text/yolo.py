@@ -16,7 +16,7 @@ from typing import Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import NUMBER, Aside, Grammar, Line
 from stabdiag.readers.text.log import read_log
 
@@ -31,12 +31,12 @@ _LOOKS: Final = (1 << 20, 1 << 24)
 
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether there is a heading."""
-    return _HEADING.search(Text(head).data) is not None
+    return _HEADING.search(cleaned(head)) is not None
 
 
 def read(stream: Stream) -> Columns:
     """Read the bars below the headings."""
-    looks = (_HEADING.findall(Text(stream.peek(size)).data) for size in _LOOKS)
+    looks = (_HEADING.findall(cleaned(stream.peek(size))) for size in _LOOKS)
     headings = next((found for found in looks if found), None)
     if headings is None:
         raise NoUsableRecord(

@@ -13,7 +13,7 @@ from stabdiag.readers.text.clean import Text, inert
 from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of
-from stabdiag.readers.text.shapes import usual_shape
+from stabdiag.readers.text.shapes import Look, pattern_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -182,19 +182,23 @@ class TestFastPaths:
             np.testing.assert_array_equal(fast[name].present, slow[name].present)
             np.testing.assert_array_equal(fast[name].values, slow[name].values)
 
+    @staticmethod
+    def pattern(line):
+        found = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER, line)]
+        return pattern_of(
+            line, Look((), [one.span(2) for one in found], [one.span(1) for one in found])
+        )
+
     def test_a_shape_takes_other_numbers_and_blanks(self):
-        pairs = re.compile(rb"(\w+): {1,9}(%b)" % NUMBER)
         lines = [b"eta: 1  [10:00:%02d] a:  %d  b: %g (50%%)" % (n, n, n / 7) for n in range(40)]
-        names, pattern = usual_shape(lines, pairs)
-        assert names == (b"eta", b"a", b"b")
+        pattern = self.pattern(lines[20])
         assert all(pattern.fullmatch(line) for line in lines)
         assert pattern.fullmatch(b"eta: 2  [1:00] a:    -1.5e-09  b: nan (1%)")
         for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
             assert pattern.fullmatch(other) is None
 
     def test_digits_of_a_name_are_not_other_numbers(self):
-        pairs = re.compile(rb"(\w+): (%b)" % NUMBER)
-        _, pattern = usual_shape([b"acc1: 0.5 acc5: 0.75"] * 40, pairs)
+        pattern = self.pattern(b"acc1: 0.5 acc5: 0.75")
         assert pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
         assert pattern.fullmatch(b"acc5: 0.25 acc1: 0.5") is None
 
