@@ -16,11 +16,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from stabdiag.errors import LogError
-from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
-from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped
+from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, Place, is_skipped
 from stabdiag.readers.compressed import inflated, unpacked
-from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Pieces, Stream
 
 # No tar header is longer, which may hold names and attributes, and none has a longer number; some
 # versions of the library take time with the square of a number's length to read it.
@@ -33,10 +32,14 @@ _LENGTHS: Final = 26
 _DAMAGED: Final = "the archive breaks off or is damaged"
 _ODD: Final = "of the archive left out: links, devices, or paths that lead out of it"
 _LOCKED: Final = "encrypted"
+_RARE: Final = "rare compression"
+
+# How many bytes of a member are read at a time.
+_PIECE: Final = 1 << 16
 
 
 @contextmanager
-def open_archive(stream: Stream) -> Iterator[Tar | Zip]:
+def open_archive(stream: Stream) -> Iterator[Place]:
     """Open an archive, known by its head, as a place.
 
     Raises:
@@ -58,56 +61,47 @@ def open_archive(stream: Stream) -> Iterator[Tar | Zip]:
             yield Zip(stream.name, archive)
 
 
-@frozen
-class _Member:
-    """What an archive says of a member; ``obstacle`` is why it cannot be read."""
+# A member that is no folder, and why it cannot be read, if it cannot.
+_Member = tuple[Entry, str]
 
-    name: str
-    is_folder: bool
-    is_file: bool
-    size: int
-    written: float | None
-    obstacle: str = ""
+
+def _member(number: int, name: str, size: int, written: float | None, obstacle: str) -> _Member:
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or not path.parts:
+        obstacle = _ODD
+    return Entry(path=path, size=size, written=written, key=str(number)), obstacle
 
 
 def _listed(members: Iterable[_Member], notes: list[str]) -> tuple[list[Entry], Counter[str]]:
-    """Return the regular files whose paths lie inside the archive, and how many were left out."""
+    """Return the files that can be read, and how many were left out, by the obstacle."""
     found: list[Entry] = []
     left_out: Counter[str] = Counter()
-    for number, member in enumerate(members):
+    for entry, obstacle in members:
         if len(found) == MOST_FILES:
             notes.append(f"looked at the first {MOST_FILES} files only")
             break
-        if member.is_folder:
-            continue
-        path = PurePosixPath(member.name.replace("\\", "/"))
-        leads_out = path.is_absolute() or ".." in path.parts or PureWindowsPath(member.name).drive
-        if leads_out or not path.parts or not member.is_file:
-            left_out[_ODD] += 1
-        elif len(path.parts) > DEEPEST + 1 or any(map(is_skipped, path.parts[:-1])):
-            continue
-        elif member.obstacle:
-            left_out[member.obstacle] += 1
-        else:
-            size, written = member.size, member.written
-            found.append(Entry(path=path, size=size, written=written, key=str(number)))
+        folders = entry.path.parts[:-1]
+        is_near = len(folders) <= DEEPEST and not any(map(is_skipped, folders))
+        if obstacle == _ODD or (obstacle and is_near):
+            left_out[obstacle] += 1
+        elif is_near:
+            found.append(entry)
     if left_out[_ODD]:
         notes.append(f"{plural(left_out.pop(_ODD), 'member')} {_ODD}")
     return found, left_out
 
 
-class Zip:
+class Zip(Place):
     """The files in a ZIP archive."""
 
     def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
         """Take the archive, opened."""
-        self.name = name
-        self.notes: list[str] = []
+        super().__init__(name)
         self._archive = archive
 
     def entries(self) -> Sequence[Entry]:
         """Return the files that can be read."""
-        found, left_out = _listed(map(_zip_member, self._archive.infolist()), self.notes)
+        found, left_out = _listed(self._members(), self.notes)
         if left_out[_LOCKED] and not found:
             raise LogError(
                 f"{self.name}: encrypted; unpack it first: unzip {shlex.quote(self.name)}"
@@ -116,81 +110,81 @@ class Zip:
             self.notes.append(f"{plural(count, 'file')} left out ({why}); unpack it to read them")
         return found
 
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other."""
-        members = self._archive.infolist()
-        for entry in entries:
-            member = members[int(entry.key)]
-            packed = Stream(f"{self.name}/{entry.path}", self._packed(member))
-            yield entry, inflated(packed) if member.compress_type else packed
+    def _members(self) -> Iterator[_Member]:
+        for number, one in enumerate(self._archive.infolist()):
+            if one.filename.endswith("/"):
+                continue
+            obstacle = "" if one.compress_type in (0, zipfile.ZIP_DEFLATED) else _RARE
+            if stat.S_IFMT(one.external_attr >> 16) not in (0, stat.S_IFREG):
+                obstacle = _ODD
+            elif one.flag_bits & 1:
+                obstacle = _LOCKED
+            try:
+                written = datetime(*one.date_time, tzinfo=UTC).timestamp()
+            except ValueError:
+                written = None
+            yield _member(number, one.filename, one.file_size, written, obstacle)
 
-    def _packed(self, member: zipfile.ZipInfo) -> _Slice:
-        """Return a member's bytes as they lie in the archive.
+    def open(self, entry: Entry) -> Stream:
+        """Open a file.
 
         The standard library's file object verifies the checksum, and gives no bytes if it is wrong;
         but a log with one wrong byte is still a log.
         """
+        member = self._archive.infolist()[int(entry.key)]
+        packed = Stream(f"{self.name}/{entry.path}", Pieces(self._packed(member)))
+        return inflated(packed) if member.compress_type else packed
+
+    def _packed(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        """Yield a member's bytes as they lie in the archive, which is shared with other readers."""
         file: Any = self._archive.fp
-        header = max(member.header_offset, 0)
-        file.seek(header + _LENGTHS)
+        at = max(member.header_offset, 0) + _LENGTHS
+        file.seek(at)
         name, extra = struct.unpack("<HH", file.read(4).ljust(4, b"\0"))
-        begin = header + _LENGTHS + 4 + name + extra
-        return _Slice(file, begin, member.compress_size)
+        at += 4 + name + extra
+        end = at + member.compress_size
+        while at < end:
+            file.seek(at)
+            found = file.read(min(_PIECE, end - at))
+            if not found:
+                return
+            at += len(found)
+            yield found
 
 
-def _zip_member(member: zipfile.ZipInfo) -> _Member:
-    obstacle = "" if member.compress_type in (0, zipfile.ZIP_DEFLATED) else "rare compression"
-    try:
-        written = datetime(*member.date_time, tzinfo=UTC).timestamp()
-    except ValueError:
-        written = None
-    return _Member(
-        name=member.filename,
-        is_folder=member.filename.endswith("/"),
-        is_file=stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG),
-        size=member.file_size,
-        written=written,
-        obstacle=_LOCKED if member.flag_bits & 1 else obstacle,
-    )
-
-
-class _Slice:
-    """A stretch of a file that is shared with other readers."""
-
-    def __init__(self, file: Any, begin: int, size: int) -> None:
-        self._file = file
-        self._at = begin
-        self._end = begin + size
-
-    def read(self, size: int, /) -> bytes:
-        self._file.seek(self._at)
-        found: bytes = self._file.read(min(size, self._end - self._at))
-        self._at += len(found)
-        return found
-
-
-class Tar:
+class Tar(Place):
     """The files in a tar archive, which is read once to list them and once to read some."""
 
     def __init__(self, name: str, path: Path) -> None:
         """Take the archive's name, and the file that it lies in."""
-        self.name = name
-        self.notes: list[str] = []
+        super().__init__(name)
         self._path = path
 
     def entries(self) -> Sequence[Entry]:
         """Return the files that can be read."""
-        return _listed((_tar_member(one) for one, _ in self._members()), self.notes)[0]
+        members = (
+            _member(
+                number,
+                one.name,
+                one.size,
+                one.mtime,
+                "" if one.isreg() and not one.issparse() else _ODD,
+            )
+            for number, (one, _) in enumerate(self._members())
+            if not one.isdir()
+        )
+        return _listed(members, self.notes)[0]
 
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
+    def streams(self, entries: Iterable[Entry]) -> Generator[tuple[Entry, Stream]]:
         """Open one file after the other, in one pass."""
         wanted = {entry.key: entry for entry in entries}
         for number, (member, file) in enumerate(self._members()):
             entry = wanted.pop(str(number), None)
             if entry is not None:
-                raw = _Contents(file, member.size)
-                stream = Stream(f"{self.name}/{entry.path}", raw)
-                stream.notes = raw.notes
+                notes: list[str] = []
+                pieces = Pieces(_contents(file, member.size, notes))
+                stream = Stream(f"{self.name}/{entry.path}", pieces)
+                stream.notes = notes
                 yield entry, stream
             if not wanted:
                 return
@@ -213,16 +207,6 @@ class Tar:
             except Exception as error:  # noqa: BLE001 - versions differ in what they raise
                 self.notes.append(f"{_DAMAGED} ({error})")
             self.notes += packed.notes
-
-
-def _tar_member(member: tarfile.TarInfo) -> _Member:
-    return _Member(
-        name=member.name,
-        is_folder=member.isdir(),
-        is_file=member.isreg() and not member.issparse(),
-        size=member.size,
-        written=member.mtime,
-    )
 
 
 class _Forward:
@@ -259,21 +243,13 @@ class _Forward:
         return found
 
 
-class _Contents:
-    """The bytes of a member of a tar archive, up to where it breaks off.
+def _contents(file: _Forward, size: int, notes: list[str]) -> Iterator[bytes]:
+    """Yield the bytes of a member of a tar archive, up to where it breaks off.
 
     If a part is missing, the standard library's file object gives nothing at all.
     """
-
-    def __init__(self, file: _Forward, size: int) -> None:
-        self._file = file
-        self._left = size
-        self.notes: list[str] = []
-
-    def read(self, size: int, /) -> bytes:
-        found = self._file.take(min(size, self._left))
-        self._left -= len(found)
-        if not found and self._left:
-            self.notes.append("the archive breaks off in this file; everything before was read")
-            self._left = 0
-        return found
+    while size and (found := file.take(min(size, _PIECE))):
+        size -= len(found)
+        yield found
+    if size:
+        notes.append("the archive breaks off in this file; everything before was read")

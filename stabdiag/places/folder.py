@@ -6,12 +6,13 @@ A place lists its files by path, and opens them as streams.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
-from typing import Final, Protocol
+from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
@@ -71,22 +72,53 @@ class Entry:
     key: str
 
 
-class Place(Protocol):
-    """A folder, an archive, or a folder behind a URL."""
+class Place:
+    """A folder, an archive, or a folder behind a URL.
 
-    @property
-    def name(self) -> str:
-        """The name by which a report calls the place."""
+    ``name`` is what a report calls it; ``notes`` say what was left out, and why.
+    """
 
-    @property
-    def notes(self) -> list[str]:
-        """What was left out, and why."""
+    def __init__(self, name: str) -> None:
+        """Take the name."""
+        self.name = name
+        self.notes: list[str] = []
 
     def entries(self) -> Sequence[Entry]:
-        """Return the files in the place."""
+        """Return the files in the place, those of the upper levels first."""
+        return ()
 
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; each has to be read before the next is asked for."""
+    def open(self, entry: Entry) -> Stream:
+        """Open a file."""
+        return open_stream(entry.key)
+
+    def streams(self, entries: Iterable[Entry]) -> Generator[tuple[Entry, Stream]]:
+        """Open one file after the other; each has to be read before the next is asked for.
+
+        What cannot be opened is left out, with a note.
+        """
+        for entry in entries:
+            try:
+                stream = self.open(entry)
+            except LogError as error:
+                self.notes.append(str(error))
+                continue
+            with stream:
+                yield entry, stream
+
+
+def by_levels(root: str, listed: Callable[[str, list[str]], Iterable[Entry]]) -> list[Entry]:
+    """Return the files in a folder and in those below it, those of the upper levels first.
+
+    ``listed`` returns the files of one folder, and adds the folders in it to a list.
+    """
+    found: list[Entry] = []
+    level = [root]
+    for _ in range(DEEPEST):
+        below: list[str] = []
+        for folder in level:
+            found += listed(folder, below)
+        level = below
+    return found
 
 
 def note(message: str) -> Event:
@@ -99,45 +131,23 @@ def is_skipped(folder: str) -> bool:
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")
 
 
-def opened(
-    entries: Iterable[Entry], opening: Callable[[Entry], Stream], notes: list[str]
-) -> Generator[tuple[Entry, Stream]]:
-    """Open one file after the other; what cannot be opened is left out, with a note."""
-    for entry in entries:
-        try:
-            stream = opening(entry)
-        except LogError as error:
-            notes.append(str(error))
-            continue
-        with stream:
-            yield entry, stream
-
-
-class Folder:
+class Folder(Place):
     """The files in a folder and in the folders below it, some levels deep."""
 
     def __init__(self, path: Path) -> None:
         """Take the folder; it is not listed yet."""
+        super().__init__(str(path))
         self.path = path
-        self.name = str(path)
-        self.notes: list[str] = []
 
     def entries(self) -> Sequence[Entry]:
-        """Return the files, those of the upper levels first."""
-        found: list[Entry] = []
+        """Return the files in the folder."""
         seen: set[tuple[int, int]] = set()
-        level = [self.path]
-        for _ in range(DEEPEST):
-            below: list[Path] = []
-            for folder in level:
-                found += self._files(folder, below, seen)
-            level = below
+        found = by_levels(self.name, partial(self._files, seen))
         if len(seen) == MOST_FILES:
             self.notes.append(f"looked at the first {MOST_FILES} files and folders only")
         return found
 
-    def _files(self, folder: Path, below: list[Path], seen: set[tuple[int, int]]) -> list[Entry]:
-        """Return the files of one folder, and add the folders in it to those below."""
+    def _files(self, seen: set[tuple[int, int]], folder: str, below: list[str]) -> Iterator[Entry]:
         try:
             with os.scandir(folder) as listed:
                 # W&B's latest-run and similar links come after the folders that they lead to.
@@ -146,15 +156,14 @@ class Folder:
                     key=lambda one: (one.is_symlink(), one.name),
                 )
         except OSError as error:
-            if folder == self.path:
+            if folder == self.name:
                 raise LogError(
                     f"{self.name}: cannot be opened ({error.strerror}); check the path"
                 ) from error
             self.notes.append(f"{folder} could not be opened ({error.strerror})")
-            return []
+            return
         if any(one.name == VIRTUAL_ENVIRONMENT for one in there):
-            return []
-        found: list[Entry] = []
+            return
         for one in there:
             try:
                 status = one.stat()
@@ -166,13 +175,8 @@ class Folder:
             seen.add(identity)
             path = Path(one.path)
             if S_ISDIR(status.st_mode) and not is_skipped(one.name):
-                below.append(path)
+                below.append(str(path))
             elif S_ISREG(status.st_mode):
                 inside = PurePosixPath(path.relative_to(self.path).as_posix())
                 size, written = status.st_size, status.st_mtime
-                found.append(Entry(path=inside, size=size, written=written, key=str(path)))
-        return found
-
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other."""
-        return opened(entries, lambda entry: open_stream(entry.key), self.notes)
+                yield Entry(path=inside, size=size, written=written, key=str(path))

@@ -106,7 +106,7 @@ def _remote(url: str, asked: Asked) -> Found:
     remote = Remote(url)
     if remote.is_folder():
         return _best_log(remote, asked)
-    with remote.open() as stream:
+    with remote.file() as stream:
         if is_archive(stream):
             return _in_archive(stream, asked)
         columns = asked.read(stream)

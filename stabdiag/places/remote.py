@@ -8,7 +8,7 @@ private network, and nobody at all to a link-local address, where clouds keep cr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from html import unescape
 from importlib.util import find_spec
@@ -19,9 +19,9 @@ from urllib.parse import urljoin
 
 from stabdiag.errors import LogError, TooSlow, did_you_mean
 from stabdiag.model.text import shown
-from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, is_skipped, opened
+from stabdiag.places.folder import MOST_FILES, Entry, Place, by_levels, is_skipped
 from stabdiag.readers.compressed import unpacked
-from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Pieces, Stream
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -34,6 +34,9 @@ _MOST_LISTINGS: Final = 100
 
 # After waiting in vain for so many files, none of the others is asked for.
 _PATIENCE: Final = 3
+
+# How many bytes are read at a time.
+_PIECE: Final = 1 << 18
 
 # Seconds after which a silent server is given up; the whole of a long log may take longer.
 _CONNECT: Final = 20.0
@@ -55,15 +58,15 @@ _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "
 _WRITTEN: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
-class Remote:
+class Remote(Place):
     """A URL: one file, or a folder."""
 
     def __init__(self, url: str) -> None:
         """Find the URL's file system, whose package may not be installed."""
+        super().__init__(shown(url).rstrip("/"))
         self.url = url
-        self.name = shown(url).rstrip("/")
-        self.notes: list[str] = []
         self._slow: list[TooSlow] = []
+        self._listings = 0
         self._is_web = url.startswith(("http://", "https://"))
         self.files, self.path = _file_system(url, self._is_web)
 
@@ -76,9 +79,13 @@ class Remote:
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             fail(self.name, error)
 
-    def open(self) -> Stream:
+    def file(self) -> Stream:
         """Open the URL's file."""
         return self._open(self.path, self.name)
+
+    def open(self, entry: Entry) -> Stream:
+        """Open a file in the URL's folder."""
+        return self._open(entry.key, f"{self.name}/{entry.path}")
 
     def read_beside(self, name: str, most: int) -> bytes | None:
         """Return a small file that lies beside the URL's, or None."""
@@ -91,28 +98,24 @@ class Remote:
         return data if len(data) <= most else None
 
     def entries(self) -> Sequence[Entry]:
-        """Return the files in the URL's folder, those of the upper levels first."""
-        found: list[Entry] = []
-        level = [self.path.rstrip("/") + "/" * self._is_web]
-        listings = 0
-        for _ in range(DEEPEST):
-            below: list[str] = []
-            for folder in level[: _MOST_LISTINGS - listings]:
-                listings += 1
-                self._list(folder, found, below)
-            level = below
-        if listings == _MOST_LISTINGS or len(found) > MOST_FILES:
+        """Return the files in the URL's folder."""
+        root = self.path.rstrip("/") + "/" * self._is_web
+        found = by_levels(root, self._files)
+        if self._listings == _MOST_LISTINGS or len(found) > MOST_FILES:
             self.notes.append("the folder is too large to be looked at as a whole")
         return found[:MOST_FILES]
 
-    def _list(self, folder: str, found: list[Entry], below: list[str]) -> None:
+    def _files(self, folder: str, below: list[str]) -> Iterator[Entry]:
+        if self._listings == _MOST_LISTINGS:
+            return
+        self._listings += 1
         try:
             there = self.listed(folder)
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            if found or below:
-                self.notes.append("a folder in it could not be listed")
-                return
-            fail(self.name, error)
+            if self._listings == 1:
+                fail(self.name, error)
+            self.notes.append("a folder in it could not be listed")
+            return
         root = self.path.rstrip("/") + "/"
         for one in sorted(there, key=lambda one: str(one["name"])):
             path = str(one["name"])
@@ -121,8 +124,7 @@ class Remote:
                 continue
             if one["type"] != "directory":
                 inside = PurePosixPath(path.removeprefix(root))
-                size, when = one.get("size"), written(one)
-                found.append(Entry(path=inside, size=size, written=when, key=path))
+                yield Entry(path=inside, size=one.get("size"), written=written(one), key=path)
             elif not is_skipped(path.rstrip("/").rpartition("/")[2]):
                 below.append(path)
 
@@ -141,25 +143,26 @@ class Remote:
             {"name": link, "type": "directory" if link.endswith("/") else "file"} for link in links
         ]
 
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other."""
-        return opened(
-            entries, lambda one: self._open(one.key, f"{self.name}/{one.path}"), self.notes
-        )
-
     def _open(self, path: str, name: str) -> Stream:
         if len(self._slow) >= _PATIENCE:
             raise self._slow[-1]
         try:
-            if not self._is_web:
-                return Stream(name, _Raw(name, self.files.open(path, "rb"), self._fail))
             # In one request from begin to end, without one for the size, which nobody needs.
-            file = self.files.open(path, "rb", block_size=0, size=1)
-            is_packed = file.r.headers.get("Content-Encoding", "").lower() in _GZIP
+            how = {"block_size": 0, "size": 1} if self._is_web else {}
+            file = self.files.open(path, "rb", **how)
+            packing = file.r.headers.get("Content-Encoding", "").lower() if self._is_web else ""
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(name, error)
-        stream = Stream(name, _Raw(name, file, self._fail))
-        return unpacked(stream) if is_packed else stream
+        stream = Stream(name, Pieces(self._read(name, file), file.close))
+        return unpacked(stream) if packing in _GZIP else stream
+
+    def _read(self, name: str, file: Any) -> Iterator[bytes]:
+        """Yield the bytes of a file; whatever goes wrong is told in one line."""
+        try:
+            while found := bytes(file.read(_PIECE)):
+                yield found
+        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
         try:
@@ -167,29 +170,6 @@ class Remote:
         except TooSlow as slow:
             self._slow.append(slow)
             raise
-
-
-class _Raw:
-    """The bytes of a remote file; whatever goes wrong is told in one line."""
-
-    def __init__(self, name: str, file: Any, fail: Callable[[str, Exception], NoReturn]) -> None:
-        self._name = name
-        self._file = file
-        self._fail = fail
-        self._ended = False
-
-    def read(self, size: int, /) -> bytes:
-        if self._ended:  # aiohttp complains on standard error if it is asked again
-            return b""
-        try:
-            found = bytes(self._file.read(size))
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
-            self._fail(self._name, error)
-        self._ended = not found
-        return found
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def written(one: dict[str, Any]) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
@@ -17,6 +17,8 @@ from stabdiag.readers.columns import Wanted, every_column
 STANDARD_INPUT = "standard input"
 
 _LINES_OF_A_HEAD = 20
+
+_PIECE = 1 << 21
 
 # What comes by a pipe or a URL and is kept on disk meanwhile may take so many bytes, and half of
 # what is free.
@@ -131,7 +133,7 @@ class Stream:
 
     def rewritten(self, pieces: Iterable[bytes]) -> Stream:
         """Return a stream like this one that gives other bytes, such as its own unpacked."""
-        inner = Stream(self.name, _Pieces(pieces, self))
+        inner = Stream(self.name, Pieces(pieces, self.__exit__))
         inner.notes = self.notes
         inner.wanted = self.wanted
         return inner
@@ -159,8 +161,8 @@ def watched(tell: Callable[[int], object]) -> Iterator[None]:
 def open_stream(source: str | os.PathLike[str]) -> Stream:
     """Open a file, or standard input for ``-``."""
     name = os.fspath(source)
-    if name == "-":
-        return Stream(STANDARD_INPUT, _KeptOpen(sys.stdin.buffer))
+    if name == "-":  # which is not ours to close
+        return Stream(STANDARD_INPUT, Pieces(iter(lambda: sys.stdin.buffer.read(_PIECE), b"")))
     path = Path(name)
     try:
         raw = path.open("rb", buffering=0)
@@ -174,31 +176,20 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
 
 
-class _Pieces:
+class Pieces:
     """Bytes that come in pieces of any length, to be read in others."""
 
-    def __init__(self, pieces: Iterable[bytes], stream: Stream) -> None:
+    def __init__(self, pieces: Iterable[bytes], close: Callable[[], object] = lambda: None) -> None:
+        """Take the pieces, and what ``close`` calls."""
+        self.close = close
         self._pieces = filter(None, pieces)
-        self._stream = stream
         self._ready = b""
 
     def read(self, size: int, /) -> bytes:
+        """Return up to ``size`` bytes."""
         ready = self._ready or next(self._pieces, b"")
         self._ready = ready[size:]
         return ready[:size]
-
-    def close(self) -> None:
-        self._stream.__exit__()
-
-
-class _KeptOpen:
-    """Standard input, which is not ours to close."""
-
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-
-    def read(self, size: int, /) -> bytes:
-        return self._raw.read(size)
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,7 @@ import io
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -167,7 +167,7 @@ class _Reading:
     def packed(self, job: Job) -> Iterator[Row]:
         """Yield the rows of all runs in an archive, which is gone through once for all of them."""
         path = _path(job.root, job.logs[0])
-        with Remote(path).open() if "://" in path else open_stream(path) as stream:
+        with Remote(path).file() if "://" in path else open_stream(path) as stream:
             if not is_archive(stream):
                 raise LogError(f"{stream.name}: named like an archive, but it is none")
             with open_archive(stream) as place:
@@ -252,22 +252,18 @@ def _lister(entries: Mapping[str, Entry]) -> Lister:
     return lambda folder, _: (files.get(folder, []), sorted(folders.get(folder, ())))
 
 
-@dataclass(frozen=True, eq=False)
-class _Held:
+class _Held(Place):
     """Some members of an archive, held in memory."""
 
-    name: str
-    notes: list[str] = field(default_factory=list)
-    bytes: dict[str, bytes] = field(default_factory=dict)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.bytes: dict[str, bytes] = {}
 
-    def entries(self) -> Sequence[Entry]:
-        return ()
+    def streams(self, entries: Iterable[Entry]) -> Generator[tuple[Entry, Stream]]:
+        return super().streams(one for one in entries if str(one.path) in self.bytes)
 
-    def streams(self, entries: Sequence[Entry]) -> Generator[tuple[Entry, Stream]]:
-        for one in entries:
-            data = self.bytes.get(str(one.path))
-            if data is not None:
-                yield one, Stream(f"{self.name}/{one.path}", io.BytesIO(data))
+    def open(self, entry: Entry) -> Stream:
+        return Stream(f"{self.name}/{entry.path}", io.BytesIO(self.bytes[str(entry.path)]))
 
 
 def _held(
