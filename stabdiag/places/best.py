@@ -20,7 +20,6 @@ from stabdiag.places.logs import Log, choose, logs_in
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
-from stabdiag.readers.source import Stream
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
@@ -40,11 +39,11 @@ _MLFLOW: Final = "mlflow-metric"
 _METRICS: Final = ("plots", "metrics")
 _TABLE: Final = ".tsv"
 
-# Keras has folders of their own for the training and the evaluation of a run.
-_SIDES: Final = frozenset({"train", "training", "val", "valid", "validation", "eval", "test"})
-
-# PyTorch's add_hparams writes to a folder below that of the run, which is named by the time.
-_HYPER_PARAMETERS: Final = re.compile(r"\d{9,11}\.\d+")
+# Keras has folders of their own for the training and the evaluation of a run, and PyTorch's
+# add_hparams writes to one that is named by the time: they lie below that of the run.
+_INNER: Final = re.compile(
+    r"train|training|val|valid|validation|eval|test|\d{9,11}\.\d+", re.IGNORECASE
+)
 
 
 def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
@@ -60,7 +59,9 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
     if run is None or reader(log.format).missing:
         columns = _only(place, log.entry, asked)
     else:
-        columns = _read_run(log, run, place, files)
+        name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
+        inside = ((one.path.relative_to(run), stream) for one, stream in place.streams(files))
+        columns = reader(log.format).functions().read_run(inside, name)
     if isinstance(place, Folder):
         beside = beside_file(Path(log.entry.key), place.path)
         beside = replace(beside, files=[*(one.key for one in files), *beside.files])
@@ -137,7 +138,7 @@ def _run_of(log: Log) -> PurePosixPath | None:
     """Return the folder of the run that a log is a part of; None if the log is one file."""
     folder = log.path.parent
     if log.format == _TENSORBOARD:
-        return folder.parent if folder.name.lower() in _SIDES else folder
+        return folder.parent if _INNER.fullmatch(folder.name) else folder
     if log.format == _MLFLOW:
         above = [one for one in (folder, *folder.parents) if one.name == "metrics"]
         return above[-1].parent if above else None
@@ -152,35 +153,8 @@ def _files_of(
 ) -> list[Entry]:
     if log.format == _TENSORBOARD:
         events = [one for one in logs if one.format == _TENSORBOARD]
-        return [one.entry for one in events if _lies_in(run, one.path.parent)]
-    if log.format == _MLFLOW:
-        folders = {run / "metrics", run / "params"}
-        return [one for one in entries if folders.intersection(one.path.parents)]
-    metrics = run.joinpath(*_METRICS)
-    return [one for one in entries if one.path.suffix == _TABLE and metrics in one.path.parents]
-
-
-def _lies_in(run: PurePosixPath, folder: PurePosixPath) -> bool:
-    name = folder.name.lower()
-    belongs = name in _SIDES or _HYPER_PARAMETERS.fullmatch(name) is not None
-    return folder == run or (folder.parent == run and belongs)
-
-
-def _read_run(log: Log, run: PurePosixPath, place: Place, files: Sequence[Entry]) -> Columns:
-    name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
-
-    def inside() -> Iterator[tuple[PurePosixPath, Stream]]:
-        for entry, stream in place.streams(files):
-            yield entry.path.relative_to(run), stream
-
-    if log.format == _TENSORBOARD:
-        from stabdiag.readers import tensorboard
-
-        return tensorboard.read_files(inside(), name)
-    if log.format == _MLFLOW:
-        from stabdiag.readers import mlflow
-
-        return mlflow.read_run(inside(), name)
-    from stabdiag.readers.csv import log as dvclive
-
-    return dvclive.read_run(inside(), name)
+        return [one.entry for one in events if _run_of(one) == run]
+    inside = {run / "metrics", run / "params"}
+    if log.format != _MLFLOW:
+        inside = {run.joinpath(*_METRICS)}
+    return [one for one in entries if inside.intersection(one.path.parents)]

@@ -1,6 +1,6 @@
 """The formats that can be read: one row each, in the order in which they are tried.
 
-A format's module exports two functions, and may export a third:
+A format's module exports two functions, and may export two more:
 
     recognises(head: bytes, *, whole: bool) -> bool
         whether the first lines of a file (all of it, if ``whole``) are of this format; cheap, and
@@ -9,6 +9,8 @@ A format's module exports two functions, and may export a third:
         the log; what is heavy to import is imported here, inside
     growing() -> Growing
         what reads a log block by block as it grows, and in the end has read what ``read`` reads
+    read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns
+        a run that is kept in several files, each with its path in the run's folder
 
 That of a text format may export its GRAMMAR in their place; a part of one may be a grammar.
 

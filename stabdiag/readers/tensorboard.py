@@ -234,10 +234,10 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read an event file."""
-    return read_files([(PurePosixPath(), stream)], stream.name)
+    return read_run([(PurePosixPath(), stream)], stream.name)
 
 
-def read_files(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
+def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
     """Read the event files of one run, each with its path in the run's folder, in any order.
 
     They are sorted by the times of their first events. Tags from a folder below, such as ``train``
