@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache
 from itertools import islice, pairwise
-from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, Final, TypeVar
 
-from stabdiag.errors import ManifestError
+from stabdiag.errors import LogError, ManifestError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
@@ -24,6 +25,7 @@ from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
 from stabdiag.places.folder import Entry, Found, Place, note
 from stabdiag.readers.columns import Columns
+from stabdiag.readers.source import Stream
 
 # No configuration is larger.
 _LARGEST: Final = 1 << 20
@@ -54,15 +56,21 @@ _OF_A_MODEL: Final = frozenset(
     {"vocab_size", "architectures", "problem_type", "id2label", "label2id", "num_labels"}
 )
 
-# A folder, and names of which the first that is a file there counts.
-_Names = tuple[PurePosixPath, list[str]]
-
 # Names of folders in which a run keeps its logs, below its own folder.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
     re.IGNORECASE,
 )
+
+
+_Path = TypeVar("_Path", bound=PurePath)
+
+# The name of a file, and what it holds.
+_Text = tuple[str, bytes]
+
+# The checkpoints that are there, by their unit.
+Checkpoints = Mapping[str, tuple[int, ...]]
 
 
 @frozen
@@ -75,7 +83,7 @@ class Beside:
     manifest: Manifest = field(default_factory=Manifest)
     events: Sequence[Event] = ()
     files: Sequence[str] = ()
-    checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    checkpoints: Checkpoints = field(default_factory=dict)
 
 
 def with_beside(columns: Columns, beside: Beside) -> Found:
@@ -97,70 +105,73 @@ def beside_file(log: Path, root: Path) -> Beside:
     """Look beside a file, and in the folders above it up to ``root``."""
     files = []
     listed = cache(listing)
+    folders = _folders(log, root)
 
-    def there(folder: PurePosixPath, names: list[str]) -> list[str]:
+    def lies(folder: PurePath, name: str) -> bool:
         known = listed(folder)
-        return names if known is None else [n for n in names if n.partition("/")[0] in known]
+        return known is None or name.partition("/")[0] in known
 
-    def read(folder: PurePosixPath, name: str) -> bytes | None:
-        file = Path(folder, name)
-        if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
-            return None
-        try:
-            data = file.read_bytes()
-        except OSError as error:
-            raise ManifestError(f"{file}: cannot be read ({error.strerror})") from error
-        files.append(str(file))
-        return data
+    def texts(files_there: Iterable[Path]) -> Iterator[_Text]:
+        for file in files_there:
+            if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
+                continue
+            try:
+                data = file.read_bytes()
+            except OSError as error:
+                raise ManifestError(f"{file}: cannot be read ({error.strerror})") from error
+            files.append(str(file))
+            yield str(file), data
 
-    folders = [*_folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))]
-    named = ((folder, there(folder, names)) for folder, names in _named(log.name, folders))
-    manifest, events = _manifest((one for one in named if one[1]), read)
+    manifest, events = _manifest(map(texts, _named(log.name, folders, lies)))
     saved = checkpoints_in(folders, listed)
     return Beside(manifest=manifest, events=events, files=files, checkpoints=saved)
 
 
-def checkpoints_beside(log: Path, root: Path) -> dict[str, tuple[int, ...]]:
+def checkpoints_beside(log: Path, root: Path) -> Checkpoints:
     """Look for checkpoints beside a file, and in the folders above it up to ``root``."""
-    folders = _folders(PurePosixPath(log.as_posix()), PurePosixPath(root.as_posix()))
-    return checkpoints_in(folders, listing)
+    return checkpoints_in(_folders(log, root), listing)
 
 
 def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) -> Beside:
     """Look beside a log among the files of its place."""
     lying = {one.path: one for one in entries}
-    named = list(_named(log.name, _folders(log, PurePosixPath())))
-    texts: dict[PurePosixPath, bytes] = {}
-    paths = [folder / name for folder, names in named for name in names]
-    there = [lying[path] for path in paths if path in lying]
-    for entry, stream in place.streams(there):
-        text = stream.peek(_LARGEST + 1)
-        if len(text) <= _LARGEST:
-            texts[entry.path] = text
+    folders = _folders(log, PurePosixPath())
+    named = list(_named(log.name, folders, lambda folder, name: folder / name in lying))
+    wanted = [lying[path] for paths in named for path in paths]
+    texts = {entry.path: _text(stream) for entry, stream in place.streams(wanted)}
     manifest, events = _manifest(
-        named, lambda folder, name: texts.get(folder / name), lambda path: f"{place.name}/{path}"
+        [text for path in paths for text in texts.get(path, ())] for paths in named
     )
     return Beside(manifest=manifest, events=events)
 
 
-def beside_url(url: str, read_beside: Callable[[str, int], bytes | None]) -> Beside:
+def beside_url(url: str, opened: Callable[[str], Stream]) -> Beside:
     """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
-    manifest, _ = _manifest(
-        [(PurePosixPath(), _written_for(url))],
-        lambda _, name: read_beside(name, _LARGEST),
-        lambda path: f"{url.rpartition('/')[0]}/{path}",
-    )
+
+    def texts() -> Iterator[_Text]:
+        for name in _written_for(url):
+            with suppress(LogError), opened(name) as stream:
+                yield from _text(stream)
+
+    manifest, _ = _manifest([texts()])
     # No events: a server may answer with a page of its own, whatever is asked for.
     return Beside(manifest=manifest)
 
 
-def _named(log: str, folders: Iterable[PurePosixPath]) -> Iterator[_Names]:
-    """Yield the names that a log's configuration may have in each folder, the best first."""
+def _named(
+    log: str, folders: Iterable[_Path], lies: Callable[[_Path, str], bool]
+) -> Iterator[list[_Path]]:
+    """Yield where a log's configuration lies, the best first; of each list the first file counts.
+
+    ``lies`` tells whether a file of a name may lie in a folder.
+    """
     # What was saved of the pickle is read in its place.
     others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
-    for number, folder in enumerate(folders):
-        ours = _written_for(log) if number == 0 else [_OURS]
-        yield from ((folder, names) for names in (ours, [_SAVED, _PICKLED], *others))
+    ours = _written_for(log)
+    for folder in folders:
+        for names in (ours, [_SAVED, _PICKLED], *others):
+            yield [folder / name for name in names if lies(folder, name)]
+        ours = [_OURS]
 
 
 def _written_for(log: str) -> list[str]:
@@ -170,8 +181,8 @@ def _written_for(log: str) -> list[str]:
     return [*(f"{stem}.{_OURS}" for stem in dict.fromkeys(stems) if stem), _OURS]
 
 
-def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]:
-    """Yield the folders in which a log's configuration may lie, the nearest first.
+def _folders(log: _Path, root: _Path) -> list[_Path]:
+    """Return the folders in which a log's configuration may lie, the nearest first.
 
     ``root`` is the folder, archive or URL that the user named. The folders are the log's own, those
     above it up to ``root``, and one more where the name of the last one is that of a folder in
@@ -179,44 +190,35 @@ def _folders(log: PurePosixPath, root: PurePosixPath) -> Iterator[PurePosixPath]
     """
     above = [log.parent, *log.parent.parents]
     folders = above[: above.index(root) + 1] if root in above else above
-    yield from folders
-    if _INNER.fullmatch(folders[-1].name):
-        yield folders[-1].parent
+    return [*folders, folders[-1].parent] if _INNER.fullmatch(folders[-1].name) else folders
 
 
-def _manifest(
-    named: Iterable[_Names],
-    read: Callable[[PurePosixPath, str], bytes | None],
-    shown: Callable[[PurePosixPath], str] = str,
-) -> tuple[Manifest, list[Event]]:
+def _text(stream: Stream) -> list[_Text]:
+    """Return what a file holds; nothing if it is too large."""
+    data = stream.peek(_LARGEST + 1)
+    return [(stream.name, data)] if len(data) <= _LARGEST else []
+
+
+def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
     """Return the manifest that all configurations make, and what could not be read.
 
-    Args:
-        named: where one may lie, the best first; of each list only the first file counts.
-        read: returns what a file holds, or None where there is none or it is too large; raises
-            ManifestError where it is there and cannot be read.
-        shown: returns the name of a file in a report.
+    The best come first; of each list of ``texts`` only the first counts. To read one that is there
+    and cannot be read raises ManifestError.
     """
     known = Manifest()
     events: list[Event] = []
     pickled: list[Event] = []
-    for folder, names in named:
+    for there in texts:
         try:
-            there = ((name, read(folder, name)) for name in names)
-            name, data = next((one for one in there if one[1] is not None), ("", None))
-            if data is None:
-                continue
-            path = shown(folder / name)
-            if name == _PICKLED:
-                pickled.append(note(f"{path} {_SAVE}"))
-                continue
-            told = parse_manifest(_of_the_training(mapping_of(path, data)), path)
+            name, data = next(iter(there), ("", b""))
+            if name.endswith(_PICKLED):
+                pickled.append(note(f"{name} {_SAVE}"))
+            elif name:
+                told = parse_manifest(_of_the_training(mapping_of(name, data)), name)
+                known = known.beside(told) if told.known else known
         except ManifestError as error:
             # A file of this name beside a log may be something else.
             events.append(note(f"not used as manifest: {error}"))
-            continue
-        if told.known:
-            known = known.beside(told)
     return known, [*events, *pickled[:1]]  # each checkpoint has a copy of the run's
 
 
@@ -248,13 +250,14 @@ _WEIGHTS: Final = re.compile(
 
 # ``step=120``, ``global_step120``, ``iter_0000120``, ``ba120``; and ``epoch=3``, ``ep3``.
 _COUNTED: Final = (
-    r"(?i)(?<![a-z])(?:(?P<step>(?:global_?)?steps?|iter(?:ation)?s?|updates?|ba)|ep(?:och)?s?)"
-    r"[-_=]?(?P<count>\d{1,12})(?![\d.]*\d)"
+    r"(?i)(?<![a-z])(?:(?:(?:global_?)?steps?|iter(?:ation)?s?|updates?|ba)[-_=]?(?P<step>\d{1,12})"
+    r"|ep(?:och)?s?[-_=]?(?P<epoch>\d{1,12}))(?![\d.]*\d)"
 )
 
 # ``checkpoint-120``, which counts either, and fairseq's ``checkpoint_3_120``, which counts both.
 _BARE: Final = (
-    r"(?i)(?:checkpoint|ckpt|model|weights)[-_=]?(?P<one>\d{1,12})(?:_(?P<step>\d{1,12}))?"
+    r"(?i)(?:checkpoint|ckpt|model|weights)[-_=]?"
+    r"(?:(?P<either>\d{1,12})|(?P<epoch>\d{1,12})_(?P<step>\d{1,12}))"
 )
 
 # What else the name of a folder that is one may hold.
@@ -262,8 +265,8 @@ _WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
 def checkpoints_in(
-    folders: Iterable[PurePosixPath], listed: Callable[[PurePosixPath], Listing | None]
-) -> dict[str, tuple[int, ...]]:
+    folders: Iterable[PurePath], listed: Callable[[PurePath], Listing | None]
+) -> Checkpoints:
     """Return the checkpoints in the first of some folders that has any, or in folders below it.
 
     They are told by ``step`` and by ``epoch``, as their names tell, and rise. ``listed`` lists a
@@ -280,7 +283,7 @@ def checkpoints_in(
     return {}
 
 
-def listing(folder: PurePosixPath) -> Listing | None:
+def listing(folder: PurePath) -> Listing | None:
     """Return the names in a folder, and whether each is a file's; None if there are too many."""
     try:
         with os.scandir(folder) as listed:
@@ -300,24 +303,16 @@ def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
             yield name[: suffix.start()]
 
 
-def _counts(stems: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    steps: set[int] = set()
-    epochs: set[int] = set()
-    either: set[int] = set()
+def _counts(stems: Iterable[str]) -> Checkpoints:
+    counts: dict[str, set[int]] = {"step": set(), "epoch": set(), "either": set()}
     for stem in stems:
         bare = re.fullmatch(_BARE, stem)
-        if bare is None:
-            for one in re.finditer(_COUNTED, stem):
-                (epochs if one["step"] is None else steps).add(int(one["count"]))
-        elif bare["step"] is None:
-            either.add(int(bare["one"]))
-        else:
-            epochs.add(int(bare["one"]))
-            steps.add(int(bare["step"]))
+        for one in re.finditer(_COUNTED, stem) if bare is None else [bare]:
+            for unit, count in one.groupdict().items():
+                counts[unit] |= {int(count)} if count else set()
+    either = counts.pop("either")
     # Nobody saves at one step after the other: such numbers count epochs.
-    if any(right - left == 1 for left, right in pairwise(sorted(either))):
-        epochs |= either
-    else:
-        steps, epochs = steps | either, epochs | either
-    found = {"step": tuple(sorted(steps)), "epoch": tuple(sorted(epochs))}
-    return {unit: counts for unit, counts in found.items() if counts}
+    are_epochs = any(right - left == 1 for left, right in pairwise(sorted(either)))
+    for unit in ["epoch"] if are_epochs else counts:
+        counts[unit] |= either
+    return {unit: tuple(sorted(some)) for unit, some in counts.items() if some}

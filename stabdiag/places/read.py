@@ -110,7 +110,7 @@ def _remote(url: str, asked: Asked) -> Found:
         if is_archive(stream):
             return _in_archive(stream, asked)
         columns = asked.read(stream)
-    return with_beside(columns, beside_url(remote.name, remote.read_beside))
+    return with_beside(columns, beside_url(remote.name, remote.beside))
 
 
 # What follows is imported where it is needed: a small log does not wait for it.

@@ -87,15 +87,10 @@ class Remote(Place):
         """Open a file in the URL's folder."""
         return self._open(entry.key, f"{self.name}/{entry.path}")
 
-    def read_beside(self, name: str, most: int) -> bytes | None:
-        """Return a small file that lies beside the URL's, or None."""
-        path = f"{self.path.rpartition('/')[0]}/{name}"
-        try:
-            with self._open(path, name) as stream:
-                data = stream.peek(most + 1)
-        except LogError:
-            return None
-        return data if len(data) <= most else None
+    def beside(self, name: str) -> Stream:
+        """Open the file of this name that lies beside the URL's."""
+        path, called = (f"{one.rpartition('/')[0]}/{name}" for one in (self.path, self.name))
+        return self._open(path, called)
 
     def entries(self) -> Sequence[Entry]:
         """Return the files in the URL's folder."""
