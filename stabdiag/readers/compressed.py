@@ -6,9 +6,10 @@ What unpacks to far more than any log does is refused, so that it does not fill 
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from stabdiag.errors import LogError
 from stabdiag.readers.source import Stream
@@ -98,25 +99,6 @@ _MOUTHFUL: Final = 1 << 20
 _XZ_MEMORY: Final = 1 << 28
 
 
-class Decompressor(Protocol):
-    """The decompressors of ``bz2`` and ``lzma``, and ``_Zlib``."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether a packed stream has come to its end."""
-
-    @property
-    def needs_input(self) -> bool:
-        """Whether more packed bytes are needed before anything more can be unpacked."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """The bytes after that end, which belong to the next packed stream."""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Return what these bytes unpack to, at most ``max_length`` bytes of it."""
-
-
 def unpacked(stream: Stream) -> Stream:
     """Return the stream of unpacked bytes, or the stream itself if it is not packed."""
     head = stream.peek(6)
@@ -130,63 +112,48 @@ def unpacked(stream: Stream) -> Stream:
 
 def inflated(stream: Stream) -> Stream:
     """Return the stream of the bytes that a member of a ZIP archive unpacks to."""
-    return stream.rewritten(_members(stream, "packed", partial(_Zlib, wbits=-15)))
+    return stream.rewritten(_members(stream, "packed", partial(_zlib, -15)))
 
 
-class _Zlib:
-    """``zlib`` with the interface of ``bz2`` and ``lzma``."""
+def _zlib(wbits: int) -> Any:
+    import zlib
 
-    def __init__(self, wbits: int) -> None:
-        import zlib
-
-        self._inner = zlib.decompressobj(wbits=wbits)
-        self.needs_input = True
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        found = self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-        self.needs_input = len(found) < max_length
-        return found
+    return zlib.decompressobj(wbits)
 
 
-def _bzip2() -> Decompressor:
+def _bzip2() -> Any:
     import bz2
 
     return bz2.BZ2Decompressor()
 
 
-def _xz() -> Decompressor:
+def _xz() -> Any:
     import lzma
 
     return lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
 
 
-_PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Decompressor]], ...]] = (
-    (b"\x1f\x8b", "gzip", partial(_Zlib, wbits=31)),
+_PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Any]], ...]] = (
+    (b"\x1f\x8b", "gzip", partial(_zlib, 31)),
     (b"BZh", "bzip2", _bzip2),
     (b"\xfd7zXZ\x00", "xz", _xz),
 )
 
 
-def _members(stream: Stream, packing: str, make: Callable[[], Decompressor]) -> Iterator[bytes]:
+def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[bytes]:
     """Unpack the packed streams of one file, one after the other.
 
     The standard library's file objects drop what they hold when a file breaks off; working with
     the decompressors themselves keeps every byte before the cut.
     """
     gauge = Gauge(stream.name, packing)
-    member: Decompressor | None = make()
-    waiting = b""
+    member, found, waiting = make(), b"", b""
     while member is not None:
-        bite = b""
-        if member.needs_input:
+        if (
+            len(found) == _MOUTHFUL
+        ):  # there is more to come of the last bite; zlib gives back a rest
+            bite = getattr(member, "unconsumed_tail", b"")
+        else:
             bite, waiting = waiting or gauge.took(stream.read(_BITE)), b""
             if not bite:
                 stream.notes.append(
@@ -200,10 +167,10 @@ def _members(stream: Stream, packing: str, make: Callable[[], Decompressor]) -> 
                 f"the {packing} stream is damaged ({error}); everything before the damage was read"
             )
             return
+        yield gauge.gave(found)
         if member.eof:
             waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_BITE))
-            member = make() if waiting else None
-        yield gauge.gave(found)
+            member, found = (make() if waiting else None), b""
 
 
 def _zstandard(stream: Stream) -> Iterator[bytes]:
@@ -212,8 +179,8 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
 
     gauge = Gauge(stream.name, "Zstandard")
     try:
-        file: Any = _File(stream, gauge)
-        packed: Any = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        file = pa.PythonFile(_File(stream, gauge), mode="r")
+        packed: Any = pa.CompressedInputStream(file, "zstd")
     except (NotImplementedError, pa.ArrowException) as error:
         raise LogError(
             f"{stream.name}: pyarrow cannot unpack Zstandard here; unpack it first: zstd -d"
@@ -234,20 +201,15 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
         yield gauge.gave(bytes(found[:count]))
 
 
-class _File:
+class _File(io.RawIOBase):
     """As much of a file object as Arrow asks for."""
-
-    closed = False
 
     def __init__(self, stream: Stream, gauge: Gauge) -> None:
         self._stream = stream
         self._gauge = gauge
 
-    def read(self, size: int, /) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         return self._gauge.took(self._stream.read(size))
-
-    def close(self) -> None:
-        self.closed = True
 
     def readable(self) -> bool:
         return True
