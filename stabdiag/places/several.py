@@ -26,15 +26,15 @@ from stabdiag.readers.columns import SHOWN, Column, Columns
 
 @frozen
 class _Piece:
-    """One file: its names of columns by those in the whole, and its steps, NaN if it has none.
+    """One file: its names of columns by those in the whole, and its steps, NaN where it has none.
 
     ``file`` is its name, just long enough to differ from those of the others.
     """
 
     columns: Columns
     file: str
-    roles: dict[str, str]
     names: dict[str, str]
+    has_loss: bool
     steps: Floats
 
     @property
@@ -80,21 +80,17 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
 
 def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Piece], list[_Piece]]:
     """Return the attempts at the run, and the other files beside them."""
-    evaluations = [is_evaluation(one.source.rpartition("/")[2]) for one in files]
-    if all(evaluations):
-        evaluations = [False] * len(files)
+    called = list(zip(files, _told_apart([one.source for one in files]), strict=True))
+    evaluations = [one for one in called if is_evaluation(one[0].source.rpartition("/")[2])]
+    training = [one for one in called if one not in evaluations]
     roles: dict[str, str] = {}
-    called = _told_apart([one.source for one in files])
-    parts = [
-        (_part(one, file, roles, is_eval=is_eval), is_eval)
-        for one, file, is_eval in sorted(
-            zip(files, called, evaluations, strict=True), key=lambda one: one[2]
-        )
-    ]
-    attempts = [part for part, is_eval in parts if "loss" in part.roles and not is_eval]
-    if not attempts:  # none has a name that looks like a loss; the user may yet name it
-        attempts = [part for part, is_eval in parts if not is_eval]
-    return attempts, [part for part, _ in parts if part not in attempts]
+    parts = [_part(one, file, roles) for one, file in training or evaluations]
+    # If none has a name that looks like a loss, the user may yet name it.
+    attempts = [part for part in parts if part.has_loss] or parts
+    beside = [part for part in parts if part not in attempts]
+    if training:
+        beside += [_part(one, file, roles, is_eval=True) for one, file in evaluations]
+    return attempts, beside
 
 
 def _told_apart(paths: Sequence[str]) -> list[str]:
@@ -105,7 +101,7 @@ def _told_apart(paths: Sequence[str]) -> list[str]:
     return [next((end for end in each if counts[end] == 1), each[-1]) for each in ends]
 
 
-def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) -> _Piece:
+def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool = False) -> _Piece:
     own = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
     for role, name in own.items():
@@ -114,15 +110,10 @@ def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool) 
     for name in columns.names:
         if name not in names.values():
             names.setdefault(f"eval/{name}" if is_eval and not is_evaluation(name) else name, name)
-    return _Piece(columns=columns, file=file, roles=own, names=names, steps=_steps(columns, own))
-
-
-def _steps(columns: Columns, roles: dict[str, str]) -> Floats:
-    name = roles.get("step") or roles.get("epoch")
-    if name is None:
-        return np.full(columns.rows, np.nan)
-    column = columns.load(name)
-    return np.where(column.present & (not column.is_text), column.values, np.nan)
+    steps, counter = np.full(columns.rows, np.nan), own.get("step") or own.get("epoch")
+    if counter is not None and not (column := columns.load(counter)).is_text:
+        steps[column.present] = column.logged
+    return _Piece(columns=columns, file=file, names=names, has_loss="loss" in own, steps=steps)
 
 
 def _in_order(parts: list[_Piece]) -> tuple[list[_Piece], str]:
@@ -180,30 +171,27 @@ def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Positions]:
 
 def _loaded(parts: Sequence[_Piece], rows: Sequence[Positions], total: int, name: str) -> Column:
     """Return a column of the whole; words count only where no file has numbers."""
-    values = np.full(total, np.nan)
-    present, null = np.zeros(total, bool), np.zeros(total, bool)
     found = [
         (part.columns.load(part.names[name]), where)
         for part, where in zip(parts, rows, strict=True)
         if name in part.names
     ]
     is_text = all(column.is_text for column, _ in found)
-    strays = codes = 0
+    values = np.full(total, np.nan)
+    present, null = np.zeros(total, bool), np.zeros(total, bool)
     words: list[str] = []
+    strays = sum(column.strays for column, _ in found)
     for column, where in found:
-        strays += column.strays
         if column.is_text and not is_text:
             strays += int(column.present.sum())
             continue
         # The codes of words are each file's own: two files' words are never taken for equal.
-        shift = codes if is_text else 0
-        values[where[column.present]] = column.values[column.present] + shift
-        if is_text:
-            codes += int(np.max(column.values[column.present], initial=-1)) + 1
-            words += column.words[: codes - shift]
-            words += [""] * (codes - len(words))  # for the numbers among them
+        values[where[column.present]] = column.logged + len(words)
         present[where] |= column.present
         null[where] |= column.null
+        if is_text:
+            codes = int(column.logged.max(initial=-1)) + 1
+            words += [*column.words, *[""] * codes][:codes]  # none for the numbers among them
     return Column(
         values=values,
         present=present,
