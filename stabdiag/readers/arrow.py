@@ -18,12 +18,12 @@ from stabdiag.readers.columns import (
     BadLine,
     Chunk,
     Column,
-    Gathered,
     Piece,
     all_numbers,
     piece_of_meanings,
     piece_of_numbers,
 )
+from stabdiag.readers.gathered import Gathered
 from stabdiag.readers.nested import DEEPEST
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of

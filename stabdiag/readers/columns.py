@@ -8,7 +8,7 @@ column holds numbers or words in the end is decided here alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -75,14 +75,19 @@ class Column:
 
 @frozen(eq=True)
 class BadLine:
-    """A record that could not be read: where, and what was wrong with it."""
+    """A line that is no record: where, and what was wrong with it, if anything.
+
+    ``above`` is how many records stand above it, and ``text`` is what may say something else.
+    """
 
     line: int
     reason: str
+    above: int = field(default=0, compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
-    def moved(self, lines: int) -> BadLine:
-        """Return the same for a block that begins after so many lines of the log."""
-        return BadLine(line=lines + self.line, reason=self.reason)
+    def moved(self, lines: int, records: int) -> BadLine:
+        """Return the same for a block that begins after so many lines and records of the log."""
+        return replace(self, line=lines + self.line, above=records + self.above)
 
 
 @frozen
@@ -254,54 +259,6 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
 def _printable(name: str) -> str:
     """Return the name without lone surrogates, which JSON can spell and no output can."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
-
-
-@dataclass(kw_only=True, eq=False)
-class Gathered:
-    """What was read of a log so far, block by block; of its bad lines the first few are kept."""
-
-    chunks: list[Chunk] = field(default_factory=list)
-    bad: list[BadLine] = field(default_factory=list)
-    bad_count: int = 0
-    lines: int = 0
-
-    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
-        """Add a block of so many lines; its bad lines are numbered from its own first one."""
-        self.bad_count += len(bad)
-        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
-        self.lines += lines
-        if chunk.rows:
-            self.chunks.append(chunk)
-
-    def column(self, name: str) -> Column:
-        """Return a whole column."""
-        return join(self.chunks, name)
-
-    def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
-        """Return all columns, under the names of their source and its format."""
-        return Columns(
-            source=source,
-            format=format,
-            names=names_in(self.chunks),
-            rows=rows_in(self.chunks),
-            load=self.column,
-            bad_lines=tuple(self.bad),
-            bad_count=self.bad_count,
-            notes=tuple(notes),
-        )
-
-
-def gathered(
-    chunks: Sequence[Chunk],
-    *,
-    source: str,
-    format: str,
-    bad: Sequence[BadLine] = (),
-    notes: Iterable[str] = (),
-) -> Columns:
-    """Return the columns of chunks, under the names of their source and its format."""
-    whole = Gathered(chunks=[*chunks], bad=[*bad[:SHOWN]], bad_count=len(bad))
-    return whole.columns(source, format, notes)
 
 
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from stabdiag.readers.columns import (
     Columns,
     Piece,
     Rows,
-    gathered,
     piece_of,
     piece_of_numbers,
     rows_of,
 )
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import NULL
 

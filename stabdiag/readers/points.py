@@ -15,7 +15,8 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.history import Event
-from stabdiag.readers.columns import Columns, Rows, gathered, piece_of_numbers
+from stabdiag.readers.columns import Columns, Rows, piece_of_numbers
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.words import ABSENT
 
 _STEP = "step"

@@ -95,7 +95,7 @@ TEXT_READERS: Final = (
         title="a table printed for people: in Markdown, or as skorch, fastai or Rich print it",
         module=f"{_PACKAGE}.printed",
         recognised="a heading with a loss, over rows of as many cells, two blanks or bars between",
-        loses="all tables but the largest, and what stands between the rows",
+        loses="all tables but the largest",
         example="| Epoch | Train Loss | Val Loss |",
         turn=Turn.LAST,
     ),

@@ -12,7 +12,8 @@ from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Rows, gathered, rows_of
+from stabdiag.readers.columns import Columns, Rows, rows_of
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import Record, flattened, record_in
 from stabdiag.readers.points import Points

@@ -12,7 +12,8 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Piece, Rows, gathered, piece_of
+from stabdiag.readers.columns import Columns, Piece, Rows, piece_of
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages

@@ -158,7 +158,7 @@ def is_content(line: str) -> bool:
 
 def is_rule(line: str) -> bool:
     """Return whether a line only separates the header of a table from its rows, or frames it."""
-    if line[:1] not in ("|", "+") or line.removesuffix("\r").strip(_RULED):
+    if line[:1] not in ("|", "+", "-") or line.removesuffix("\r").strip(_RULED):
         return False
     return "---" in line or "===" in line
 
@@ -214,7 +214,7 @@ def read_lines(
         lines.pop()
     parsed = Parsed(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
     sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
-    at = 0
+    at = rows = 0
     while at < len(lines):
         line, number = lines[at], at + 1
         at += 1
@@ -229,14 +229,15 @@ def read_lines(
             (parsed.repeated if header == parsed.names else parsed.renamed).append(number)
             parsed.names = header
             sections.append((header, []))
-        elif "\0" in line:
-            parsed.bad.append(BadLine(line=number, reason="holds NUL bytes"))
-        elif len(cells) != width:
-            cut = last_is_cut and at == len(lines) and len(cells) < width
-            parsed.bad.append(BadLine(line=number, reason=_why(len(cells), width, cut=cut)))
+            continue
+        cut = last_is_cut and at == len(lines) and len(cells) < width
+        reason = "holds NUL bytes" if "\0" in line else _why(cells, width, cut=cut)
+        if reason:
+            parsed.bad.append(BadLine(line=number, reason=reason, above=rows, text=line))
         else:
             sections[-1][1].append(with_points(cells) if commas else cells)
             at += more
+            rows += 1
     parsed.chunk = _chunk(sections)
     return parsed
 
@@ -293,10 +294,18 @@ def _is_open(text: str, delimiter: str) -> bool:
     return re.search(rf'(?:^|{re.escape(delimiter)})"(?:[^"]|"")*$', text) is not None
 
 
-def _why(found: int, expected: int, *, cut: bool) -> str:
+def _why(cells: Sequence[str], expected: int, *, cut: bool) -> str:
+    """Say why cells are no record; an empty text if they may be one."""
     if cut:
         return "breaks off"
-    return f"{plural(found, 'cell')} under a header of {expected}"
+    if len(cells) != expected:
+        return f"{plural(len(cells), 'cell')} under a header of {expected}"
+    return "words alone" if is_prose(cells) else ""
+
+
+def is_prose(cells: Sequence[str]) -> bool:
+    """Tell whether cells are words alone, as those of a sentence with as many commas are."""
+    return not cells[0][:1].isdigit() and all(meaning(cell)[0] == WORD for cell in cells)
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

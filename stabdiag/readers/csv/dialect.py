@@ -22,6 +22,7 @@ from stabdiag.readers.csv.cells import (
     is_content,
     is_header,
     is_next_header,
+    is_prose,
     names_of,
     offset,
     pointed,
@@ -38,7 +39,7 @@ _WIDE: Final = 1000
 
 # How many lines below the header are looked at, and which share may have another width.
 LINES: Final = 50
-_RAGGED: Final = 0.2
+_RAGGED: Final = 0.5
 
 
 @frozen
@@ -183,6 +184,7 @@ def _counts(rows: list[list[str]]) -> bool:
 def are_records(rows: list[list[str]], width: int) -> bool:
     """Return whether nearly all rows have this width, and most of their cells are numbers."""
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
+    fitting = [row for row in fitting if not is_prose(row)]
     if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
         return False
     states = states_of([cell for row in fitting for cell in row if cell])

@@ -13,7 +13,7 @@ import numpy as np
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
-from stabdiag.readers.columns import EXACT, Column, Columns, Gathered, Wanted
+from stabdiag.readers.columns import EXACT, Column, Columns, Wanted
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -23,6 +23,7 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
     table_of,
 )
+from stabdiag.readers.gathered import Gathered
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 
@@ -96,7 +97,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         columns,
         names=tuple(names),
         load=lambda name: load(names.get(name, name)),
-        events=(dialect.assumed,) if dialect.assumed else (),
+        events=(*filter(None, [dialect.assumed]), *columns.events),
         unnamed=dialect.assumed is not None,
     )
 

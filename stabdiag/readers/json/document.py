@@ -8,7 +8,8 @@ from typing import Final
 
 from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
-from stabdiag.readers.columns import Columns, Rows, gathered
+from stabdiag.readers.columns import Columns, Rows
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.shapes import holds_history, is_document

@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
-from stabdiag.readers.columns import BadLine, Chunk, Columns, Gathered
+from stabdiag.readers.columns import BadLine, Chunk, Columns
+from stabdiag.readers.gathered import Gathered
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import decode_line, read_lines
@@ -83,8 +84,7 @@ class JsonLines:
 
     def copy(self) -> JsonLines:
         """Return the same, to which more can be added on trial."""
-        found = self.found
-        return replace(self, found=replace(found, chunks=[*found.chunks], bad=[*found.bad]))
+        return replace(self, found=self.found.copy())
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""

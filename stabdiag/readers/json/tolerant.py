@@ -50,9 +50,11 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
             continue
         for number, line in enumerate(bunch, start=start + 1):
             found, reason = decode_line(line)
-            records += found
             if reason:
-                bad.append(BadLine(line=number, reason=reason))
+                bad.append(
+                    BadLine(line=number, reason=reason, above=len(records), text=lines[number - 1])
+                )
+            records += found
     steps = steps_of(records)
     if steps:
         return rows_of(*flattened(steps)), bad, len(lines)

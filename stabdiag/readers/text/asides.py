@@ -140,13 +140,14 @@ def spoken(loss: str) -> tuple[Line, ...]:
         # skipping a NaN loss.
         Aside(
             pattern=rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
-            rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$))",
+            rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$)"
+            rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
             fixed={loss: b"nan"},
         ),
         # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
         Aside(
             pattern=rb"oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
-            rb"(?:[Ss]kip|[Tt]erminat|[Ee]nding|it may be caused)",
+            rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
             fixed={loss: b"nan"},
         ),
         # WARNING: loss (=nan) is not correct

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import in_english, tells_a_loss
 from stabdiag.model.text import clipped
 
@@ -47,7 +48,7 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
-    carriage return in it has become a newline, which ``line_at`` does not count, and a dict of
+    carriage return in it has become a newline, which ``lines_at`` does not count, and a dict of
     numbers that is printed over several lines is one line, as is a name over its value. The ``>``
     of a log that is quoted in a mail is gone, full-width punctuation is plain, and losses are
     called so.
@@ -81,11 +82,12 @@ class Text:
         if b">" in self.data and b"\n> " in self.data:
             self.data = self.data.replace(b"\n> ", b"\n")
 
-    def line_at(self, place: int) -> int:
-        """Return the number of the line, from 1, that a place in ``data`` lies on."""
-        ends = self.data.count(b"\n", 1, max(place, 1))
-        lines = np.searchsorted(self._joined, place - 1) - np.searchsorted(self._breaks, place - 1)
-        return self._first + ends + int(lines)
+    def lines_at(self, places: Sequence[int]) -> Ints:
+        """Return the numbers of the lines, from 1, that places in ``data`` lie on."""
+        ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8)[1:] == ord("\n"))
+        at = np.array(places, dtype=np.int64) - 1
+        count = np.searchsorted
+        return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,8 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import Columns, gathered
+from stabdiag.readers.columns import Columns
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import Grammar

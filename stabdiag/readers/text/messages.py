@@ -113,14 +113,21 @@ class Messages:
         self._told: dict[EventCode, list[_Told]] = {}
         self._counts: dict[EventCode, int] = {}
 
-    def look(self, text: Text, offset: int) -> None:
-        """Find the messages of a text that lies ``offset`` bytes into the log."""
+    def look(self, text: Text, offset: int) -> list[tuple[int, int]]:
+        """Find the messages of a text that lies ``offset`` bytes into the log; return their spans.
+
+        A traceback is one message, from its first line to its last.
+        """
+        spans = []
         for place, code, line in _found(text.data):
             self._add(text, offset, place, code, line)
+            spans.append((place, place))
         for place in places_of(text.data, _TRACEBACK):
             counted = self._counts.get(EventCode.TRACEBACK, 0)
-            said = _exception(text.data, place) if counted < _FOLLOWED else b""
+            said, end = _exception(text.data, place) if counted < _FOLLOWED else (b"", place)
             self._add(text, offset, place, EventCode.TRACEBACK, said)
+            spans.append((place, end))
+        return spans
 
     def copy(self) -> Messages:
         """Return the same messages, to which others can be added."""
@@ -136,7 +143,7 @@ class Messages:
             return
         said = inert(line, _LONGEST)
         if all(one.text != said for one in told):
-            told.append(_Told(text=said, line=text.line_at(place), place=offset + place))
+            told.append(_Told(text=said, line=int(text.lines_at([place])[0]), place=offset + place))
 
     def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
@@ -178,8 +185,8 @@ def _found(data: bytes) -> Iterator[tuple[int, EventCode, bytes]]:
                     break
 
 
-def _exception(data: bytes, place: int) -> bytes:
-    """Return the last line of the traceback that begins at a place.
+def _exception(data: bytes, place: int) -> tuple[bytes, int]:
+    """Return the last line of the traceback that begins at a place, and where that is.
 
     It is the first line that is not indented, among those with the same prefix as the first line of
     the traceback: each rank may name itself there.
@@ -191,9 +198,9 @@ def _exception(data: bytes, place: int) -> bytes:
             break
         place = start + len(prefix)
         if data.startswith(prefix, start) and data[place : place + 1] not in (b" ", b"\t", b"\n"):
-            return data[place : line_end(data, place, _AFTER)]
+            return data[place : line_end(data, place, _AFTER)], place
         place = start
-    return _TRACEBACK
+    return _TRACEBACK, place
 
 
 def _begin(data: bytes, place: int) -> int:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.columns import SHOWN, BadLine, Columns
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
@@ -46,7 +46,7 @@ _RULE: Final = re.compile(rb"[ \t|:]{0,8}-[ \t|:-]{2,2000}")
 _WORD: Final = re.compile(r"\S+")
 _WORDS: Final = re.compile(r"\S+(?: \S+)*")
 
-_NAME: Final = re.compile(r"#|[^\W\d][^=]{0,60}")
+_NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
 # How a row begins, which most other lines of a log do not.
 _COUNTED: Final = re.compile(rb"[ \t]{0,200}\d")
@@ -62,16 +62,16 @@ _Cells: TypeAlias = list[re.Match[str]]
 
 @frozen
 class _Table:
-    """The heading of a table, the cells of its rows, and lines within it that are no rows.
+    """The heading of a table, the cells of its rows, and the lines behind it that are no rows.
 
-    A cell that a row does not have is None.
+    A cell that a row does not have is None. What is wrong with lines is told of those within.
     """
 
     names: tuple[str, ...]
     heading: _Cells
     barred: bool
     rows: list[Cells] = field(default_factory=list)
-    bad: list[BadLine] = field(default_factory=list)
+    others: list[BadLine] = field(default_factory=list)
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
@@ -87,8 +87,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
             " over rows of as many cells, two blanks or bars between them"
         )
-    columns = columns_of(stream, "printed-table", *_told(table))
-    return replace(columns, bad_lines=tuple(table.bad[:SHOWN]), bad_count=len(table.bad))
+    return columns_of(stream, "printed-table", *_told(table), bad=table.others)
 
 
 def _largest(data: bytes) -> _Table | None:
@@ -105,26 +104,31 @@ def _tables(data: bytes) -> list[_Table]:
         named = any(word in line for word in _LOSSES)
         barred = (named or table is not None) and _BAR.search(line) is not None
         wanted = table is not None and (barred if table.barred else _COUNTED.match(line))
-        if len(line) > _LONGEST_LINE or not (named or wanted):
-            inside = False
-            continue
-        text = line.decode("utf-8", "replace")
-        text = text.strip() if barred else text
+        wanted = len(line) <= _LONGEST_LINE and (named or wanted)
+        text = line.decode("utf-8", "replace") if wanted else ""
+        text, reason = text.strip() if barred else text, ""
         cells = [*(_BETWEEN_BARS if barred else _WORDS).finditer(text)]
         names = tuple(map(_plain, cells)) if named else ()
-        if _is_heading(names, barred=barred):
+        if not wanted:
+            inside = False
+        elif _is_heading(names, barred=barred):
             if not found or found[-1].names != names:
                 found.append(_Table(names=names, heading=cells, barred=barred))
             table, inside = found[-1], True
+            continue
         elif barred and not inside and _RULE.fullmatch(line):
             # Without a loss in the heading above it another table begins.
             table = None
         elif table is not None and (row := _row(table, cells, text)) is not None:
             table.rows.append(row)
             inside = True
+            continue
         elif table is not None and inside and barred and len(cells) != len(table.heading):
             reason = f"{len(cells)} cells instead of {len(table.heading)}"
-            table.bad.append(BadLine(line=number, reason=reason))
+        if found:
+            others, above = found[-1].others, len(found[-1].rows)
+            spelt = line.decode("utf-8", "replace")
+            others.append(BadLine(line=number, reason=reason, above=above, text=spelt))
     return found
 
 

@@ -14,13 +14,14 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_an_lr
 from stabdiag.readers.columns import (
     EXACT,
+    BadLine,
     Columns,
     Piece,
     Rows,
-    gathered,
     piece_of_meanings,
     piece_of_numbers,
 )
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
@@ -267,12 +268,19 @@ def _as_far_as_known(cells: Cells) -> Cells:
     return [None if one is not None and _ROUNDED.fullmatch(one) else one for one in cells]
 
 
-def columns_of(stream: Stream, format: str, names: Sequence[str], rows: Sequence[Cells]) -> Columns:
+def columns_of(
+    stream: Stream,
+    format: str,
+    names: Sequence[str],
+    rows: Sequence[Cells],
+    bad: Sequence[BadLine],
+) -> Columns:
     """Return the columns of a table that was printed; of equal names the first one counts."""
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, piece_of(column))
-    return gathered([Rows.of(pieces)], source=stream.name, format=format, notes=stream.notes)
+    chunk = Rows.of(pieces)
+    return gathered([chunk], source=stream.name, format=format, bad=bad, notes=stream.notes)
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:

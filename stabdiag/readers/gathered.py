@@ -1,0 +1,137 @@
+"""A log put together from its blocks, and from what the lines between its records say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.model.roles.choice import assign
+from stabdiag.readers.columns import (
+    SHOWN,
+    BadLine,
+    Chunk,
+    Column,
+    Columns,
+    Rows,
+    join,
+    names_in,
+    rows_in,
+)
+
+if TYPE_CHECKING:
+    from stabdiag.readers.text.between import Between
+
+
+@dataclass(kw_only=True, eq=False)
+class Gathered:
+    """What was read of a log so far, block by block; of its bad lines the first few are kept.
+
+    ``between`` has what they say, if there are any.
+    """
+
+    chunks: list[Chunk] = field(default_factory=list)
+    bad: list[BadLine] = field(default_factory=list)
+    bad_count: int = 0
+    lines: int = 0
+    between: Between | None = None
+
+    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
+        """Add a block of so many lines; its bad lines are numbered from its own first one."""
+        if bad:
+            # Imported here: a clean log does not wait for it.
+            from stabdiag.readers.text.between import Between
+
+            self.between = self.between or Between()
+            moved = [one.moved(self.lines, rows_in(self.chunks)) for one in bad]
+            understood = self.between.look(moved)
+            bad = [one for one in moved if one.reason and one.line not in understood]
+        self.bad_count += len(bad)
+        self.bad += bad[: SHOWN - len(self.bad)]
+        self.lines += lines
+        if chunk.rows:
+            self.chunks.append(chunk)
+
+    def copy(self) -> Gathered:
+        """Return the same, to which more can be added on trial."""
+        between = self.between and self.between.copy()
+        return replace(self, chunks=[*self.chunks], bad=[*self.bad], between=between)
+
+    def column(self, name: str) -> Column:
+        """Return a whole column."""
+        return join(self.chunks, name)
+
+    def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
+        """Return all columns, under the names of their source and its format."""
+        columns = Columns(
+            source=source,
+            format=format,
+            names=names_in(self.chunks),
+            rows=rows_in(self.chunks),
+            load=self.column,
+            bad_lines=tuple(self.bad),
+            bad_count=self.bad_count,
+            notes=tuple(notes),
+        )
+        return columns if self.between is None else _with_words(columns, self.between)
+
+
+def gathered(
+    chunks: Sequence[Chunk],
+    *,
+    source: str,
+    format: str,
+    bad: Sequence[BadLine] = (),
+    notes: Iterable[str] = (),
+) -> Columns:
+    """Return the columns of chunks, under the names of their source and its format."""
+    whole = Gathered()
+    whole.take(Rows(rows=0), 0, bad)
+    whole.chunks += chunks
+    return whole.columns(source, format, notes)
+
+
+def _with_words(columns: Columns, between: Between) -> Columns:
+    """Return the columns with what the lines between the records say: messages, and values.
+
+    What is said of a loss holds for the record below if that is of the same step, since 0.0 may be
+    printed in the place of NaN. All else makes records of its own.
+    """
+    from stabdiag.readers.text.steps import filled
+
+    roles, asides = assign(columns.names).columns, between.asides
+    clock = roles.get("step", roles.get("epoch", ""))
+    column = columns.load(clock)
+    steps = np.where(column.present & (not column.is_text), column.values, np.nan)
+    columns = replace(columns, events=(*columns.events, *between.events(steps)))
+    if not asides:
+        return columns
+    above = np.array([min(one.above, len(steps)) for one in asides])
+    at = above + np.arange(len(above))
+    how = np.insert(np.zeros(len(steps), dtype=np.int64), above, [one.step for one in asides])
+    told = filled(np.insert(steps, above, [one.cells.get("step", np.nan) for one in asides]), how)
+    below = (np.append(told, np.nan)[at + 1] == told[at]) & (np.append(above[1:], -1) != above)
+    new = ~(below & ["loss" in one.cells for one in asides])
+    rows = above + np.cumsum(new) - new
+    said: dict[str, dict[int, float]] = defaultdict(dict)
+    if clock:
+        said[clock] = dict(zip(rows[new].tolist(), told[at][new].tolist(), strict=True))
+    for row, one in zip(rows.tolist(), asides, strict=True):
+        for name, value in one.cells.items():
+            role = next(iter(assign([name]).columns), name)
+            if role != "step":
+                said[roles.get(role, name)][row] = value
+
+    def load(name: str) -> Column:
+        column, cells = columns.load(name), said.get(name, {})
+        values = np.insert(column.values, above[new], np.nan)
+        present, null = (np.insert(one, above[new], False) for one in (column.present, column.null))
+        where = np.array([*cells], dtype=np.intp)
+        values[where], present[where], null[where] = [*cells.values()], True, False
+        return replace(column, values=values, present=present, null=null)
+
+    names = tuple(dict.fromkeys((*columns.names, *said)))
+    return replace(columns, names=names, rows=columns.rows + int(new.sum()), load=load)
