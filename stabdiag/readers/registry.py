@@ -83,7 +83,7 @@ TEXT_READERS: Final = (
     ),
     TextReader(
         name="text",
-        title="a text log with names and values",
+        title="a text log with names and values, as nanoGPT, llm.c and most others print it",
         module=f"{_PACKAGE}.general",
         recognised="a loss (or norm, scale) on many lines, a counter that rises beside or above it",
         loses="lines without a loss, where any has one",

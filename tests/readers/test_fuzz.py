@@ -14,10 +14,10 @@ READ = TextReader.read
 
 def test_a_run_is_recorded(tmp_path):
     file = tmp_path / "record.json"
-    options = ("--minutes", 0.005, "--target", "llmc", "--target", "packed", "--keep", tmp_path)
+    options = ("--minutes", 0.005, "--target", "megatron", "--target", "packed", "--keep", tmp_path)
     python("benchmarks/fuzz.py", "--record", file, *options, cwd=ROOT, check=True)
     outcomes = json.loads(file.read_text())
-    assert [one["target"] for one in outcomes] == ["llmc", "packed"]
+    assert [one["target"] for one in outcomes] == ["megatron", "packed"]
     for one in outcomes:
         assert one["inputs"] == one["read"] + one["refused"] > 0
         assert one["findings"] == {}
@@ -43,6 +43,6 @@ def test_a_fault_is_found(monkeypatch, tmp_path, fault, told):
     import fuzz
 
     monkeypatch.setattr(TextReader, "read", fault)
-    outcome = fuzz.fuzz("llmc", minutes=0.01, seed=1, keep=tmp_path)
+    outcome = fuzz.fuzz("megatron", minutes=0.01, seed=1, keep=tmp_path)
     assert any(place.startswith(told) for place in outcome.findings)
     assert len(list(tmp_path.iterdir())) == len(outcome.findings)

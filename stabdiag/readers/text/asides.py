@@ -71,7 +71,8 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
         # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
         Aside(
             pattern=(
-                rb"(?:ERROR:tensorflow:|RuntimeError: |\] ?)Model diverged with loss = NaN\.?"
+                rb"Model(?:(?<=ERROR:tensorflow:Model)|(?<=RuntimeError: Model)|(?<=\]Model)"
+                rb"|(?<=\] Model)) diverged with loss = NaN\.?"
                 rb"[ \t]{0,8}(?=\n|$)"
                 rb"(?!\n[^\n]{0,120}Model diverged)"
             ),

@@ -28,6 +28,7 @@ from stabdiag.readers.text.sample import (
     planned,
     sample_of,
 )
+from stabdiag.readers.text.spelling import plainly, spellings_of
 from stabdiag.readers.text.tokens import (
     BATCH_OF_EPOCH,
     BY_SPLIT,
@@ -107,6 +108,12 @@ def evidence(data: bytes) -> Evidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
+    spelt = spellings_of(data)
+    found = _evident(plainly(data, spelt))
+    return None if found is None else replace(found, spelt=spelt)
+
+
+def _evident(data: bytes) -> Evidence | None:
     log = _Log(data)
     named = _called(log, LOSS)
     if named is not None:

@@ -22,6 +22,7 @@ from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.sample import Evidence
+from stabdiag.readers.text.spelling import plainly
 from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
 
 # How far into the log evidence is searched for, and evaluations above their epochs.
@@ -43,7 +44,7 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
             " as Step 100 | loss: 2.31"
         )
-    if found.counter == EPOCH and _is_ahead(found, head[:_AHEAD_WITHIN]):
+    if found.counter == EPOCH and _is_ahead(found, plainly(head[:_AHEAD_WITHIN], found.spelt)):
         found = replace(found, ahead=True)
     columns = read_log(stream, "text", found.grammar)
     columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.shapes import Cells, Look, by_names, found_by, whole
@@ -197,6 +197,14 @@ class Aside(Line):
     step: Step = Step.NEXT
 
 
+class Spelling(NamedTuple):
+    """What logs that hold all ``signs`` spell so, and the plain words for it, as of ``re.sub``."""
+
+    signs: tuple[bytes, ...]
+    spelt: bytes
+    plain: bytes
+
+
 @frozen
 class Grammar:
     """The lines of a framework's log, and the name of the column of steps.
@@ -205,7 +213,8 @@ class Grammar:
     printed when a training has ended: another may follow it. ``config`` finds the names and
     values of arguments that are printed before the first record; the one called ``total`` is how
     many steps the run has. ``left_out`` is the column of which the framework prints no NaN: a kind
-    of line has put those back. The log is read in blocks of about ``block`` bytes.
+    of line has put those back. The log is put in plain words by the rows of ``spelt``, and read in
+    blocks of about ``block`` bytes.
     """
 
     step: str
@@ -215,6 +224,7 @@ class Grammar:
     total: str = ""
     left_out: str = ""
     ended: bytes | None = None
+    spelt: tuple[Spelling, ...] = ()
     # The best of 32 kB to 4 MB: the matches of a larger block do not fit into a processor's caches.
     block: int = 1 << 16
 

@@ -11,7 +11,6 @@ from stabdiag.readers.text.asides import SCALE, found_by_megatron
 from stabdiag.readers.text.grammar import (
     BARS,
     NUMBER,
-    SIGNS,
     VALUE,
     Grammar,
     Line,
@@ -147,43 +146,6 @@ LANGUAGE: Final = (
                 ),
             ),
             joined=True,
-        ),
-    ),
-    TextReader(
-        name="llmc",
-        title="a main.log of llm.c",
-        recognised="a line of s:N with trl:, tel: or eval:",
-        example="s:1 trl:10.9598 lr:0.000002 norm:15.24",
-        grammar=Grammar(
-            step="s",
-            kinds=(
-                # s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
-                Line(
-                    pattern=rb"s:(\d{1,12}) ((?:trl|tel|eval):[^\n]{1,200})",
-                    names=("s",),
-                    pairs=SIGNS,
-                ),
-            ),
-        ),
-    ),
-    TextReader(
-        name="marian",
-        title="a log of Marian",
-        recognised="a line of Ep. N : Up. N : Sen. N and a cost",
-        loses="validations, whose scale may be another",
-        example="[…] Ep. 1 : Up. 1000 : Sen. 260,147 : Cost 9.71 : Time 50.1s : …",
-        grammar=Grammar(
-            step="update",
-            kinds=(
-                # Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234,567 @ 3,412 after 12 : …
-                Line(
-                    pattern=rb"Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) "
-                    rb": (Sen\. [^\n]{1,1000})",
-                    names=("epoch", "update"),
-                    pairs=rb": (Cost|gNorm|L\.r\.) (%b)(?=\s|$)" % NUMBER,
-                    named={"Cost": "loss", "gNorm": "grad_norm", "L.r.": "lr"}.get,
-                ),
-            ),
         ),
     ),
     TextReader(

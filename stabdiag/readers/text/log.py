@@ -21,6 +21,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.messages import Messages
+from stabdiag.readers.text.spelling import plainly
 from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
 
@@ -60,6 +61,7 @@ class TextLog:
         """Read one more block."""
         grammar = self._grammar
         text = Text(block, first_line=self._line)
+        text.data = plainly(text.data, grammar.spelt)
         found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if not self._table and self._offset < _CONFIG_WITHIN:
             until = min((min(part.starts) for _, part in found), default=len(text.data))

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
-from stabdiag.readers.text.grammar import Grammar, Kind, Step
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Spelling, Step
 from stabdiag.readers.text.measured import Around, Evaluation, Heading, Measured, spans_of
 from stabdiag.readers.text.tokens import (
     COARSE,
@@ -37,8 +37,11 @@ _BETWEEN: Final = 1 << 14
 # A line with as many values is more than prose.
 _MORE_THAN_PROSE: Final = 4
 
-# How nanoGPT and its descendants print the arguments that they were given.
-_OVERRIDING: Final = rb"\nOverriding: (\w{1,80}) = ([^\n]{1,200})"
+# How nanoGPT and its descendants, and Darknet, print the arguments that they were given.
+_CONFIG: Final = (
+    rb"(?:\nOverriding: (?=\w{1,80} = )|(?=Learning Rate: |Momentum: |Decay: ))"
+    rb"([\w ]{1,80})(?: = |: )((?<== )[^\n]{1,200}|%b)" % NUMBER
+)
 
 # For each line with a counter and a loss: its epoch (or that of a line above it), and the count.
 Counts: TypeAlias = list[tuple[int, int]]
@@ -120,7 +123,7 @@ class Evidence:
     ``total`` is the loss that is called just ``loss``, if there are several. ``word`` is what the
     log calls its loss. ``also`` counts the same as the counter on lines of another loss.
     ``planned`` is how far the counter is to go: 100 for epoch 3/100. ``ahead`` says that each
-    evaluation stands above the line of its epoch.
+    evaluation stands above the line of its epoch. ``spelt`` puts the log in plain words.
     """
 
     counter: bytes | None
@@ -136,6 +139,7 @@ class Evidence:
     also: bytes | None = None
     planned: int | None = None
     ahead: bool = False
+    spelt: tuple[Spelling, ...] = ()
 
     @property
     def is_without_loss(self) -> bool:
@@ -157,7 +161,7 @@ class Evidence:
             kinds = (Heading(counter=self.counter), *kinds, around)
         elif self.epochs:
             kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
-        return Grammar(step=STEP, kinds=kinds, joined=self.above, config=_OVERRIDING)
+        return Grammar(step=STEP, kinds=kinds, joined=self.above, config=_CONFIG, spelt=self.spelt)
 
     @property
     def epoch_length(self) -> int | None:

@@ -30,7 +30,7 @@ _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
 # A value: any characters of which numbers are made, nan and inf included, which takes half the time
 # of a pattern for numbers. Whether it is one is seen when it is read.
-_VALUE: Final = rb"([-+.,\deEnNaAiIfF]{1,40})"
+_VALUE: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
 
 
 class Look(NamedTuple):

@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
-from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 _Find: TypeAlias = Callable[[bytes], re.Match[bytes] | None]
@@ -170,13 +169,13 @@ def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, by
     place = data.find(word)
     while place >= 0:
         begin = data.rfind(b"\n", 0, place) + 1
-        end = line_end(data, place, len(data))
-        line = data[begin:end]
+        end = data.find(b"\n", place)
+        line = data[begin:end] if end >= 0 else data[begin:]
         if len(line) <= LONGEST:
             yield begin, line
         else:
             yield from ((begin + at, line[at:to]) for at, to in _pieces(line, word))
-        place = data.find(word, end)
+        place = data.find(word, end) if end >= 0 else -1
 
 
 def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
@@ -313,8 +312,8 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
     return made
 
 
-# 3000, or 3,000
-_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,12}"
+# 3000, 3,000, or 3K
+_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
@@ -410,7 +409,8 @@ def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 def count_of(digits: bytes) -> int:
     """Return the number that a counter has come to."""
-    return int(digits.replace(b",", b""))
+    unit = b" KMB".find(digits[-1:].upper())
+    return int(digits.replace(b",", b"")) if unit < 0 else int(digits[:-1]) * 1000**unit
 
 
 def is_word(counter: bytes) -> bool:

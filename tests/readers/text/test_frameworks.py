@@ -104,7 +104,7 @@ def inner(loss, updates):
     return f"2026 | INFO | train_inner | {told}\n"
 
 
-MARIAN = "Ep. 2.5 : Up. 1000 : Sen. 10,147 : Cost 9.71{} : Time 5.1s : L.r. 6.25e-06\n"
+MARIAN = "Ep. 2.5 : Up. {} : Sen. 10,147 : Cost 9.71{} : Time 5.1s : L.r. 6.25e-06\n"
 ROLLOUT = (("rollout/", ""), ("   ep_rew_mean", "21.3"))
 RULE = "|---|:--:|\n"
 HEADING = "epoch     train_loss  valid_loss  time    \n"
@@ -247,9 +247,9 @@ PRINTED = {
         {"Iteration": [0, 20], "loss": [7.5, 6.5], "lr": [0.01, None], "test loss": [7.02, None]},
     ),
     "the letters of YOLACT": (
-        "yolact",
+        "text",
         "[  1]    1440 || B: 5.495 | C: 3.668 | M: 6.919 | S: 1.564 | T: nan || ETA: 1 day ||\n",
-        {"iteration": [1440], "loss_mask": [6.919], "loss": [np.nan]},
+        {"step": [1440], "loss_M": [6.919], "loss": [np.nan]},
     ),
     "thousands of torchtitan": (
         "text",
@@ -321,25 +321,25 @@ PRINTED = {
         {"train/loss": [2.5], "train/n_updates": [10]},
     ),
     "what stands in parentheses in pix2pix": (
-        "pix2pix",
+        "text",
         "(epoch: 1, iters: 100, time: 0.5) G_GAN: 1.5 D_real: 0.5 \n"
         "(epoch: 1, iters: 200, time: 0.5, data: 0.25) , G_GAN: nan, D_real: 0.25\n",
         {
-            "iter": [100, 200],
+            "step": [100, 200],
             "data": [None, 0.25],
             "loss_D_real": [0.5, 0.25],
             "loss_G_GAN": [1.5, np.nan],
         },
     ),
     "Marian in its versions": (
-        "marian",
-        "".join(map(MARIAN.format, ("", " * 1,234 @ 3,412 after 1,234", " (1.5)"))),
-        {"update": [1000] * 3, "epoch": [2] * 3, "loss": [9.71] * 3, "lr": [6.25e-06] * 3},
+        "text",
+        "".join(map(MARIAN.format, (1, 2, 3), ("", " * 1,234 @ 3,412 after 1,234", " (1.5)"))),
+        {"step": [1, 2, 3], "epoch": [2] * 3, "loss": [9.71] * 3, "lr": [6.25e-06] * 3},
     ),
     "a quote of Darknet": (
-        "darknet",
-        "> 1: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n",
-        {"loss": [2.5]},
+        "text",
+        "".join(f"> {n}: 2.5, 2.5 avg, 0.1 rate, 0.2 seconds, 1 images\n" for n in range(3)),
+        {"loss": [2.5] * 3},
     ),
     "the largest table of Markdown with a loss": (
         "printed-table",
@@ -377,13 +377,13 @@ PRINTED = {
         {"NER Loss": [9] * 3, "Tag %": [99] * 3},
     ),
     "MMSR, the predecessor of BasicSR": (
-        "basicsr",
+        "text",
         "".join(
             f"21-05-24 02:11:29.657 - INFO: <epoch: 30, iter:   2,{n}00, lr:1.000e-04> "
             "l_g_pix: 2.5e-01 l_d_real: 3.5e-04 D_real: -8.4e+00 \n"
             for n in range(3)
         ),
-        {"iter": [2000, 2100, 2200], "lr": [1e-4] * 3, "loss_g_pix": [0.25] * 3},
+        {"step": [2000, 2100, 2200], "lr": [1e-4] * 3, "loss_g_pix": [0.25] * 3},
     ),
     "the mean beside NeMo's loss": (
         "text",

@@ -144,7 +144,7 @@ def test_lines_that_are_made_to_be_slow(one):
         spent = []
         for length in (2_500, 20_000):
             begun = time.process_time()
-            outcome(one, b"s:1 trl:1.0\n" + bit * (length // len(bit)))
+            outcome(one, b"iteration 1/ 9 | lm loss: 1.0 |\n" + bit * (length // len(bit)))
             spent.append(time.process_time() - begun)
         # 8 times as long takes 8 times the time, and 64 times where it grows with the square.
         assert spent[1] < 32 * spent[0] + 0.3, bit
@@ -156,9 +156,13 @@ def test_a_line_without_an_end_is_not_gathered(monkeypatch):
         "stabdiag.readers.text.log.blocks",
         lambda stream, size, joined: short(stream, size=min(size, 500), joined=joined),
     )
-    text = b"s:1 trl:3.5\n" + b"x" * 5000 + b"\ns:2 trl:3.25\nKilled\n"
-    columns = reader("llmc").read(Stream("run.log", io.BytesIO(text)))
-    assert columns.load("trl").values.tolist() == [3.5, 3.25]
+    text = (
+        b"iteration 1/ 9 | lm loss: 3.5 |\n"
+        + b"x" * 5000
+        + b"\niteration 2/ 9 | lm loss: 3.25 |\nKilled\n"
+    )
+    columns = reader("megatron").read(Stream("run.log", io.BytesIO(text)))
+    assert columns.load("lm loss").values.tolist() == [3.5, 3.25]
     assert [event.line for event in columns.events] == [4]
 
 
@@ -173,7 +177,7 @@ class _Endless:
             return b""
         self._left -= size
         line = b"node-3: UserWarning: 1Torch was not compiled with flash attention.\n"
-        text = b"s:1 trl:3.5\nKilled\n"
+        text = b"iteration %d/ 9 | lm loss: 3.5 |\nKilled\n" % self._left
         text += line * ((size - len(text)) // len(line))
         return text.ljust(size - 1) + b"\n"
 
@@ -182,7 +186,7 @@ def test_memory_does_not_grow_with_what_is_not_kept():
     peaks = []
     for size in (1 << 21, 1 << 24):
         tracemalloc.start()
-        columns = reader("llmc").read(Stream("run.log", _Endless(size)))
+        columns = reader("megatron").read(Stream("run.log", _Endless(size)))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert columns.rows == size >> 16

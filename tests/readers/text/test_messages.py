@@ -11,8 +11,8 @@ def told(read):
 
     def events(*lines):
         steps = iter(range(1, 100))
-        text = "".join(f"s:{next(steps)} trl:3.5\n{line}\n" for line in lines)
-        found = read("llmc", text).events
+        text = "".join(f"iteration {next(steps)}/ 9 | lm loss: 3.5 |\n{line}\n" for line in lines)
+        found = read("megatron", text).events
         assert all(event.kind is EventKind.MESSAGE for event in found)
         return [(event.message.partition(": ")[0], event.line, event.step) for event in found]
 
@@ -78,8 +78,8 @@ def test_no_message(told, line):
 
 def test_a_traceback_is_told_by_its_exception(read):
     events = read(
-        "llmc",
-        "s:1 trl:3.5\n[rank3]: Traceback (most recent call last):\n"
+        "megatron",
+        "iteration 1/ 9 | lm loss: 3.5 |\n[rank3]: Traceback (most recent call last):\n"
         '[rank3]:   File "train.py", line 3, in <module>\n[rank1]: what another rank says\n'
         "[rank3]:     main()\n[rank3]: ValueError: no such thing\n",
     ).events
@@ -89,25 +89,33 @@ def test_a_traceback_is_told_by_its_exception(read):
 
 
 def test_a_traceback_that_breaks_off(read):
-    (event,) = read("llmc", "s:1 trl:3.5\nTraceback (most recent call last):\n  File").events
+    (event,) = read(
+        "megatron", "iteration 1/ 9 | lm loss: 3.5 |\nTraceback (most recent call last):\n  File"
+    ).events
     assert event.message == "traceback: Traceback (most recent call last)"
 
 
 def test_many_are_counted(read):
     lines = "".join(f"RuntimeError: CUDA error: number {n}\n" for n in range(64))
-    events = read("llmc", "s:1 trl:3.5\n" + lines).events
+    events = read("megatron", "iteration 1/ 9 | lm loss: 3.5 |\n" + lines).events
     assert len(events) == 5
     assert events[-1].message.endswith("number 4 (and 59 more such lines)")
 
 
 def test_the_same_from_every_rank_is_told_once(read):
-    (event,) = read("llmc", "s:1 trl:3.5\n" + "CUDA error: lost\n" * 64).events
+    (event,) = read(
+        "megatron", "iteration 1/ 9 | lm loss: 3.5 |\n" + "CUDA error: lost\n" * 64
+    ).events
     assert event.message == "CUDA error: CUDA error: lost (and 63 more such lines)"
 
 
 def test_a_message_is_cut_and_does_nothing(read):
-    text = "s:1 trl:3.5\n\x1b]0;title\x07\x1b[2JCUDA error: \x1b[31m\x9b\u202e\0" + "x" * 500 + "\n"
-    (event,) = read("llmc", text).events
+    text = (
+        "iteration 1/ 9 | lm loss: 3.5 |\n\x1b]0;title\x07\x1b[2JCUDA error: \x1b[31m\x9b\u202e\0"
+        + "x" * 500
+        + "\n"
+    )
+    (event,) = read("megatron", text).events
     assert len(event.message) <= 220
     assert event.message.endswith("…")
     assert event.message.isprintable()
@@ -115,6 +123,6 @@ def test_a_message_is_cut_and_does_nothing(read):
 
 def test_lines_are_counted_over_blocks_and_progress_bars(read):
     bars = "\r".join(f"{n}%" for n in range(50)) + "\n"
-    text = "s:1 trl:3.5\r\n" + bars * 9_998 + "Killed\n"
-    (event,) = read("llmc", text).events
+    text = "iteration 1/ 9 | lm loss: 3.5 |\r\n" + bars * 9_998 + "Killed\n"
+    (event,) = read("megatron", text).events
     assert event.line == 10_000

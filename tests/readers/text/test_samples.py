@@ -19,36 +19,37 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 STEPS = {
     "baselines": range(2048, 26624, 2048),
     "big-vision": range(50, 650, 50),
-    "basicsr": range(100, 1300, 100),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
     "coqui": range(0, 300, 25),
-    "darknet": range(1, 13),
     "deepspeed": range(10, 130, 10),
-    "hf-trainer-stdout/bars": range(10, 130, 10),
     "hf-trainer-stdout": range(1, 13),
-    "lerobot": range(200, 2600, 200),
-    "llmc": range(12),
-    "marian": range(1000, 13000, 1000),
+    "hf-trainer-stdout/bars": range(10, 130, 10),
     "megatron": range(10, 130, 10),
     "mllog": range(512, 6656, 512),
     "olmo-core": range(1, 13),
-    "pix2pix": range(100, 1300, 100),
     "printed-table": range(1, 13),
-    "tacotron2": range(12),
     "text": range(1, 13),
+    "text/basicsr": range(100, 1300, 100),
+    "text/darknet": range(1, 13),
+    "text/darknet-hours": range(1, 13),
     "text/detectron2": range(19, 259, 20),
+    "text/fairseq": range(100, 1300, 100),
     "text/fairseq-json": range(100, 1300, 100),
     "text/fairseq-text": range(100, 1300, 100),
-    "text/fairseq": range(100, 1300, 100),
+    "text/lerobot": range(200, 2600, 200),
     "text/llmc": range(1, 13),
+    "text/llmc-main": range(12),
+    "text/marian": range(1000, 13000, 1000),
     "text/maskrcnn": range(20, 260, 20),
     "text/nanogpt": range(0, 120, 10),
-    "text/nemo-bar": range(12),
     "text/nemo": range(9, 129, 10),
+    "text/nemo-bar": range(12),
+    "text/pix2pix": range(100, 1300, 100),
+    "text/tacotron2": range(12),
     "text/torchtitan": (1, *range(10, 120, 10)),
     "text/tutorial": range(100, 1300, 100),
-    "yolact": range(10, 130, 10),
+    "text/yolact": range(10, 130, 10),
     "yolo": range(1, 13),
 }
 # Alarms are what is left of a log without its losses.
@@ -87,10 +88,16 @@ def test_the_losses_and_the_diagnosis(path):
 def test_a_line_of_another_rank_does_not_count_again(path):
     format, columns = path.parent.name, read_columns(path)
     # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
-    allowed = {"deepspeed": 24, "llmc": 13, "modded-nanogpt-ranks": 13, "nanogpt-ranks": 13}
+    allowed = {
+        "deepspeed": 24,
+        "llmc-main-ranks": 13,
+        "modded-nanogpt-ranks": 13,
+        "nanogpt-ranks": 13,
+        "tacotron2-ranks": 13,
+    }
     assert columns.rows == allowed.get(path.stem, allowed.get(format, 12))
     # Darknet prints its losses at the start of a line, so that a labelled one is none.
-    assert format == "darknet" or any("lines of 2 ranks" in note for note in columns.notes)
+    assert path.stem == "darknet-ranks" or any("lines of 2 ranks" in note for note in columns.notes)
 
 
 @pytest.mark.parametrize("format", ["megatron", "deepspeed", "text"])
@@ -106,26 +113,26 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
 def test_roles_beside_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
-        "basicsr/plain.log": {"lr", "epoch", "step_time", "clock"},
+        "text/basicsr.log": {"lr", "epoch", "step_time", "clock"},
         "big-vision/plain.log": {"grad_norm", "weight_norm", "eval_loss"},
         "caffe/plain.log": {"lr", "eval_loss", "eval_accuracy"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
-        "darknet/plain.log": {"lr"},
+        "text/darknet.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
-        "lerobot/plain.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
-        "llmc/main.log": {"lr", "grad_norm", "eval_loss"},
-        "marian/plain.log": {"lr", "grad_norm", "epoch", "clock"},
+        "text/lerobot.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
+        "text/llmc-main.log": {"lr", "grad_norm", "eval_loss"},
+        "text/marian.log": {"lr", "grad_norm", "epoch", "clock"},
         "megatron/plain.log": {
             *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
         "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
-        "pix2pix/plain.log": {"epoch", "step_time"},
+        "text/pix2pix.log": {"epoch", "step_time"},
         "printed-table/markdown.log": {"eval_loss"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
-        "tacotron2/plain.log": {"eval_loss", "grad_norm", "step_time"},
+        "text/tacotron2.log": {"eval_loss", "grad_norm", "step_time"},
         "text/fairseq-json.log": {
             *("lr", "grad_norm", "loss_scale", "tokens_per_second", "epoch", "clock")
         },
@@ -135,7 +142,7 @@ def test_roles_beside_the_loss():
         "text/nemo.log": {"lr", "epoch"},
         "text/plain.log": {"lr", "grad_norm", "clock"},
         "text/torchtitan.log": {"grad_norm", "tokens_per_second", "memory", "mfu", "clock"},
-        "yolact/plain.log": {"epoch"},
+        "text/yolact.log": {"epoch"},
     }
     for name, roles in expected.items():
         assert set(stabdiag.read(SAMPLES / name).series) == {"loss", *roles}, name

@@ -1,0 +1,81 @@
+"""How some frameworks spell what others call a step, a loss or a rate.
+
+A log in whose head all signs of a row stand is put in plain words by it, and read as any other log
+of names and values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import Final
+
+from stabdiag.readers.text.grammar import NUMBER, Spelling
+
+_SPELLINGS: Final = (
+    # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
+    Spelling((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
+    Spelling((b" trl:",), b" trl:", b" train_loss:"),
+    Spelling((b" trl:", b" tel:"), b" tel:", b" val_loss:"),
+    # Marian: Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234 @ 3,412 after 12 : L.r. 3e-4
+    Spelling(
+        (b" : Up. ",),
+        rb"Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) : (Sen\. [\d,]{1,20}) : Cost ",
+        rb"epoch \1 : update \2 : \3 : loss ",
+    ),
+    Spelling((b" : Up. ", b" : L.r. "), rb" : L\.r\. ", b" : lr "),
+    # NVIDIA's Tacotron 2: Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it
+    Spelling(
+        (b"Grad Norm ", b"s/it"),
+        rb"Train loss (\d{1,12}) (%b Grad Norm %b) (%b)s/it" % (NUMBER, NUMBER, NUMBER),
+        rb"iteration \1 train loss \2 step_time: \3",
+    ),
+    # Validation loss 1000:  0.312500
+    Spelling(
+        (b"Validation loss ",),
+        rb"Validation loss (\d{1,12}): {1,8}(?=%b[ \t\r]{0,8}\n)" % NUMBER,
+        rb"iteration \1 validation loss: ",
+    ),
+    # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
+    Spelling(
+        (b" rate, ", b" seconds, "),
+        rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: (%b), (%b) avg(?: loss)?, (%b) rate, "
+        % (NUMBER, NUMBER, NUMBER),
+        rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
+    ),
+    # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
+    Spelling(
+        (b" || ETA: ",),
+        rb"\[ {0,4}(\d{1,4})\] {1,12}(\d{1,12}) \|\| ",
+        rb"epoch \1 iteration \2 || ",
+    ),
+    Spelling((b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER, rb"| loss: \1 "),
+    Spelling((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER, rb"| loss_\1: "),
+    # pix2pix, CycleGAN: (epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …
+    Spelling(
+        (b"(epoch: ", b", iters: "),
+        rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER,
+        rb"loss_\1",
+    ),
+    # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
+    Spelling((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
+    Spelling((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
+    Spelling((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
+    # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
+    Spelling((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
+    Spelling((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),
+)
+
+
+def spellings_of(data: bytes) -> tuple[Spelling, ...]:
+    """Return the rows whose signs stand in a log."""
+    signs = {sign for sign in {*chain(*(one.signs for one in _SPELLINGS))} if sign in data}
+    return tuple(one for one in _SPELLINGS if signs.issuperset(one.signs))
+
+
+def plainly(data: bytes, spelt: Sequence[Spelling]) -> bytes:
+    """Return a text in plain words, in as many lines."""
+    for one in spelt:
+        data = re.sub(one.spelt, one.plain, data)
+    return data
