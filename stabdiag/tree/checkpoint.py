@@ -8,6 +8,7 @@ from typing import TypedDict, Unpack
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import every, listed, plural
+from stabdiag.stats.quantiles import FEWEST, usual_gap
 from stabdiag.tree.run import Run
 
 
@@ -67,7 +68,9 @@ class Checkpoint:
         if self.step is None:
             return Reload(f"Reload the last checkpoint before {what}")
         if self.step == 0:
-            none = "none of the checkpoints beside the log" if self.there else "no checkpoint"
+            none = "no checkpoint" if self.every else "nothing worth keeping"
+            if self.there:
+                none = "none of the checkpoints beside the log"
             return Reload(f"Restart from the beginning ({none} precedes {what})", 0)
         older = f" (or {self.unit} {self.older} if that is already damaged)" if self.older else ""
         return Reload(
@@ -85,11 +88,21 @@ def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     manifest, last = run.manifest, run.manifest.checkpoint_before(step)
     every, there = manifest.checkpoint_every, len(manifest.checkpoints or ())
     known = there > 0 or every is not None
-    if not known and run.history.counts_records:
-        last = None  # a piece of a log may begin anywhere
+    if not known:
+        last = 0 if _at_the_beginning(run, step) else None
     if not known or last is None:
         return Checkpoint(step=last, every=None, unit=run.unit)
     since = step - round(stride)
     close = last > min(since, step - 2)
     older = manifest.checkpoint_before(since) if close else 0
     return Checkpoint(step=last, every=every, older=older or 0, unit=run.unit, there=there)
+
+
+def _at_the_beginning(run: Run, step: int) -> bool:
+    """Tell whether a step is among the first two of a run that begins in this log."""
+    logged = run.history.get("loss")
+    if run.history.counts_records:
+        return False  # a piece of a log may begin anywhere
+    if logged is None or len(logged) < FEWEST:
+        return step <= 0
+    return step <= int(logged.steps[1]) and int(logged.steps[0]) <= usual_gap(logged.steps)

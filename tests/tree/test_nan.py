@@ -103,7 +103,7 @@ def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
     log = {"loss": [0.2, np.nan, np.nan], "grad_norm": [np.nan] * 3}
     action = "Reload the last checkpoint before the first non-finite value, at step 0, "
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
-    action = "Restart from the beginning (no checkpoint precedes the first non-finite value"
+    action = "Restart from the beginning (nothing worth keeping precedes the first"
     log["step"] = np.arange(3)
     assert stabdiag.diagnose(log).diagnosis.first_action.startswith(action)
 

@@ -35,6 +35,10 @@ from stabdiag.tree.spike import exploded_at
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _FROZEN = "The learning rate was 0 all that time: the weights did not move, so the data changed."
 _AGAIN = Reload("Restart from the beginning (no checkpoint of this log is sound)", 0)
+_SIGN = Action(
+    ActionKind.CHECK_LOSS_FUNCTION,
+    "Check the sign of the loss, and that the optimizer goes down: the loss never fell.",
+)
 _COMPARE = Action(
     ActionKind.CHECK_EVALUATION,
     "Compare with the evaluation loss: if that still falls, the training data got harder.",
@@ -225,6 +229,8 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         # No gradient norm acquits the learning rate.
         first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
         then = (found.check(), *decay_unknown(case))
+        if found_rise(case).best <= 1 and found.reload.checkpoint == 0:
+            then = (_SIGN, *then)
     return found.advice(what, first=first, then=(*then, *_to_look_at(case)))
 
 
