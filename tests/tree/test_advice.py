@@ -392,6 +392,17 @@ def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, run
     assert (found.actions[0].kind is K.KEEP_GOING) == runs_on
 
 
+@pytest.mark.parametrize(("begins", "again"), [(1, True), (500, False)])
+def test_a_loss_that_climbs_from_the_beginning_is_started_again(begins, again):
+    found = stabdiag.diagnose(
+        {"step": begins + np.arange(60), "loss": 2.3 * 1.05 ** np.arange(60)}
+    ).diagnosis
+    assert found.first_action.startswith(
+        "Restart from the beginning" if again else "Reload the last"
+    )
+    assert (found.actions[1].kind is K.CHECK_LOSS_FUNCTION) is again
+
+
 @pytest.mark.parametrize("every", [50, None])
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(calm, every):
     found = diagnosed(changed(calm(6000), climb(4000, 1.0)), checkpoint_every=every)
