@@ -287,6 +287,8 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
             first=first, began=turned, unsound=unsound, what=what, reload=reload, unit=case.unit
         )
     unsound, sound = first, checkpoint_before(case, first, case.stride)
+    if sound.step is None:  # a loss that was best at the beginning has none that is better
+        sound = checkpoint_before(case, best_step(case))
     left = _left_its_best(case)
     # A checkpoint from within a slow climb is not sound.
     named = first if sound.step is None else sound.step
