@@ -190,8 +190,8 @@ def ended(tmp_path):
         (OOM, 10000, True),
         (OOM, None, True),
         (b"Received SIGTERM\n", None, True),
-        (b"Loss is nan, stopping\n", 10000, True),
-        (b"Loss is nan, stopping\n", None, False),
+        (b"found NaN in forward\n", 10000, True),
+        (b"found NaN in forward\n", None, False),
         (OOM, 100, False),
         (b"", 10000, False),
     ],
@@ -209,7 +209,7 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, f
         (b"Out of memory: Killed process 4242 (python)\n", "Use less memory on the host"),
         (b"Received SIGTERM\n", "Find out who killed the process"),
         (b"RuntimeError: CUDA error: an illegal memory access\n", "CUDA_LAUNCH_BLOCKING=1"),
-        (b"Loss is nan, stopping\n", "Find out why the run ended"),
+        (b"found NaN in forward\n", "Find out why the run ended"),
     ],
 )
 def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end, do):
