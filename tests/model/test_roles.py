@@ -189,6 +189,7 @@ def test_a_chosen_column_goes_first(names, chosen):
     ("names", "said"),
     [
         ("train_loss loss", "'loss' train_loss"),
+        ("entropy_loss surrogate_loss value_function_loss", "'value_function_loss' surrogate_loss"),
         ("student_kl_loss mlm_loss", "'mlm_loss' student_kl_loss"),
         ("loss encoder_lr", "'encoder_lr'"),
     ],
@@ -327,6 +328,7 @@ OPPONENTS = "the loss of one of two networks that train against each other"
         ("policy_loss", [], "the loss of a policy"),
         ("value_loss + actor_loss", [], "the loss of a policy"),
         ("total_loss", ["policy_loss", "value_loss"], "a sum that holds the loss of a policy"),
+        ("Value function loss", ["Surrogate loss"], "the loss of a value function"),
         ("train/loss", ["pg_loss", "critic_loss"], "a sum that holds the loss of a policy"),
         ("loss_D", [], OPPONENTS),
         ("g_losses_chunk", [], OPPONENTS),

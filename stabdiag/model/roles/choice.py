@@ -27,7 +27,13 @@ from stabdiag.model.roles.names import (
     without_run,
     words_of,
 )
-from stabdiag.model.roles.opponents import about_opponents, is_of_opponents, opponent_of, parts_of
+from stabdiag.model.roles.opponents import (
+    about_opponents,
+    is_of_a_policy,
+    is_of_opponents,
+    opponent_of,
+    parts_of,
+)
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
@@ -295,6 +301,7 @@ def by_looks(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> 
         return sorted(
             like,
             key=lambda name: (
+                is_of_a_policy(name),
                 # A sum depends on how much there was of the batch.
                 "sum" in words_of(name),
                 _TOTAL.isdisjoint(words_of(name)),

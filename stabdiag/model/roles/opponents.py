@@ -97,12 +97,19 @@ _CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
 _OPPONENTS: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
 
+def is_of_a_policy(name: str) -> bool:
+    """Tell whether a loss is that of a policy or its entropy, which hover around no level."""
+    words = {*words_of(name)}
+    return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
+
+
 def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | None:
     """Say what the chosen loss is, if it may rise while the run learns.
 
     It goes up and down with what an opponent has learned, or with the advantage that is left, and a
     run that learns well may end above its best level. A total that holds a policy's loss does as
-    well; where a reward is logged, that tells more of such a run.
+    well, and a value function's loss grows with the returns; where a reward is logged, that tells
+    more of such a run.
 
     Args:
         loss: the name of the column that serves as the loss.
@@ -121,9 +128,12 @@ def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | Non
     if set(words) <= _PLAIN and any(map(_is_critics, others)):
         return OF_OPPONENTS
     parts = set().union(*(one for one in others if one & _LOSS))
-    if set(words) <= _TOTAL and not has_reward and parts & _POLICY and parts & _VALUE:
-        return "a sum that holds the loss of a policy"
-    return None
+    if has_reward or not parts & _POLICY:
+        return None
+    if _VALUE & set(words):
+        return "the loss of a value function"
+    summed = set(words) <= _TOTAL and parts & _VALUE
+    return "a sum that holds the loss of a policy" if summed else None
 
 
 def _is_opponent(words: list[str]) -> bool:

@@ -35,6 +35,7 @@ from stabdiag.readers.text.tokens import (
     Spans,
     counters_of,
     fields_of,
+    headings_of,
     held_out,
     is_word,
     lines_with_a_loss,
@@ -42,13 +43,12 @@ from stabdiag.readers.text.tokens import (
     renamed,
     told_of_evaluations,
     under_its_heading,
-    word_of,
 )
 
 _Found: TypeAlias = tuple[int, bytes, Spans]
 
 # What the names of rates, norms and scales contain.
-_BESIDE: Final = re.compile(rb"lr|[Rr]ate|[Nn]orm|[Ss]cale", re.IGNORECASE)
+_BESIDE: Final = re.compile(rb"lr|rate|norm|scale|reward", re.IGNORECASE)
 
 # Prose says what to do if the loss is NaN, and a program that some log at their head sets one to 0.
 _NO_LOG: Final = re.compile(
@@ -117,9 +117,9 @@ class Heading(Kind):
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
         return parts_of(
-            (match.start(), {self.column: match[2]})
-            for match in COUNTER.finditer(data)
-            if word_of(match) == self.counter
+            (place, {self.column if name == STEP else name: cell for name, cell in told.items()})
+            for place, word, told in headings_of(data)
+            if word == self.counter
         )
 
 
@@ -201,7 +201,7 @@ class Around(Kind):
         """Return all lines of this kind."""
         if not _BESIDE.search(data):
             return []
-        headings = [one.start() for one in COUNTER.finditer(data) if word_of(one) == self.counter]
+        headings = [place for place, word, _ in headings_of(data) if word == self.counter]
         return parts_of(
             one
             for begin, end in pairwise([*headings, len(data)])
@@ -222,9 +222,9 @@ class Around(Kind):
 
 @lru_cache(maxsize=1 << 10)
 def _goes_with_a_loss(name: str) -> bool:
-    """Tell whether a name is that of a rate, of a norm or of a scale."""
-    roles = assign([name]).columns
-    return judge_without_a_loss(roles) or "lr" in roles
+    """Tell whether a name is that of a rate, of a norm, of a scale or of a reward."""
+    found = assign([name])
+    return judge_without_a_loss(found.columns) or found.has("lr", "reward")
 
 
 @frozen

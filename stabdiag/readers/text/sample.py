@@ -102,9 +102,9 @@ def _epoch_above(between: bytes, epoch: int) -> int:
     """Return the epoch that the lines above a loss tell last, or else the one before."""
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
-            told = [count for _, name, count in headings_of(line) if name == EPOCH]
+            told = [one[STEP] for _, name, one in headings_of(line) if name == EPOCH]
             if told:
-                return told[-1]
+                return count_of(told[-1])
     return epoch
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from heapq import merge
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -402,9 +403,19 @@ def word_of(match: re.Match[bytes]) -> bytes:
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
-def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Yield the place, the word and the number of each counter that has a word, in all lines."""
-    return ((one.start(), word_of(one), count_of(one[2])) for one in COUNTER.finditer(data))
+# INFO:name:[4200, 9.99e-05], a step and its rate, as descendants of VITS print them.
+_WITH_A_RATE: Final = re.compile(
+    rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)"
+)
+
+
+def headings_of(data: bytes) -> Iterator[tuple[int, bytes, Mapping[str, bytes]]]:
+    """Yield place, word and cells of each counter with a word, or a rate, in all lines."""
+    words = ((one.start(), word_of(one), {STEP: one[2]}) for one in COUNTER.finditer(data))
+    rates = _WITH_A_RATE.finditer(data)
+    return merge(
+        words, ((one.start(), b"[N, rate]", {STEP: one[1], "lr": one[2]}) for one in rates)
+    )
 
 
 def count_of(digits: bytes) -> int:

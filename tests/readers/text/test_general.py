@@ -564,6 +564,26 @@ def test_arguments_below_no_step_are_not_those_of_a_loss(put):
     assert series["lr"].values.tolist() == [1e-4] * 30
 
 
+def test_a_reward_below_a_step_is_that_of_its_loss(put):
+    text = log("Learning iteration {n}/90\n\n  Surrogate loss: -0.001\n  Mean reward: {n}.5", 30)
+    series = stabdiag.read(put(text)).series
+    assert series["reward"].values.tolist() == [n + 0.5 for n in range(1, 31)]
+
+
+@pytest.mark.parametrize("rated", [True, False])
+def test_the_heading_of_an_epoch_may_stand_above_each_of_its_losses(put, rated):
+    # RVC prints the step and the rate on a line of their own; others print no step at all.
+    lines = (
+        f"INFO:x:Train Epoch: {1 + n // 10} [{n % 10}0%]\n"
+        + f"INFO:x:[{200 * n}, {1e-4 - n * 1e-7}]\n" * rated
+        + f"INFO:x:loss_mel={4 - n / 100}, loss_kl=1.5\n"
+        for n in range(60)
+    )
+    series = stabdiag.read(put("".join(lines))).series
+    assert series["loss"].steps.tolist() == [n * 200 if rated else n for n in range(60)]
+    assert not rated or series["lr"].values.tolist() == [1e-4 - n * 1e-7 for n in range(60)]
+
+
 def test_arguments_on_several_lines_are_no_record(put):
     told = (
         "args {\n  'max_steps': 1000,\n  'loss_scale': 65536,\n  'fp16': True,\n  'name': 'x'\n}\n"
