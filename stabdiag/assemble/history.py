@@ -21,7 +21,7 @@ from stabdiag.assemble.losses import (
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN
+from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN, of_a_rank
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import (
@@ -99,8 +99,10 @@ def build_history(
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     # 5. Order: resumes, and runs one after the other.
     known = losses.records & np.isfinite(losses.values)
+    ranks = data.pop("rank", None)
+    mine = of_a_rank(clock.steps, clock.usable, losses.records, known, ranks)
     order = find_order(
-        clock,
+        clock if mine.all() else replace(clock, usable=clock.usable & mine),
         losses.values if known.all() else np.where(known, losses.values, np.nan),
         losses.records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
@@ -108,6 +110,8 @@ def build_history(
         epoch_length=columns.epoch_length,
         ends=columns.ends,
     )
+    others = clock.usable & ~mine
+    order = order.beside(others) if others.any() else order
     at_once = order.interleaved and order.runs > 1
     if not at_once:
         losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
@@ -196,7 +200,7 @@ def _several(runs: int, number: int, lost: NDArray[np.signedinteger], *, at_once
     message = (
         f"the log holds {runs} runs, {how}; this is number {number} (--attempt N picks another)"
     )
-    others = [n for n in np.unique(lost).tolist() if n not in (0, number)]
+    others = [n for n in np.unique(lost).tolist() if n > 0 and n != number]
     if others:
         message += f"; not all losses of number {and_more(others, 3)} are finite"
     return Event(kind=EventKind.ATTEMPT, message=message)
@@ -222,7 +226,7 @@ def _unreadable(columns: Columns) -> list[Event]:
 
 def _retaken(losses: Losses, order: Order, number: int) -> Iterator[Retaken]:
     """Yield what each resume of a run went over again, as far as both attempts logged it."""
-    rows = np.flatnonzero(losses.records & np.isfinite(losses.values))
+    rows = np.flatnonzero(losses.records & np.isfinite(losses.values) & (order.number >= 0))
     steps, runs = order.steps[rows], order.number[rows]
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     if not len(back):

@@ -34,9 +34,9 @@ class Order:
     """The steps as they count, and for each record the number of its run from 1, shape (rows,).
 
     There are so many ``runs``, in the order of the log. Records that a later attempt of the same
-    run went over again belong to no run: their number is 0. Of a log of one run the numbers are its
-    mask, not copied. ``interleaved`` says that several writers shared the log, and that it holds
-    several runs only if each wrote its own.
+    run went over again belong to no run: their number is 0. It is -1 for those of ranks that do not
+    count. Of a log of one run the numbers are its mask, not copied. ``interleaved`` says that
+    several writers shared the log, and that it holds several runs only if each wrote its own.
     """
 
     steps: Ints
@@ -48,6 +48,17 @@ class Order:
     def run(self, number: int) -> Mask:
         """Return the records of a run."""
         return np.equal(self.number, number)
+
+    def beside(self, others: Mask) -> Order:
+        """Return the same order where other ranks have written records as well, which do not count.
+
+        That a loss of theirs is not finite does, unless resumes wrote each step several times.
+        """
+        what = "several ranks share the log: of the records of a step that of one rank counts"
+        alone = self.runs == 1 and all(event.kind is not EventKind.REWIND for event in self.events)
+        events = (_event(EventKind.STEPS, what), *self.events)
+        number = np.where(others, -1, self.number)
+        return replace(self, number=number, events=events, interleaved=self.interleaved or alone)
 
 
 def find_order(

@@ -12,6 +12,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column
+from stabdiag.readers.text.prefix import NO_RANK, of_one_rank
 
 # How much is needed to tell a habit of the logger from an accident. These judge the form of a log,
 # not the run: logs either keep a habit nearly always or have none, so that the exact values, set by
@@ -188,3 +189,17 @@ def by_writer(steps: Ints, rates: Floats, training: Mask) -> Ints | None:
         if len(here) < MANY or np.mean(rates[one[here]] != rates[other[there]]) < MOST:
             return None
     return number
+
+
+def of_a_rank(steps: Ints, usable: Mask, is_loss: Mask, known: Mask, ranks: Column | None) -> Mask:
+    """Return the records that count if several ranks wrote them: of each step those of one rank.
+
+    It is the one with most losses that are ``known``. The ranks of a run are numbered from 0 or 1
+    on; those of LoRA, or of a metric, are not.
+    """
+    found = np.unique(ranks.logged) if ranks is not None else np.empty(0)
+    if ranks is None or found[:1] not in (0, 1) or len(found) < 2 or (np.diff(found) != 1).any():
+        return usable
+    told = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
+    told_of = np.where(usable & (known | ~is_loss), steps, np.nan)
+    return of_one_rank(is_loss.astype(np.int64), told_of, told)

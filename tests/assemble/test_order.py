@@ -164,6 +164,29 @@ def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
     assert "several writers" in told
 
 
+@pytest.mark.parametrize("name", ["rank", "local_rank", "worker"])
+@pytest.mark.parametrize("stretch", [5, 50, 300])
+def test_of_ranks_in_a_column_one_counts(build, name, stretch):
+    # However far one is ahead of the others, none goes back.
+    log = [
+        {"step": step, "loss": 4 - step / 100 - rank / 1000, name: rank}
+        for begin in range(0, 300, stretch)
+        for rank in range(3)
+        for step in range(begin, begin + stretch, 5)
+    ]
+    history = build(log)
+    assert history.series["loss"].values.tolist() == [4 - step / 100 for step in range(0, 300, 5)]
+    assert "one rank counts" in " ".join(messages(history, EventKind.STEPS))
+    assert not messages(history, EventKind.REWIND) + messages(history, EventKind.ATTEMPT)
+    log[-1]["loss"] = np.nan
+    assert np.isnan(build(log).series["loss"].values[-1])
+
+
+def test_a_rank_that_is_a_setting_is_no_writer(build):
+    log = [{**one, "rank": rank} for rank in (4, 8, 16) for one in falling(range(100))]
+    assert build(log).source.attempts == 3
+
+
 def two_at_once(seed, ahead, rate):
     """Two runs that write one log, the second begun later, each at a pace of its own."""
     chance = np.random.default_rng(seed)

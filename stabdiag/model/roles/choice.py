@@ -277,7 +277,7 @@ _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 _VAGUE: Final = frozenset(
     names_in(
         "norm step steps s value time throughput update date ep epochs round rounds generation "
-        "generations total_time kl entropy accuracy acc aux_loss underflow scale"
+        "generations total_time kl entropy accuracy acc aux_loss underflow scale rank worker"
     )
 )
 

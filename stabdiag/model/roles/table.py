@@ -260,6 +260,12 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     _role(
+        "rank",
+        "rank that wrote the record, where several write one log",
+        "rank global_rank local_rank rank_id worker worker_id process_index",
+        training=False,
+    ),
+    _role(
         "clock",
         "time of the record, in seconds",
         "timestamp _timestamp wall_time elapsed_time _runtime time_elapsed time_time_elapsed "

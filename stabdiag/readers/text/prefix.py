@@ -27,6 +27,11 @@ _LABEL: Final = re.compile(
     rb"|(\d{1,6}): )" % (_TIMED, _TIMED)
 )
 
+# [100/2000] rank=0 loss …, INFO [Rank 1] step …
+_FURTHER_ON: Final = re.compile(
+    rb"(?<![\w.-])(?:global_|local_)?(?:[Rr]ank|RANK)(?:[ _#]|[:=] ?)?(\d{1,4})(?![\w.%])"
+)
+
 # How far into a line the label that names its rank may go.
 LONGEST_LABEL: Final = 80
 
@@ -48,7 +53,7 @@ def _rank(data: bytes, start: int) -> int:
     begin = data.rfind(b"\n", max(start - _LONGEST_PREFIX, 0), start + 1) + 1
     if begin == 0 or begin >= start:
         return NO_RANK
-    label = _LABEL.match(data, begin, start)
+    label = _LABEL.match(data, begin, start) or _FURTHER_ON.search(data, begin, start)
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
