@@ -143,7 +143,7 @@ def _with_a_loss(named: Named) -> Named:
             return named.take({**names, "loss": one.loss, **evaluation}, one.note)
     if main is not None:
         return named
-    if judge_without_a_loss(names) or "reward" in names:
+    if judge_without_a_loss(names):
         return named.take(names, "no loss was logged: only checks that need none can run")
     # A damaged file has names of many lines.
     shown = and_more([" ".join(name.split())[:60] for name in columns.names], SHOWN)

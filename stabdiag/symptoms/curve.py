@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, typed
 from stabdiag.stats.levels import levels
-from stabdiag.stats.peaks import APART
+from stabdiag.stats.peaks import APART, BY_CHANCE
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
@@ -78,7 +78,9 @@ def _above_start(case: Case) -> Evidence | None:
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (0.1, 0.9)).tolist()
-    if level < limits.above_start * began or high < limits.swing * low or low <= began:
+    # A first loss such as later ones are now and then tells of no level at the start.
+    by_chance = np.mean(late <= began) >= BY_CHANCE
+    if level < limits.above_start * began or high < limits.swing * low or by_chance:
         return None
     has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
     # A loss that keeps climbing diverges, which the tree reports.

@@ -26,7 +26,7 @@ from stabdiag.tree.reward import Reward, lost_reward
     title="The reward does not rise",
     needs=("reward",),
     explained_by=("nan", "divergence-unexplained"),
-    enough=(at_least(MANY, "reward"),),
+    rules_out=(at_least(MANY, "reward"),),
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
@@ -42,8 +42,9 @@ def reward_not_rising(case: Case) -> Evidence | None:
     if lost is not None:
         # A policy that learns on falls back by less at times.
         return _fallen(case, lost) if lost.best - lost.last >= lost.last - lost.first else None
-    begins = reward.steps[0] <= max(TENTHS, 2 * usual_gap(reward.steps))
-    return _flat(case) if begins else None
+    if len(reward) < MANY or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
+        return None
+    return _flat(case)
 
 
 def _fallen(case: Case, lost: Reward) -> Evidence:

@@ -64,7 +64,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
     # A loss that has come down is less noisy by its share.
-    noise = diff_sigma(late) * begun / median(late)
+    noise = diff_sigma(late) * max(begun / median(late), 1.0)
     risen = limits.early_rise * begun
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
     if high < risen or (high - begun <= CLEAR * noise and not stays):

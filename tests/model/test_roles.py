@@ -348,6 +348,7 @@ OPPONENTS = "the loss of one of two networks that train against each other"
         ("loss", ["policy_loss"], None),
         ("loss", ["policy_lag", "value_loss"], None),
         ("student_loss", ["policy_loss", "value_loss"], None),
+        ("default_policy/total_loss", [], None),
         ("loss", [], None),
         ("3D_loss", [], None),
         ("", ["policy_loss", "value_loss"], None),

@@ -28,6 +28,10 @@ SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
     [
         (log(UP_AND_DOWN + NOISE), "The reward fell and stayed down", "error", "Reload the last"),
         (log(DIPS + NOISE), "The reward fell and stayed down", "warning", "Reload the last"),
+        (
+            {name: values[::5] for name, values in log(UP_AND_DOWN + NOISE).items()},
+            *("The reward fell and stayed down", "error", "Reload the last"),
+        ),
         (log(FLAT), "The reward does not rise", "warning", "Run the same code"),
         (log(SELDOM), "The reward does not rise", "warning", "Run the same code"),
         (log(np.full(N, -200.0)), "The reward does not rise", "warning", "Run the same code"),

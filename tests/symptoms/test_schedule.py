@@ -112,6 +112,7 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("lr-no-warmup", run(CONSTANT, NOISY), {}),
         # It began low by chance.
         ("lr-no-warmup", run(CONSTANT, LOW_AT_FIRST), {}),
+        ("lr-no-warmup", run(CONSTANT, np.exp(LOW_AT_FIRST - 6)), {}),
         # Up after two records.
         ("lr-discontinuity", run(np.where(AT < 2, 1e-05, PEAK)), {}),
         # Up from 0.

@@ -47,7 +47,7 @@ _LOSSES = frozenset({"loss", "eval_loss"})
 
 # What a run can be judged by, as far as that goes, if no loss was logged.
 _WITHOUT_A_LOSS = frozenset(
-    {"grad_norm", "loss_scale", "weight_norm", "activation_norm", "max_attention_logit", "amax"}
+    names_in("grad_norm loss_scale weight_norm activation_norm max_attention_logit amax reward")
 )
 
 # If the column of one of these roles has no known name, a note says which column was taken.

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from stabdiag.model.roles.names import is_evaluation, words_of
+from stabdiag.model.roles.names import is_evaluation, last_word, words_of
 from stabdiag.model.text import names_in
 
 # Words that distinguish two readings of one loss, and not two parts of it.
 _READINGS: Final = frozenset(
     names_in(
         "avg average mean median ema smooth smoothed running moving best last final current raw "
-        "scaled unscaled global local batch epoch step iter total sum train training log"
+        "scaled unscaled global local batch epoch step iter total sum train training log rank slice"
     )
 )
 
@@ -116,7 +116,9 @@ def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | Non
         names: all columns of the log.
         has_reward: whether one of them serves as the reward.
     """
-    words = words_of(loss)
+    # A total is one whatever policy it is of: learner/default_policy/total_loss.
+    told = words_of(last_word(loss))
+    words = told if "total" in told else words_of(loss)
     if not words:
         return None
     if _POLICY & set(words):

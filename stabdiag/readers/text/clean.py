@@ -19,7 +19,12 @@ _ANSI: Final = re.compile(
 )
 
 # The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the plain.
-_WIDE: Final = {chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"}
+# And the quotation marks that a forum makes of plain ones.
+_WIDE: Final = {
+    **{chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"},
+    **dict.fromkeys(("‘".encode(), "’".encode()), b"'"),
+    **dict.fromkeys(("“".encode(), "”".encode()), b'"'),
+}
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
 # How Julia shows numbers of 32 bits: 2.31f0, 1.5f-5, NaN32.
@@ -50,8 +55,8 @@ class Text:
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
     carriage return in it has become a newline, which ``lines_at`` does not count, and a dict of
     numbers that is printed over several lines is one line, as is a name over its value. The ``>``
-    of a log that is quoted in a mail is gone, full-width punctuation is plain, and losses are
-    called so.
+    of a log that is quoted in a mail is gone, full-width punctuation and quotation marks are plain,
+    and losses are called so.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -65,7 +70,7 @@ class Text:
             if b"\r" in block:
                 self._breaks = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\r"))
                 block = block.replace(b"\r", b"\n")
-        if b"\xef" in block:
+        if b"\xef" in block or b"\xe2\x80" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
         if b"f0" in block or b"NaN32" in block:
             block = _NAN32.sub(b"NaN  ", _FLOAT32.sub(rb"\1e\2", block))

@@ -40,8 +40,10 @@ from stabdiag.readers.text.tokens import (
     NTH,
     OTHER_LOSSES,
     OTHER_MEASURES,
+    SCORE,
     STEP,
     SUMMED,
+    TRAINED,
     count_of,
     headings_of,
     is_word,
@@ -139,7 +141,8 @@ def _without_a_loss(data: bytes) -> Evidence | None:
     samples = ((word, sample_of(data, word)) for word in OTHER_MEASURES if word in data)
     told = ((word, _beside(sample.counters)) for word, sample in samples)
     found = [replace(one, word=word) for word, one in told if one and one.rising == 1]
-    best = max(found, key=lambda one: one.lines, default=None)
+    games = (one for one in found if one.word != SCORE or one.counter == b"episode")
+    best = max(games, key=lambda one: one.lines, default=None)
     return best if best is not None and best.lines >= _EVIDENT else None
 
 
@@ -147,7 +150,7 @@ def _called(log: _Log, word: bytes) -> Evidence | None:
     """Return the evidence in the lines that call a loss by a word."""
     sample = sample_of(log.data, word)
     found = _evidence(log, sample)
-    if found is None or (word.lower() == b"train" and _are_scores(sample.values[found.loss])):
+    if found is None or (word.lower() in TRAINED and _are_scores(sample.values[found.loss])):
         return None
     total = next((name for name in sample.losses if name.lower() == "loss"), None)
     also, until = also_counted(found, sample), planned(found, sample)

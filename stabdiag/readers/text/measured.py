@@ -223,8 +223,8 @@ class Around(Kind):
 @lru_cache(maxsize=1 << 10)
 def _goes_with_a_loss(name: str) -> bool:
     """Tell whether a name is that of a rate, of a norm, of a scale or of a reward."""
-    found = assign([name])
-    return judge_without_a_loss(found.columns) or found.has("lr", "reward")
+    roles = assign([name]).columns
+    return judge_without_a_loss(roles) or "lr" in roles
 
 
 @frozen

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
+from stabdiag.model.roles.names import is_a_reward
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 _Find: TypeAlias = Callable[[bytes], re.Match[bytes] | None]
@@ -40,17 +41,24 @@ OTHER_LOSSES: Final = (
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
 # What stands in the names of all else that a run is judged by, where there is no loss.
-OTHER_MEASURES: Final = (b"norm", b"grad", b"scale", b"max", b"activation", b"underflow")
+OTHER_MEASURES: Final = (
+    *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow", b"eward", b"eturn", b"core"),
+)
+# Of these, the one that a game is judged by, where episodes are counted.
+SCORE: Final = b"core"
 # Of the losses, the one that rises as a network learns.
 ELBO: Final = b"elbo"
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
-# epoch 3 train 2.31 val 2.40: the loss of each split by the name of that alone.
+# epoch 3 train 2.31 val 2.40: the loss of each split by the name of that alone; CatBoost has
+# learn: 0.69 and, where there is an evaluation, test: 0.70, before the total of its times.
 BY_SPLIT: Final = re.compile(
-    rb"(?<![\w/])([Tt]rain|TRAIN)[ :=]{1,3}%b[ ,;|/]{1,4}(?:%b)[ :=]{1,3}%b(?![\w%%/])"
+    rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,4}"
+    rb"(?:total: |(?:%b)[ :=]{1,3}%b(?![\w%%/]))"
     % (NUMBER, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER)
 )
-_SPLIT: Final = re.compile("train|val|valid|test|dev|eval", re.IGNORECASE)
+TRAINED: Final = (b"train", b"learn")
+_SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
@@ -304,7 +312,9 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
     made: Spans = {}
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)
-        if word.lower() == b"train" and _SPLIT.fullmatch(name):
+        if word == SCORE and is_a_reward(name, of_episodes=True):
+            made.setdefault(name.lower().replace("score", "reward"), span)
+        elif word.lower() in TRAINED and _SPLIT.fullmatch(name):
             made.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
             made.setdefault(f"{match[1]}loss{match[3]}", span)

@@ -105,6 +105,9 @@ LINES = [
     ("Epoch {n}: loss_train/test: {loss}/4.5, accuracy_test: 0.4", "train loss"),
     ("epoch  {n}/60  train {loss}  val 4.5  mr 0.50  lr 8.33e-05", "train loss"),
     ("Epoch {n} | Train {loss} | Val 4.5 | RMSE 0.6", "Train loss"),
+    ("{n}:\tlearn: {loss}\ttest: 4.5\tbest: 4.5 (1)\ttotal: 11ms\tremaining: 9s", "learn loss"),
+    ("{n}:\tlearn: {loss}\ttotal: 11ms\tremaining: 9s", "learn loss"),
+    ("step {n} “loss”: {loss}, ‘lr’: 0.1", "loss"),
 ]
 
 
@@ -227,6 +230,8 @@ def test_the_densest_error_is_that_of_the_training(put):
         ("[step {n}] max_activation: {loss} wall 2.5", {"activation_norm"}),
         ("iter {n} | grad norm: {loss} | loss scale: 65536", {"grad_norm"}),
         ("update {n}: max_attn_logit={loss} params norm=3.5", {"max_attention_logit"}),
+        ("global_step={n}, episodic_return=[{loss}]", {"reward"}),
+        ("Episode {n}\tAverage Score: {loss}", {"reward"}),
     ],
 )
 def test_a_log_without_a_loss_is_read_for_what_it_holds(put, line, roles):
@@ -515,7 +520,7 @@ DAYS = [n % 28 + 1 for n in range(100)]
         "hello\n" * 100,
         "loss: 2.5\n" * 100,
         "step 1 loss 2.5\n" * 100,
-        "".join(f"step {n} reward {n}\n" for n in range(100)),
+        "".join(f"step {n} score {n}\n" for n in range(100)),
         "".join(f"step {(n * 37) % 100} loss {n}\n" for n in range(100)),
         "def loss(step):\n    loss = 0.0\n    return loss\n" * 20,
         "I am at a loss: 3 steps\n" * 20,
