@@ -64,10 +64,12 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
     # A loss that has come down is less noisy by its share.
-    noise = diff_sigma(late) * max(begun / median(late), 1.0)
+    noise = diff_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
-    if high < risen or (high - begun <= CLEAR * noise and not stays):
+    # Where later losses usually are higher, one as low tells that the first was low by chance.
+    low = late.min() <= begun < median(late)
+    if low or high < risen or (high - begun <= CLEAR * noise and not stays):
         return None
     # A rate that nobody uses is no matter of the warm-up, nor is one at which the loss stays up.
     off = rate_off(case) if is_high(case) else None
