@@ -44,7 +44,6 @@ from stabdiag.readers.text.tokens import (
     STEP,
     SUMMED,
     TRAINED,
-    count_of,
     headings_of,
     is_word,
     lines_with_a_loss,
@@ -93,7 +92,7 @@ class _Log:
         self.data = data
         self._headings = headings_of(data[:_LOOK_ABOVE])
 
-    def headings(self, end: int) -> Iterator[tuple[int, bytes, Mapping[str, bytes]]]:
+    def headings(self, end: int) -> Iterator[tuple[int, bytes, int]]:
         """Return the counters with a word at its head, as far as a place."""
         self._headings, told = tee(self._headings)
         return takewhile(lambda one: one[0] < end, told)
@@ -178,8 +177,8 @@ def _evidence(log: _Log, sample: Sample) -> Evidence | None:
         if on_its_line or (found.rising == 1 and not found.restarts):
             return found
     headings: dict[bytes, list[int]] = defaultdict(list)
-    for _, name, told in log.headings(sample.end):
-        headings[name].append(count_of(told[STEP]))
+    for _, name, count in log.headings(sample.end):
+        headings[name].append(count)
     if found and not of_training:
         # A counter beside the losses of evaluations tells little of those of the training.
         found = _above(headings, trained) or found
@@ -292,8 +291,9 @@ def _above(
             above=True,
         )
         for word, counts in sorted(headings.items(), key=lambda one: one[0] in COARSE)
-        # Several losses below headings of one number would all be of one step.
-        if len(set(counts)) >= fewest and lines <= _LINES_BELOW * (_moves(counts) + 1)
+        # Several losses below each heading, or below those of one epoch, would all be of one step.
+        if len(set(counts)) >= fewest
+        and lines <= _LINES_BELOW * (_moves(counts) + 1 if word in COARSE else len(counts))
     )
     return next((one for one in found if one.rising >= _RISING), None)
 

@@ -60,11 +60,15 @@ class Step(Enum):
 
 @frozen
 class Part:
-    """Lines that carry the same columns: where they start in the text, and their cells."""
+    """Lines that carry the same columns: where they start in the text, and their cells.
+
+    Those ``beside`` others count where a record of these has the same step.
+    """
 
     names: tuple[str, ...]
     starts: Sequence[int]
     cells: Sequence[Cells]
+    beside: bool = False
 
 
 def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:

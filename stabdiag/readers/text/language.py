@@ -125,30 +125,6 @@ LANGUAGE: Final = (
         ),
     ),
     TextReader(
-        name="olmo-core",
-        title="a log of OLMo-core",
-        recognised="a line of [step=N/M,epoch=…]",
-        loses="metrics that the console logger leaves out",
-        example="[step=10/1000,epoch=1,eta=…]  over lines such as  train/CE loss=3.210",
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                Line(
-                    pattern=rb"\[step=(\d{1,12})/(?:\d{1,12}|\?\?\?)(?:,epoch=\d{1,9})?[,\]]",
-                    names=("step",),
-                    begins=True,
-                ),
-                Line(
-                    pattern=rb"    ((?:train|optim|throughput|system|gpu_memory|checkpoint|eval"
-                    rb"|batch)[^\n=]{1,200})=(\d{1,3}(?:,\d{3}){1,6}|%b)(?=\s)" % NUMBER,
-                    one_pair=True,
-                    tells=False,
-                ),
-            ),
-            joined=True,
-        ),
-    ),
-    TextReader(
         name="deepspeed",
         title="a log of DeepSpeed",
         recognised="a line of step=N, skipped=N, lr=[…], where no framework above it is found",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
@@ -23,9 +23,8 @@ from stabdiag.readers.text.grammar import (
     trains,
 )
 from stabdiag.readers.text.prefix import LONGEST_LABEL
-from stabdiag.readers.text.shapes import Look, by_names
+from stabdiag.readers.text.shapes import Cells, Look, by_names
 from stabdiag.readers.text.tokens import (
-    COUNTER,
     FIRST,
     LONGEST,
     LOSS,
@@ -33,9 +32,9 @@ from stabdiag.readers.text.tokens import (
     STEP,
     VALIDATED,
     Spans,
+    counted_in,
     counters_of,
     fields_of,
-    headings_of,
     held_out,
     is_word,
     lines_with_a_loss,
@@ -43,12 +42,13 @@ from stabdiag.readers.text.tokens import (
     renamed,
     told_of_evaluations,
     under_its_heading,
+    word_of,
 )
 
 _Found: TypeAlias = tuple[int, bytes, Spans]
 
-# What the names of rates, norms and scales contain.
-_BESIDE: Final = re.compile(rb"lr|rate|norm|scale|reward", re.IGNORECASE)
+# What the names of rates, norms and scales contain; without sets, which take longer.
+_BESIDE: Final = re.compile(rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward")
 
 # Prose says what to do if the loss is NaN, and a program that some log at their head sets one to 0.
 _NO_LOG: Final = re.compile(
@@ -111,24 +111,31 @@ class Heading(Kind):
 
     counter: bytes
     column: str = STEP
-    is_record: bool = False
     holds_below: bool = True
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
-        return parts_of(
-            (place, {self.column if name == STEP else name: cell for name, cell in told.items()})
-            for place, word, told in headings_of(data)
-            if word == self.counter
-        )
+        found = (one for one in counted_in(data) if word_of(one) == self.counter)
+        told = ((one.start(), {self.column: data[slice(*one.span(2))]}) for one in found)
+        return [replace(part, beside=True) for part in parts_of(told)]
+
+
+def _lines_beside(data: bytes, end: int, until: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a stretch that may tell of a rate, a norm or the like."""
+    for match in _BESIDE.finditer(data, end, until):
+        if match.start() >= end:
+            begin = data.rfind(b"\n", 0, match.start()) + 1
+            end = line_end(data, match.start(), LONGEST)
+            if end - begin <= LONGEST:
+                yield begin, data[begin:end]
 
 
 @frozen
 class Measured(Kind):
     """Lines with a loss and the counter, or with a loss alone where there is no counter.
 
-    ``word`` is what the log calls its loss, or part of that; ``also`` is another word for the
-    counter.
+    Beside them stand lines that tell what belongs to a loss, such as its rate. ``word`` is what the
+    log calls its loss, or part of that; ``also`` is another word for the counter.
     """
 
     counter: bytes | None
@@ -137,25 +144,51 @@ class Measured(Kind):
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
-        after, lines = [], []
-        for begin, line in lines_with_a_loss(data, self.word):
-            after.append(begin if self.counter == FIRST else _start(begin, line))
-            lines.append(line if self.counter else under_its_heading(data, begin, line))
+        found = [*self._lines(data)]
+        lines = [
+            line if self.counter or self.word not in line else under_its_heading(data, at, line)
+            for at, line in found
+        ]
+        after = [at if self.counter == FIRST else _start(at, line) for at, line in found]
         parts = [
-            Part(names=names, starts=[after[row] for row in rows], cells=cells)
+            self._part(names, [after[row] for row in rows], cells)
             for names, rows, cells in by_names(lines, self._look)
         ]
-        usual = max(parts, key=lambda part: len(part.starts), default=None)
-        return [_evaluated_beside(usual, part) if usual is not None else part for part in parts]
+        told = [part for part in parts if not part.beside]
+        usual = max(told, key=lambda part: len(part.starts), default=None)
+        return [
+            part if usual is None or part.beside else _evaluated_beside(usual, part)
+            for part in parts
+        ]
+
+    def _lines(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines with a loss, and those between them that may tell what belongs to one."""
+        end = 0
+        for begin, line in lines_with_a_loss(data, self.word):
+            if begin > end + 1:
+                yield from _lines_beside(data, end, begin)
+            end = begin + len(line)
+            yield begin, line
+        yield from _lines_beside(data, end, len(data))
+
+    def _part(self, names: tuple[str, ...], starts: list[int], cells: Sequence[Cells]) -> Part:
+        """Return a part; of lines without a loss it has what belongs to one."""
+        if any(makes_a_record(name, self.word) for name in names):
+            return Part(names=names, starts=starts, cells=cells)
+        kept = [name == STEP or _goes_with_a_loss(name) for name in names]
+        names = tuple(compress(names, kept))
+        return Part(names=names, starts=starts, cells=[*compress(cells, kept)], beside=True)
 
     def _look(self, line: bytes) -> Look:
         """Return the values of a line, without names if it is not of this kind."""
         spans = spans_of(line, self.counter, self.word, self.also)
         counted = self.counter is None or STEP in spans
         values = sorted(spans.items(), key=lambda item: item[1])
-        wanted = counted and any(makes_a_record(name, self.word) for name in spans)
+        wanted = counted and any(
+            makes_a_record(name, self.word) or _goes_with_a_loss(name) for name in spans
+        )
         fixed = [one.at for one in fields_of(line)]
-        fixed += [one.span(1) for one in COUNTER.finditer(line)]
+        fixed += [one.span(1) for one in counted_in(line)]
         # What a position counts up to is part of its name: a bar of another length is another.
         fixed += [one.span(2) for one in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if wanted else ()
@@ -185,46 +218,11 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
     return replace(part, names=tuple(names))
 
 
-@frozen
-class Around(Kind):
-    """Lines below a heading that tell what belongs to a loss: a rate, a norm or a scale.
-
-    The loss stands on another line below the same heading; what stands below none, or below one
-    without a loss, are the arguments of a program.
-    """
-
-    counter: bytes
-    word: bytes = LOSS
-    tells: bool = False
-
-    def find(self, data: bytes) -> list[Part]:
-        """Return all lines of this kind."""
-        if not _BESIDE.search(data):
-            return []
-        headings = [place for place, word, _ in headings_of(data) if word == self.counter]
-        return parts_of(
-            one
-            for begin, end in pairwise([*headings, len(data)])
-            if data.find(self.word, begin, end) >= 0
-            for one in self._below(data, begin, end)
-        )
-
-    def _below(self, data: bytes, begin: int, end: int) -> Iterator[tuple[int, dict[str, bytes]]]:
-        """Yield what the lines between two headings tell without a loss."""
-        for line in data[begin:end].split(b"\n"):
-            if self.word not in line and len(line) <= LONGEST and _BESIDE.search(line):
-                spans = spans_of(line).items()
-                told = {name: line[slice(*at)] for name, at in spans if _goes_with_a_loss(name)}
-                if told:
-                    yield _start(begin, line), told
-            begin += len(line) + 1
-
-
 @lru_cache(maxsize=1 << 10)
 def _goes_with_a_loss(name: str) -> bool:
     """Tell whether a name is that of a rate, of a norm, of a scale or of a reward."""
-    roles = assign([name]).columns
-    return judge_without_a_loss(roles) or "lr" in roles
+    found = assign([name])
+    return found.has("lr", "tokens_per_second") or judge_without_a_loss(found.columns)
 
 
 @frozen

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Spelling, Step
-from stabdiag.readers.text.measured import Around, Evaluation, Heading, Measured, spans_of
+from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
 from stabdiag.readers.text.tokens import (
     COARSE,
     EPOCH,
@@ -102,9 +102,9 @@ def _epoch_above(between: bytes, epoch: int) -> int:
     """Return the epoch that the lines above a loss tell last, or else the one before."""
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
-            told = [one[STEP] for _, name, one in headings_of(line) if name == EPOCH]
+            told = [count for _, name, count in headings_of(line) if name == EPOCH]
             if told:
-                return count_of(told[-1])
+                return told[-1]
     return epoch
 
 
@@ -157,10 +157,9 @@ class Evidence:
         loss = "loss" if self.is_without_loss else self.total or self.loss
         kinds = (*kinds, *alarms(loss, STEP), *spoken(loss), *OVERFLOWS)
         if self.above and self.counter is not None:
-            around = Around(counter=self.counter, word=self.word)
-            kinds = (Heading(counter=self.counter), *kinds, around)
+            kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:
-            kinds = (Heading(counter=EPOCH, column=EPOCH.decode()), *kinds)
+            kinds = (Heading(counter=EPOCH, column=EPOCH.decode(), is_record=False), *kinds)
         return Grammar(step=STEP, kinds=kinds, joined=self.above, config=_CONFIG, spelt=self.spelt)
 
     @property

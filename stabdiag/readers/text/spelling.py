@@ -58,6 +58,12 @@ _SPELLINGS: Final = (
         rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER,
         rb"loss_\1",
     ),
+    # VITS and what was made of it: INFO:name:[4200, 9.99e-05], a step and its rate
+    Spelling(
+        (b"Epoch: ", b"INFO"),
+        rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)",
+        rb"step: \1, lr: \2",
+    ),
     # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
     Spelling((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
     Spelling((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),

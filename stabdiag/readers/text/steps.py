@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.readers.text.grammar import Step
 
 # The column of what a bar counts up to: a bar of another length than training's is another bar.
@@ -36,10 +36,8 @@ def filled(steps: Floats, how: Ints) -> Floats:
     known = ~np.isnan(steps)
     if known.all():
         return steps
-    number = np.arange(len(steps))
-    last = np.maximum.accumulate(np.where(known, number, -1))
+    last, coming = neighbours(known)
     before = np.where(last >= 0, steps[last], _start(steps[known]))
-    coming = np.minimum.accumulate(np.where(known, number, len(steps))[::-1])[::-1]
     after = np.append(steps, np.nan)[coming]
     counted = np.cumsum((how == Step.NEXT.value) & ~known)
     since = counted - np.where(last >= 0, counted[last], 0)
@@ -53,6 +51,16 @@ def filled(steps: Floats, how: Ints) -> Floats:
     }
     chosen = np.choose(how, [ways[step] for step in Step])
     return np.where(known, steps, chosen)
+
+
+def neighbours(which: Mask) -> tuple[Ints, Ints]:
+    """Return of each line the last and the next one of some lines, itself if it is one of them.
+
+    Where there is no last one it is -1, and where there is no next one their number.
+    """
+    number = np.arange(len(which))
+    last = np.maximum.accumulate(np.where(which, number, -1))
+    return last, np.minimum.accumulate(np.where(which, number, len(which))[::-1])[::-1]
 
 
 def _start(known: Floats) -> float:

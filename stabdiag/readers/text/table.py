@@ -26,7 +26,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.shapes import Cells
-from stabdiag.readers.text.steps import TOTAL, counted_on, filled, totals_of_training
+from stabdiag.readers.text.steps import TOTAL, counted_on, filled, neighbours, totals_of_training
 from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
 # The name of the loss of training in the logs that have bars.
@@ -54,6 +54,7 @@ class _Stored:
     unit: Floats
     ranks: Ints
     pieces: Mapping[str, Piece]
+    beside: bool
 
 
 @frozen
@@ -111,6 +112,7 @@ class Table:
                 unit=unit,
                 ranks=np.full(len(at), NO_RANK) if ranks is None else ranks,
                 pieces=pieces,
+                beside=part.beside,
             )
         )
 
@@ -141,8 +143,11 @@ class Table:
         kept = of_one_rank(kind, steps, ranks)
         how = of_lines([one.kind.step.value for one in stored])
         unit = np.concatenate([one.unit for one in stored])[order]
+        named = neighbours(~np.isnan(steps))[0] >= 0
         steps[kept] = filled(counted_on(steps[kept], unit[kept]), how[kept])
-        record = kept & of_lines([one.kind.is_record for one in stored])
+        beside = of_lines([one.beside for one in stored])
+        of_a_record = kept & of_lines([one.kind.is_record for one in stored])
+        record = of_a_record & ~beside
         new = record.copy()
         aside = of_lines([_is_aside(one) for one in stored])
         if self._grammar.joined:
@@ -150,9 +155,9 @@ class Table:
             new[record] = _new_records(steps[record], begins[record])
         else:
             new[record] = _told_of(steps[record], aside[record])
-        number = np.cumsum(new) - 1
+        home = _homes(steps, record, of_a_record & beside & named)
         row = np.full(len(at), -1)
-        row[order[record]] = number[record]
+        row[order] = np.where(home < 0, -1, (np.cumsum(new) - 1)[home])
         rows = self._rows(stored, row, int(new.sum()), steps[new])
         _tell_what_stands_above(stored, at[order][new], self._grammar.step, rows)
         reached = kept & ~np.isnan(steps)
@@ -239,6 +244,17 @@ def _told_of(steps: Floats, aside: Mask) -> Mask:
     new = np.ones(len(steps), dtype=bool)
     new[1:] = ~(aside[:-1] & ~aside[1:] & (steps[1:] == steps[:-1]))
     return new
+
+
+def _homes(steps: Floats, records: Mask, beside: Mask) -> Ints:
+    """Return the line of the record to which each line belongs, -1 for none.
+
+    Lines ``beside`` records belong to the one above or below them that has the same step.
+    """
+    homes = np.where(records, np.arange(len(steps)), -1)
+    for near in neighbours(records):
+        homes = np.where(beside & (np.append(steps, np.nan)[near] == steps), near, homes)
+    return homes
 
 
 def _new_records(steps: Floats, begins: Mask) -> Mask:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from heapq import merge
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -106,7 +105,7 @@ _NO_VALUE: Final = (
 # loss 2.31, for names that are known to be those of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
-    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s|\([\w-]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
@@ -239,8 +238,9 @@ def fields_of(line: bytes) -> Sequence[Field]:
         if all(match.start(group) >= one.at[1] or match.end() <= one.at[0] for one in both):
             found.append(_field(line, match.span(group), match.span(group + 1)))
     found = [*_listed(line), *found]
-    known = {one.value for one in found}
-    found += [one for one in _in_turn(line) if one.value not in known]
+    taken = [one.value for one in found] + [one.at for one in found]
+    # A name may have a number: optim/LR (group 0)=3e-4
+    found += [one for one in _in_turn(line) if not any(a <= one.value[0] < b for a, b in taken)]
     # What stands behind the name of a program is the line that logs: train.py: 171
     every = [one for one in (*found, *_told_at(line)) if not one.name.endswith(".py")]
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has none.
@@ -329,13 +329,14 @@ _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
-COUNTER: Final = re.compile(
-    rb"(?<![A-Za-z])(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates"
-    rb"|n?update|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
+# It is searched for in lower case, by the first bytes of all these words.
+_COUNTER: Final = re.compile(
+    rb"(?=[gsinmbeur\xc3\xe8])(?<![a-z])"
+    rb"(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
+    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
-    % (_OF_EPOCHS, _OF_STEPS, _COUNT),
-    re.IGNORECASE,
+    % (_OF_EPOCHS, _OF_STEPS, _COUNT.lower()),
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 POSITION: Final = re.compile(
@@ -404,28 +405,23 @@ def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
         if match is not None:
             groups = enumerate(names, start=1)
             found |= {name: match.span(n) for n, name in groups if match[n] is not None}
-    return found | {word_of(one): one.span(2) for one in COUNTER.finditer(line)}
+    return found | {word_of(one): one.span(2) for one in counted_in(line)}
+
+
+def counted_in(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the counters that have a word, in all lines: the word, and how far it has come."""
+    return _COUNTER.finditer(data.lower())
 
 
 def word_of(match: re.Match[bytes]) -> bytes:
     """Return the word of a counter that has one, in one spelling."""
-    word = match[1].lower()
+    word: bytes = match[1]
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
-# INFO:name:[4200, 9.99e-05], a step and its rate, as descendants of VITS print them.
-_WITH_A_RATE: Final = re.compile(
-    rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)"
-)
-
-
-def headings_of(data: bytes) -> Iterator[tuple[int, bytes, Mapping[str, bytes]]]:
-    """Yield place, word and cells of each counter with a word, or a rate, in all lines."""
-    words = ((one.start(), word_of(one), {STEP: one[2]}) for one in COUNTER.finditer(data))
-    rates = _WITH_A_RATE.finditer(data)
-    return merge(
-        words, ((one.start(), b"[N, rate]", {STEP: one[1], "lr": one[2]}) for one in rates)
-    )
+def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the place, the word and the number of each counter that has a word, in all lines."""
+    return ((one.start(), word_of(one), count_of(one[2])) for one in counted_in(data))
 
 
 def count_of(digits: bytes) -> int:

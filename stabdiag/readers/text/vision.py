@@ -37,23 +37,4 @@ VISION: Final = (
             rb"|random_seed): ([^\n]{1,80})",
         ),
     ),
-    TextReader(
-        name="big-vision",
-        title="a log of big_vision",
-        recognised="a line with the step in brackets and training_loss = N",
-        loses="what is no number",
-        example="I0102 03:04:05.123456 140 utils.py:1234] [50] training_loss = 2.31",
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                Line(
-                    pattern=rb"\] \[(\d{1,12})\] ([\w/ ().@-]{1,80} = %b)(?=\n)" % NUMBER,
-                    names=("step",),
-                    pairs=rb"([^=]{1,80}) = (%b)" % NUMBER,
-                    told_by=rb"\] \[\d{1,12}\] training_loss = [-\w.]{1,40}\n",
-                ),
-            ),
-            joined=True,
-        ),
-    ),
 )

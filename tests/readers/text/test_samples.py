@@ -18,7 +18,6 @@ SAMPLES = Path(__file__).parents[1] / "samples"
 
 STEPS = {
     "baselines": range(2048, 26624, 2048),
-    "big-vision": range(50, 650, 50),
     "caffe": range(0, 240, 20),
     "composer": range(1, 13),
     "coqui": range(0, 300, 25),
@@ -27,10 +26,10 @@ STEPS = {
     "hf-trainer-stdout/bars": range(10, 130, 10),
     "megatron": range(10, 130, 10),
     "mllog": range(512, 6656, 512),
-    "olmo-core": range(1, 13),
     "printed-table": range(1, 13),
     "text": range(1, 13),
     "text/basicsr": range(100, 1300, 100),
+    "text/big-vision": range(50, 650, 50),
     "text/darknet": range(1, 13),
     "text/darknet-hours": range(1, 13),
     "text/detectron2": range(19, 259, 20),
@@ -45,6 +44,7 @@ STEPS = {
     "text/nanogpt": range(0, 120, 10),
     "text/nemo": range(9, 129, 10),
     "text/nemo-bar": range(12),
+    "text/olmo-core": range(1, 13),
     "text/pix2pix": range(100, 1300, 100),
     "text/tacotron2": range(12),
     "text/torchtitan": (1, *range(10, 120, 10)),
@@ -89,6 +89,7 @@ def test_a_line_of_another_rank_does_not_count_again(path):
     format, columns = path.parent.name, read_columns(path)
     # A record of DeepSpeed has two lines; an evaluation before the training makes one more.
     allowed = {
+        "big-vision-ranks": 15,
         "deepspeed": 24,
         "llmc-main-ranks": 13,
         "modded-nanogpt-ranks": 13,
@@ -114,7 +115,7 @@ def test_roles_beside_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
         "text/basicsr.log": {"lr", "epoch", "step_time", "clock"},
-        "big-vision/plain.log": {"grad_norm", "weight_norm", "eval_loss"},
+        "text/big-vision.log": {"grad_norm", "weight_norm", "eval_loss"},
         "caffe/plain.log": {"lr", "eval_loss", "eval_accuracy"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
@@ -127,7 +128,7 @@ def test_roles_beside_the_loss():
         "megatron/plain.log": {
             *("lr", "grad_norm", "loss_scale", "skipped", "eval_loss", "step_time", "clock")
         },
-        "olmo-core/plain.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
+        "text/olmo-core.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
         "text/pix2pix.log": {"epoch", "step_time"},
         "printed-table/markdown.log": {"eval_loss"},
         "printed-table/plain.log": {"eval_loss"},
