@@ -7,15 +7,16 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Rows, rows_of
+from stabdiag.readers.columns import Columns, rows_of
 from stabdiag.readers.gathered import gathered
 from stabdiag.readers.mlflow import settings, value_of
-from stabdiag.readers.nested import Record, flattened, record_in
+from stabdiag.readers.nested import flattened, record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 
@@ -128,7 +129,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 def read(stream: Stream) -> Columns:
     """Read the newest run of a database."""
     with stream.on_disk() as path:
-        notes = (*stream.notes, *cut_off(path, stream.name))
+        notes = [*stream.notes, *cut_off(path, stream.name)]
         try:
             with opened(path, stream.name) as database:
                 tables = {str(name) for (name,) in database.execute(_TABLES)}
@@ -166,59 +167,48 @@ _METRICS: Final = (
 _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
 
 
-def _read_mlflow(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
+def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
     """Read the run that was started last, of those that logged a metric."""
     runs = database.execute(_RUNS).fetchall()
-    logged = _with_metrics(database, {run for run, _ in runs})
+    logged = {run for run, _ in runs}
+    with suppress(*DAMAGE):  # else any of them may have logged one
+        logged = {run for (run,) in database.execute(_LOGGED)}
     for run, name in runs:
-        if run not in logged:
-            continue
-        points, damage = _mlflow_points(database, run)
-        if len(points):
-            return points.columns(
-                source=source,
-                format="sqlite",
-                notes=(*notes, *damage),
-                events=_of_several(len(runs), run, name),
-                config=settings(_mlflow_parameters(database, run)),
-            )
-    raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
-
-
-def _with_metrics(database: sqlite3.Connection, runs: set[object]) -> set[object]:
-    """Return those runs that logged a metric; all that might have, if the metrics are damaged."""
-    with suppress(*DAMAGE):
-        return {run for (run,) in database.execute(_LOGGED)}
-    return runs
-
-
-def _mlflow_parameters(database: sqlite3.Connection, run: str) -> dict[str, str]:
-    rows = database.execute(_PARAMETERS, [run])
-    return {name: value for name, value in rows if isinstance(name, str)}
-
-
-def _mlflow_points(database: sqlite3.Connection, run: str) -> tuple[Points, tuple[str, ...]]:
-    """Return the points of a run, and notes; if they are damaged, those before the damage."""
-    points = Points()
-    try:
-        for metric, step, value, is_nan, time in database.execute(_METRICS, [run]):
+        points, told = Points(), list(notes)
+        rows = _rows(database, _METRICS, run, told) if run in logged else ()
+        for metric, step, value, is_nan, time in rows:
             # Where a page is damaged anything may stand in a column, whatever its type.
             if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
                 when = time if isinstance(time, int) else 0
                 points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
+        if not points:
+            continue
+        parameters = database.execute(_PARAMETERS, [run])
+        called = f"latest with metrics, {name or 'unnamed'} ({run}); mlflow://ID reads another"
+        return points.columns(
+            source=source,
+            format="sqlite",
+            notes=tuple(told),
+            events=_latest("database", len(runs), called),
+            config=settings({name: one for name, one in parameters if isinstance(name, str)}),
+        )
+    raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
+
+
+def _rows(
+    database: sqlite3.Connection, query: str, run: str, notes: list[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what was logged of a run; if the table is damaged, what stands before the damage."""
+    try:
+        yield from database.execute(query, [run])
     except DAMAGE as error:
-        return points, damaged(error)
-    return points, ()
+        notes += damaged(error)
 
 
-def _of_several(count: int, run: str, name: str) -> tuple[Event, ...]:
-    if count == 1:
-        return ()
-    message = (
-        f"the database holds {count} runs; this is the latest with metrics, {name or 'unnamed'}"
-        f" ({run}); mlflow://ID reads another"
-    )
-    return (Event(kind=EventKind.ATTEMPT, message=message),)
+def _latest(store: str, count: int, run: str) -> tuple[Event, ...]:
+    """Say which run of several was read."""
+    message = f"the {store} holds {count} runs; this is the {run}"
+    return (Event(kind=EventKind.ATTEMPT, message=message),) if count > 1 else ()
 
 
 _OF_TRACKIO: Final = frozenset({"metrics", "configs"})
@@ -237,39 +227,25 @@ _STEP: Final = "_step"
 _BUNCH: Final = 4096
 
 
-def _read_trackio(database: sqlite3.Connection, source: str, notes: tuple[str, ...]) -> Columns:
+def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
     columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
     # Earlier versions knew a run by its name alone.
     key = "run_id" if "run_id" in columns else "run_name"
-    last = database.execute(_LAST.format(key)).fetchone()
-    run, name = last or ("", "")
-    chunks, damage = _chunks(database, key, run)
+    run, name = database.execute(_LAST.format(key)).fetchone() or ("", "")
+    damage: list[str] = []
+    rows = _rows(database, _RECORDS.format(key), run, damage)
+    records = ({_STEP: step, **record_in(metrics)} for step, metrics in rows)
+    bunches = iter(lambda: list(islice(records, _BUNCH)), [])
+    chunks = [rows_of(*flattened(bunch)) for bunch in bunches]
     if not chunks:
         why = damage[0] if damage else "no run in it logged anything"
         raise NoUsableRecord(f"{source}: no record could be read; {why}")
     (count,) = database.execute(_COUNT.format(key)).fetchone()
-    message = f"the project holds {count} runs; this is the latest, {name}"
-    events = [Event(kind=EventKind.ATTEMPT, message=message)] if count > 1 else []
-    logged = gathered(chunks, source=source, format="sqlite", notes=(*notes, *damage))
-    return replace(logged, events=tuple(events), config=_config(database, key, run))
-
-
-def _chunks(database: sqlite3.Connection, key: str, run: str) -> tuple[list[Rows], tuple[str, ...]]:
-    """Return the records of a run; if the table is damaged, those before the damage."""
-    chunks: list[Rows] = []
-    records: list[Record] = []
-    damage: tuple[str, ...] = ()
-    try:
-        for step, metrics in database.execute(_RECORDS.format(key), [run]):
-            records.append({_STEP: step, **record_in(metrics)})
-            if len(records) == _BUNCH:
-                chunks.append(rows_of(*flattened(records)))
-                records = []
-    except DAMAGE as error:
-        damage = damaged(error)
-    if records:
-        chunks.append(rows_of(*flattened(records)))
-    return chunks, damage
+    return replace(
+        gathered(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
+        events=_latest("project", count, f"latest, {name}"),
+        config=_config(database, key, run),
+    )
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
