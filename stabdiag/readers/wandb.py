@@ -21,14 +21,12 @@ from stabdiag.readers.text.messages import Messages
 _BLOCK: Final = 1 << 20
 
 
-class Console:
+class _Console:
     """The text that a run printed, piece by piece."""
 
     def __init__(self) -> None:
-        """Begin with nothing printed."""
         self._messages = Messages()
-        self._waiting: list[bytes] = []
-        self._held = 0
+        self._text = bytearray()
         self._looked = 0
         self._lines = 1
         self._places: list[int] = []
@@ -36,15 +34,13 @@ class Console:
 
     def printed(self, text: str) -> None:
         """Add what was printed next."""
-        data = text.encode("utf-8", "replace")
-        self._waiting.append(data)
-        self._held += len(data)
-        if self._held >= _BLOCK and data.endswith(b"\n"):
+        self._text += text.encode("utf-8", "replace")
+        if len(self._text) >= _BLOCK and text.endswith("\n"):
             self._look()
 
     def logged(self, step: int) -> None:
         """Note that a step was logged after what was printed so far."""
-        self._places.append(self._looked + self._held)
+        self._places.append(self._looked + len(self._text))
         self._steps.append(step)
 
     def events(self) -> tuple[Event, ...]:
@@ -53,11 +49,11 @@ class Console:
         return self._messages.events(self._step_at)
 
     def _look(self) -> None:
-        block = b"".join(self._waiting)
+        block = bytes(self._text)
         self._messages.look(Text(block, first_line=self._lines), self._looked)
         self._lines += block.count(b"\n")
         self._looked += len(block)
-        self._waiting, self._held = [], 0
+        self._text.clear()
 
     def _step_at(self, place: int) -> int | None:
         before = bisect_right(self._places, place) - 1
@@ -73,13 +69,13 @@ _STEP: Final = "_step"
 _MEDIA: Final = "_type"
 
 
-class History:
-    """Records in the order in which they were logged."""
+class _History:
+    """Records in the order in which they were logged, in chunks of columns."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._chunks: list[Rows] = []
-        self._begin()
+        self.chunks: list[Rows] = []
+        self._rows = 0
+        self._cells: dict[str, tuple[list[int], list[str]]] = {}
 
     def take(self, history: Any) -> None:
         """Add a record; in the oldest files its step does not stand among its members."""
@@ -90,30 +86,21 @@ class History:
             self._add(_STEP, str(history.step.num))
         self._rows += 1
         if self._rows == _BUNCH:
-            self._end()
+            self.end_chunk()
 
-    def chunks(self) -> list[Rows]:
-        """Return all that was taken."""
-        if self._rows:
-            self._end()
-        return self._chunks
-
-    def _begin(self) -> None:
-        self._rows = 0
-        self._cells: dict[str, tuple[list[int], list[str]]] = {}
-
-    def _end(self) -> None:
+    def end_chunk(self) -> None:
         """Put the gathered records into columns; if one has a name twice, the last value counts."""
-        chunk = Rows(rows=self._rows)
-        for name, (rows, texts) in self._cells.items():
-            chunk.parts[name] = [(np.array(rows, dtype=np.intp), _piece(texts))]
-        self._chunks.append(chunk)
-        self._begin()
+        if self._rows:
+            chunk = Rows(rows=self._rows)
+            for name, (rows, texts) in self._cells.items():
+                chunk.parts[name] = [(np.array(rows, np.intp), _piece(texts))]
+            self.chunks.append(chunk)
+        self._rows, self._cells = 0, {}
 
     def _add(self, name: str, text: str) -> None:
         if text.startswith(("{", "[")):
             with suppress(RecursionError):  # nothing that is plotted is nested so deeply
-                self._add_members(name, decoded(text))
+                self._add_members(name, _decoded(text))
             return
         cells = self._cells.get(name)
         if cells is None:
@@ -129,7 +116,7 @@ class History:
             self._add(name, json.dumps(value))
 
 
-def decoded(text: str) -> object:
+def _decoded(text: str) -> object:
     """Decode a value written as JSON; what is no JSON is a word."""
     try:
         return json.loads(text)
@@ -141,7 +128,7 @@ def _piece(texts: list[str]) -> Piece:
     try:
         return piece_of(list(map(float, texts)))
     except ValueError:
-        return piece_of(list(map(decoded, texts)))
+        return piece_of(list(map(_decoded, texts)))
 
 
 _MAGIC: Final = b":W&B"
@@ -164,7 +151,7 @@ def read(stream: Stream) -> Columns:
 
     records = Records(stream, header=_HEADER)
     parsed = record_class().FromString
-    run = _Run(Console())
+    run = _Run()
     foreign = 0
     for content in records:
         if _is_summary(content):
@@ -176,17 +163,17 @@ def read(stream: Stream) -> Columns:
     notes = [*stream.notes, *records.notes()]
     if foreign:
         notes.append(f"{foreign} of the records of {stream.name} cannot be parsed: left out")
-    return run.columns(stream.name, tuple(notes))
+    return run.columns(stream.name, notes)
 
 
 class _Run:
     """What the records of a run tell."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self) -> None:
         self._config: dict[str, object] = {}
-        self._console = console
-        self._exit_code: int | None = None
-        self._history = History()
+        self._console = _Console()
+        self._end = "W&B recorded no end of the run: it was killed, or is still running"
+        self._history = _History()
 
     def take(self, record: Any) -> None:
         """Add a record."""
@@ -200,37 +187,29 @@ class _Run:
         elif record.HasField("output_raw"):
             self._console.printed(record.output_raw.line)
         elif record.HasField("exit"):
-            self._exit_code = record.exit.exit_code
+            code = record.exit.exit_code
+            self._end = f"the run ended with exit code {code}" if code else ""
 
-    def columns(self, name: str, notes: tuple[str, ...]) -> Columns:
-        """Return the columns of all history that was taken."""
-        chunks = self._history.chunks()
-        if not chunks:
+    def columns(self, name: str, notes: list[str]) -> Columns:
+        """Return the columns of all history that was taken, and how the run ended if not well."""
+        self._history.end_chunk()
+        if not self._history.chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
-        columns = gathered(chunks, source=name, format="wandb", notes=notes)
+        columns = gathered(self._history.chunks, source=name, format="wandb", notes=notes)
+        end = [Event(kind=EventKind.MESSAGE, message=self._end)] if self._end else []
         return replace(
             columns,
             names=tuple(sorted(columns.names)),  # the members of a record have no order
-            events=(*self._console.events(), *self._end()),
+            events=(*self._console.events(), *end),
             config=self._config,
         )
-
-    def _end(self) -> tuple[Event, ...]:
-        """Return how the run ended, if not well."""
-        if self._exit_code == 0:
-            return ()
-        if self._exit_code is None:
-            message = "W&B recorded no end of the run: it was killed, or is still running"
-        else:
-            message = f"the run ended with exit code {self._exit_code}"
-        return (Event(kind=EventKind.MESSAGE, message=message),)
 
     def _take_config(self, config: Any) -> None:
         for item in config.update:
             path = list(item.nested_key) or [item.key]
             if path[0] != _OWN:
-                self._config[".".join(path)] = decoded(item.value_json)
+                self._config[".".join(path)] = _decoded(item.value_json)
 
 
 def _is_summary(content: bytes) -> bool:
