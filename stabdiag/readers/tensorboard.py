@@ -12,12 +12,13 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 
-from stabdiag.model.arrays import AnyArray, Bytes, Ints
+from stabdiag.model.arrays import AnyArray, Bytes, Ints, Mask
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import record_in
@@ -67,9 +68,9 @@ class Frames:
         data = b""
         while more := self._stream.read(_BLOCK):
             data += more
-            starts, lengths, end = self._chain(data)
-            for start, length in self._sound(data, starts, lengths):
-                yield data[start : start + length]
+            spans, end = self._chain(data)
+            sound = self._are_sound(data, spans).tolist()
+            yield from (data[begin:stop] for begin, stop in compress(spans, sound))
             data = data[end:]
         self._cut = self._cut or bool(data)
 
@@ -86,10 +87,9 @@ class Frames:
             found.append(f"{name} breaks off inside a record; all before that is read")
         return tuple(found)
 
-    def _chain(self, data: bytes) -> tuple[list[int], list[int], int]:
-        """Return where complete contents start, their lengths, and where the next frame starts."""
-        starts: list[int] = []
-        lengths: list[int] = []
+    def _chain(self, data: bytes) -> tuple[list[tuple[int, int]], int]:
+        """Return where complete contents begin and end, and where the next frame begins."""
+        spans: list[tuple[int, int]] = []
         at = 0
         while at + _HEAD.size <= len(data):
             head = data[at : at + _HEAD.size]
@@ -98,17 +98,16 @@ class Frames:
                 self._lost += found - at
                 at = found
                 continue
-            length: int = _HEAD.unpack(head)[0]
-            end = at + _HEAD.size + length + _TAIL
-            if end > len(data):
-                if length > _LARGEST_HELD:
-                    self._cut = not self._pass_over(end - len(data))
+            begin = at + _HEAD.size
+            stop = begin + _HEAD.unpack(head)[0]
+            if stop + _TAIL > len(data):
+                if stop - begin > _LARGEST_HELD:
+                    self._cut = not self._pass_over(stop + _TAIL - len(data))
                     at = len(data)
                 break
-            starts.append(at + _HEAD.size)
-            lengths.append(length)
-            at = end
-        return starts, lengths, at
+            spans.append((begin, stop))
+            at = stop + _TAIL
+        return spans, at
 
     def _is_head(self, head: bytes) -> bool:
         """Check a head against its checksum, and remember it: there are few different lengths."""
@@ -123,19 +122,15 @@ class Frames:
             count -= len(passed)
         return count == 0
 
-    def _sound(
-        self, data: bytes, starts: list[int], lengths: list[int]
-    ) -> Iterator[tuple[int, int]]:
+    def _are_sound(self, data: bytes, spans: list[tuple[int, int]]) -> Mask:
         block = np.frombuffer(data, dtype=np.uint8)
-        small = np.array([n <= _LARGEST_CHECKED for n in lengths], dtype=np.bool_)
-        begin, size = np.array(starts, dtype=np.int64), np.array(lengths, dtype=np.int64)
-        good = np.ones(len(starts), dtype=np.bool_)
-        stored = _words(block, (begin + size)[small])
-        good[small] = _checksums(block, begin[small], size[small]) == stored
+        begins, stops = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+        sizes = stops - begins
+        good = sizes > _LARGEST_CHECKED
+        small = np.flatnonzero(~good)
+        good[small] = _checksums(block, begins[small], sizes[small]) == _words(block, stops[small])
         self._damaged += int(np.count_nonzero(~good))
-        for start, length, sound in zip(starts, lengths, good.tolist(), strict=True):
-            if sound:
-                yield start, length
+        return good
 
 
 def _next_head(data: bytes, start: int) -> int:
@@ -181,7 +176,7 @@ _SUFFIX: Final = "/text_summary"
 _CODE: Final = re.compile(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 
 
-def told(value: Any) -> Mapping[str, object]:
+def _settings(value: Any) -> Mapping[str, object]:
     """Return the settings in a summary value of the plugin ``text`` or ``hparams``."""
     content = value.metadata.plugin_data.content
     if value.metadata.plugin_data.plugin_name == "hparams":
@@ -272,24 +267,19 @@ class _Part:
     def take(self, event: Any) -> None:
         """Take what an event tells."""
         for value in event.summary.value:
+            number = None
             if value.HasField("simple_value"):
-                self._take_number(event, value, value.simple_value)
+                number = value.simple_value
             elif value.HasField("tensor") or value.HasField("metadata"):
-                self._take_tensor(event, value)
-
-    def _take_number(self, event: Any, value: Any, number: float) -> None:
-        self.points.add(value.tag, event.step, number, clock=event.wall_time)
-
-    def _take_tensor(self, event: Any, value: Any) -> None:
-        # Only the first value of a tag has to say which plugin it belongs to.
-        named = value.metadata.plugin_data.plugin_name
-        plugin = self.plugins.setdefault(value.tag, named)
-        if plugin in _SCALARS:
-            number = _number(value.tensor)
+                # Only the first value of a tag has to say which plugin it belongs to.
+                named = value.metadata.plugin_data.plugin_name
+                plugin = self.plugins.setdefault(value.tag, named)
+                if plugin in _CONFIGURATION:
+                    self.config |= _settings(value)
+                elif plugin in _SCALARS:
+                    number = _number(value.tensor)
             if number is not None:
-                self._take_number(event, value, number)
-        elif plugin in _CONFIGURATION:
-            self.config |= told(value)
+                self.points.add(value.tag, event.step, number, clock=event.wall_time)
 
 
 def _read(stream: Stream) -> _Part:
