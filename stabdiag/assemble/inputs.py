@@ -20,7 +20,7 @@ from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.text import plural
-from stabdiag.places import Found, read_place
+from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
 
@@ -143,7 +143,7 @@ def raw_columns(source: object, options: Options) -> Found:
     sources = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(sources, Sequence) and all(isinstance(one, str | os.PathLike) for one in sources):
         wanted = wanted_columns(options.columns)
-        return read_place(sources, format=options.format, wanted=wanted)
+        return read_place(sources, Asked(format=options.format, wanted=wanted))
     return Found(columns=from_object(source))
 
 

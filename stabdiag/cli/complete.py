@@ -106,6 +106,6 @@ def _columns(context: typer.Context) -> Iterator[str]:
     for log in map(Path, [*(context.params.get("logs") or ()), *context.args]):
         try:
             if log.is_file() and log.stat().st_size < _SHORT:
-                yield from read_place([log], format=None, wanted=lambda _: True).columns.names
+                yield from read_place([log]).columns.names
         except (OSError, StabdiagError):  # the command will say what is wrong
             return

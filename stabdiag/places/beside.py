@@ -85,15 +85,11 @@ class Beside:
     files: Sequence[str] = ()
     checkpoints: Checkpoints = field(default_factory=dict)
 
-
-def with_beside(columns: Columns, beside: Beside) -> Found:
-    """Return columns with what lies beside them; the events of the place come first."""
-    events, files = (*beside.events, *columns.events), (*columns.files, *beside.files)
-    return Found(
-        columns=replace(columns, events=events, files=files),
-        manifest=beside.manifest,
-        checkpoints=beside.checkpoints,
-    )
+    def of(self, columns: Columns) -> Found:
+        """Return a log with all this; the events of its place come first."""
+        events, files = (*self.events, *columns.events), (*columns.files, *self.files)
+        columns = replace(columns, events=events, files=files)
+        return Found(columns=columns, manifest=self.manifest, checkpoints=self.checkpoints)
 
 
 def is_manifest(name: str) -> bool:
@@ -101,15 +97,18 @@ def is_manifest(name: str) -> bool:
     return name in (*_NAMES, _OURS) or name.endswith(f".{_OURS}")
 
 
-def beside_file(log: Path, root: Path) -> Beside:
-    """Look beside a file, and in the folders above it up to ``root``."""
-    files = []
+def beside_file(log: Path, root: Path, read: Iterable[str]) -> Beside:
+    """Look beside a file, and in the folders above it up to ``root``.
+
+    Of the log itself these files are ``read``.
+    """
+    files = [*read]
     listed = cache(listing)
     folders = _folders(log, root)
 
     def lies(folder: PurePath, name: str) -> bool:
         known = listed(folder)
-        return known is None or name.partition("/")[0] in known
+        return not known or name.partition("/")[0] in known
 
     def texts(files_there: Iterable[Path]) -> Iterator[_Text]:
         for file in files_there:
@@ -234,7 +233,7 @@ def _of_the_training(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     return raw
 
 
-# What lies in a folder, and whether it is a file.
+# What lies in a folder, and whether it is a file; nothing where that cannot be told.
 Listing = dict[str, bool]
 
 # A folder with more names is not one run's: thousands of logs may share it, and each lists it.
@@ -265,7 +264,7 @@ _WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
 def checkpoints_in(
-    folders: Iterable[PurePath], listed: Callable[[PurePath], Listing | None]
+    folders: Iterable[PurePath], listed: Callable[[PurePath], Listing]
 ) -> Checkpoints:
     """Return the checkpoints in the first of some folders that has any, or in folders below it.
 
@@ -273,24 +272,24 @@ def checkpoints_in(
     folder as ``listing`` does.
     """
     for folder in folders:
-        names = [*(listed(folder) or {}).items()]
+        names = [*listed(folder).items()]
         below = [name for name, is_file in names if not is_file and re.fullmatch(_BELOW, name)]
         for name in below:
-            names += (listed(folder / name) or {}).items()
+            names += listed(folder / name).items()
         found = _counts(_stems(names))
         if found:
             return found
     return {}
 
 
-def listing(folder: PurePath) -> Listing | None:
-    """Return the names in a folder, and whether each is a file's; None if there are too many."""
+def listing(folder: PurePath) -> Listing:
+    """Return the names in a folder, and whether each is a file's; none if there are too many."""
     try:
         with os.scandir(folder) as listed:
             names = {one.name: one.is_file() for one in islice(listed, _MOST + 1)}
     except OSError:  # it is not there, or locked
         return {}
-    return names if len(names) <= _MOST else None
+    return names if len(names) <= _MOST else {}
 
 
 def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.text import and_more, plural
-from stabdiag.places.beside import beside_file, beside_member, with_beside
+from stabdiag.places.beside import beside_file, beside_member
 from stabdiag.places.folder import Asked, Entry, Folder, Found, Place, note
 from stabdiag.places.logs import Log, choose, logs_in
 from stabdiag.readers.columns import Columns
@@ -63,8 +63,7 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         inside = ((one.path.relative_to(run), stream) for one, stream in place.streams(files))
         columns = reader(log.format).functions().read_run(inside, name)
     if isinstance(place, Folder):
-        beside = beside_file(Path(log.entry.key), place.path)
-        beside = replace(beside, files=[*(one.key for one in files), *beside.files])
+        beside = beside_file(Path(log.entry.key), place.path, [one.key for one in files])
         place.notes.extend(_elsewhere(place.path, beside.files))
     else:
         beside = beside_member(place, log.path, entries)
@@ -75,13 +74,13 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         left = and_more(names, _SHOWN)
         notes = [f"took {taken} of {1 + len(names)} logs; not read: {left}", *notes]
     columns = replace(columns, runs_beside=_runs_beside(log, others))
-    return with_beside(columns, replace(beside, events=[*map(note, notes), *beside.events]))
+    return replace(beside, events=[*map(note, notes), *beside.events]).of(columns)
 
 
 def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:
     """Read a file of a place that is a log by its name, with what lies beside it."""
     columns = _only(place, entry, asked)
-    return with_beside(columns, beside_member(place, entry.path, entries))
+    return beside_member(place, entry.path, entries).of(columns)
 
 
 def _only(place: Place, entry: Entry, asked: Asked) -> Columns:

@@ -19,7 +19,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.readers import read_stream
-from stabdiag.readers.columns import Columns, Wanted
+from stabdiag.readers.columns import Columns, Wanted, every_column
 from stabdiag.readers.source import Stream, open_stream
 
 # How many files are listed, and how many levels deep.
@@ -49,8 +49,8 @@ class Asked:
     Of a log that still ``grows``, an unfinished last line is left out.
     """
 
-    format: str | None
-    wanted: Wanted
+    format: str | None = None
+    wanted: Wanted = every_column
     grows: bool = False
 
     def read(self, stream: Stream) -> Columns:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -105,15 +105,12 @@ def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
     candidates.sort(key=_promise)
     if len(candidates) > _MOST_LOOKS:
         place.notes.append(f"looked into {_MOST_LOOKS} of {len(candidates)} files")
-    found = list(_looks(place, candidates[:_MOST_LOOKS], _HEAD))
-    return found or list(_looks(place, candidates[:_FEW_LOOKS], _FAR))
-
-
-def _looks(place: Place, candidates: Sequence[Entry], size: int) -> Iterator[Log]:
-    for entry, stream in place.streams(candidates):
-        log = _look(entry, stream, size)
-        if log is not None:
-            yield log
+    found: list[Log] = []
+    for most, size in ((_MOST_LOOKS, _HEAD), (_FEW_LOOKS, _FAR)):
+        if not found:
+            looks = (_look(*one, size) for one in place.streams(candidates[:most]))
+            found = [log for log in looks if log is not None]
+    return found
 
 
 def may_be_log(name: str) -> bool:
@@ -241,10 +238,9 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
     jobs: dict[str, dict[int, list[Log]]] = {}
     for log in logs_in(place, place.entries()):
         path = str(log.path)
-        rank = rank_in(path)
-        if rank is not None:
-            *_, last = _RANK.finditer(path)  # what stands before it, the ranks of a job share
-            jobs.setdefault(path[: last.start()], {}).setdefault(rank, []).append(log)
+        for last in list(_RANK.finditer(path))[-1:]:  # what stands before it, a job's ranks share
+            job = jobs.setdefault(path[: last.start()], {})
+            job.setdefault(int(last[1]), []).append(log)
     ranks = _one_job(jobs, place.name)
     return [Path(choose(logs)[0].entry.key) for _, logs in sorted(ranks.items())]
 

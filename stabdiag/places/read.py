@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
-from stabdiag.places.beside import Beside, beside_file, beside_url, with_beside
+from stabdiag.places.beside import Beside, beside_file, beside_url
 from stabdiag.places.folder import Asked, Folder, Found, Place, note
-from stabdiag.readers.columns import Wanted, every_column
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 
@@ -25,22 +23,17 @@ _HEAD: Final = 1 << 16
 _BLOCK: Final = 512
 _USTAR: Final = slice(257, 262)
 
+_AS_IT_IS: Final = Asked()
 
-def read_place(
-    sources: Sequence[str | os.PathLike[str]],
-    *,
-    format: str | None = None,
-    wanted: Wanted = every_column,
-    grows: bool = False,
-) -> Found:
-    """Read the log that a place holds, or several places as one run; see ``Asked``.
+
+def read_place(sources: Sequence[str | os.PathLike[str]], asked: Asked = _AS_IT_IS) -> Found:
+    """Read the log that a place holds, or several places as one run.
 
     Raises:
         LogError: if there is none, or it cannot be read.
     """
     if not sources:
         raise LogError("no log is given; give a file, a folder or a URL")
-    asked = Asked(format=format, wanted=wanted, grows=grows)
     found, empty = [], []
     for source in sources:
         try:
@@ -59,7 +52,7 @@ def read_place(
     for one in reversed(found):  # a later attempt may have another configuration
         known, saved = known.beside(one.manifest), saved or one.checkpoints
     left_out = [note(f"left out: {error}") for error in empty]
-    return with_beside(columns, Beside(manifest=known, events=left_out, checkpoints=saved))
+    return Beside(manifest=known, events=left_out, checkpoints=saved).of(columns)
 
 
 def is_archive(stream: Stream) -> bool:
@@ -76,24 +69,17 @@ def _read(source: str, asked: Asked) -> Found:
     protocol, is_url, rest = source.partition("://")
     if is_url:
         return _remote(f"{protocol.lower()}://{rest}", asked)
-    if source != "-" and _is_folder(Path(source)):
+    # What cannot be asked, since its name is too long, is opened, which says so.
+    if source != "-" and os.path.isdir(source):  # noqa: PTH112
         return _best_log(Folder(Path(source)), asked)
     with open_stream(source) as stream:
         if is_archive(stream):
             archive = _in_archive(stream, asked)
-            return with_beside(archive.columns, Beside(manifest=archive.manifest, files=[source]))
+            return Beside(manifest=archive.manifest, files=[source]).of(archive.columns)
         columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
         return Found(columns=columns)
-    beside = beside_file(Path(source), Path(source).parent)
-    return with_beside(columns, replace(beside, files=[source, *beside.files]))
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:  # a name too long, a folder above that is locked: opening it says so
-        return False
+    return beside_file(Path(source), Path(source).parent, [source]).of(columns)
 
 
 def _remote(url: str, asked: Asked) -> Found:
@@ -110,7 +96,7 @@ def _remote(url: str, asked: Asked) -> Found:
         if is_archive(stream):
             return _in_archive(stream, asked)
         columns = asked.read(stream)
-    return with_beside(columns, beside_url(remote.name, remote.beside))
+    return beside_url(remote.name, remote.beside).of(columns)
 
 
 # What follows is imported where it is needed: a small log does not wait for it.

@@ -217,7 +217,7 @@ def _found(job: Job, ask: Ask) -> Found:
     paths = [_path(job.root, one) for one in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_place(paths, format=ask.format, wanted=ask.of_a_log.wanted)
+        return read_place(paths, ask.of_a_log)
     place = Remote(job.root) if is_url else Folder(Path(job.root))
     return _of_place(place, job, ask)
 

@@ -66,7 +66,7 @@ class File:
         self._other: Place | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
-        self._beside = Beside()
+        self._beside = Beside(files=[str(path)])
         self._changed: int | None = None
         self._asked = asked
 
@@ -111,20 +111,16 @@ class File:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
         columns = self._grown.columns(whole=whole)
         beside = self._surroundings()
-        columns = replace(
-            columns,
-            events=(*self._events, *beside.events, *columns.events),
-            files=(str(self._path), *beside.files),
-        )
         saved = checkpoints_beside(self._path, self._path.parent)  # more come all the time
-        return Found(columns=columns, manifest=beside.manifest, checkpoints=saved)
+        events = [*self._events, *beside.events]
+        return replace(beside, events=events, checkpoints=saved).of(columns)
 
     def _surroundings(self) -> Beside:
         """Return what lies beside the log, looked for again when a file has come or gone there."""
         with suppress(OSError):
             changed = self._path.parent.stat().st_mtime_ns
             if changed != self._changed:
-                self._beside = beside_file(self._path, self._path.parent)
+                self._beside = beside_file(self._path, self._path.parent, [str(self._path)])
                 self._changed = changed
         return self._beside
 
@@ -236,8 +232,7 @@ class Place:
         for log in self._logs:
             if Path(log).is_fifo():
                 raise LogError(f"{log}: a pipe is watched alone, and from its start on")
-        asked = self._asked
-        return read_place(self._logs, format=asked.format, wanted=asked.wanted, grows=not whole)
+        return read_place(self._logs, replace(self._asked, grows=not whole))
 
     def close(self) -> None:
         """Do nothing: no file stays open."""

@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.places import read_place
+from stabdiag.places import Asked, read_place
 from stabdiag.places.logs import logs_in
 
 HOUR = 3600.0
@@ -200,9 +200,9 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
 def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
     put("run.csv", cells(0, 50))
     put("run.jsonl", lines(0, 40))
-    assert read_place([tmp_path], format="jsonl").columns.format == "jsonl"
+    assert read_place([tmp_path], Asked(format="jsonl")).columns.format == "jsonl"
     with pytest.raises(NoUsableRecord, match="is a log in the format parquet"):
-        read_place([tmp_path], format="parquet")
+        read_place([tmp_path], Asked(format="parquet"))
 
 
 @pytest.fixture
