@@ -95,11 +95,6 @@ def refuse_pointer(stream: Stream) -> None:
         )
 
 
-def sentence(stream: Stream, head: bytes) -> str:
-    """Return why a file that no reader recognises is not read."""
-    return f"{stream.name}: {_about(stream, head)}"
-
-
 def not_text(head: bytes) -> str | None:
     """Say what a file is that is not text; None for text."""
     for magic, what in _MAGIC:
@@ -214,7 +209,7 @@ def sniff(stream: Stream) -> Reader:
     if found is None and not_text(head) is None:
         found = _text(stream) or _not_shown(stream, head, whole=whole)
     if found is None:
-        raise NoUsableRecord(sentence(stream, head))
+        raise NoUsableRecord(f"{stream.name}: {_about(stream, head)}")
     return found
 
 

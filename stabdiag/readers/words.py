@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Final
 
 import numpy as np
@@ -145,42 +146,28 @@ def seconds_of(words: Sequence[str]) -> Floats | None:
 
 def counts_of(words: Sequence[str]) -> Floats | None:
     """Return the first numbers of positions such as 10/600; None if there is any other text."""
-    if not words or re.fullmatch(_POSITION, words[0]) is None:
+    found = list(takewhile(bool, (re.fullmatch(_POSITION, word) for word in words)))
+    if not words or len(found) < len(words):
         return None
-    found = [re.fullmatch(_POSITION, word) for word in words]
-    if not all(found):
-        return None
-    return np.array([float(one[1]) for one in found if one is not None])
+    return np.array([float(one[1]) for one in found if one])
 
 
 def _seconds(text: str) -> float | None:
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        return _otherwise(text)
-    return _since_1970(time)
-
-
-def _otherwise(text: str) -> float | None:
+    date = _since_1970(text)
+    if date is not None:
+        return date
     duration = re.fullmatch(_DURATION, text) or re.fullmatch(_UNITS, text)
     if duration is not None:
         days, hours, minutes, seconds = duration.groups(default="0")
-        return (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60 + _number(seconds)
+        whole = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60
+        return whole + float(seconds.replace(",", "."))
     plain = re.sub(_ZONE_NAME, "", re.sub(_SLASHES, r"\1-\2-\3", text, count=1))
-    if plain == text:
-        return None
-    try:
-        return _since_1970(datetime.fromisoformat(plain))
-    except ValueError:
-        return None
+    return None if plain == text else _since_1970(plain)
 
 
-def _since_1970(time: datetime) -> float | None:
+def _since_1970(text: str) -> float | None:
     try:
+        time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    except OverflowError:
+    except (ValueError, OverflowError):
         return None
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", "."))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.json.tolerant import decode_line
@@ -34,9 +36,7 @@ def unwrapped(stream: Stream) -> Stream:
     if not stream.peek(64).lstrip().startswith((b"{", b'[{"stream_name":')):
         return stream
     if all(mark in stream.head()[0] for mark in _NOTEBOOK):
-        from stabdiag.readers.notebook import printed  # it loads a parser of HTML
-
-        text = printed(stream)
+        text = _printed(stream)
         if text is None:
             return stream
         pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
@@ -93,3 +93,48 @@ def _inner(line: bytes, key: str, end: str) -> bytes:
     if not texts:
         return line + b"\n"
     return "".join(f"{text}{end}" for text in texts).encode("utf-8", "replace")
+
+
+def _printed(stream: Stream) -> bytes | None:
+    """Read all of a stream; return what the notebook printed, or None if it is none after all."""
+    data = stream.read_all()
+    try:
+        cells = json.loads(data)["cells"]
+        text = "\n".join(line for cell in cells for line in _outputs(cell))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        stream.push_back(data)
+        return None
+    return text.encode("utf-8", "replace")
+
+
+def _outputs(cell: dict[str, Any]) -> Iterator[str]:
+    for output in cell.get("outputs", []):
+        shown = output.get("data", {})
+        tables = [*_rows(_text(shown.get("text/html", "")))]
+        # The plain text of an output that is shown as a table only repeats it.
+        yield from tables or [_text(output.get("text", shown.get("text/plain", "")))]
+        if "ename" in output:
+            yield f"{output['ename']}: {output.get('evalue', '')}"
+
+
+def _text(lines: object) -> str:
+    if isinstance(lines, list):
+        return "".join(line for line in lines if isinstance(line, str))
+    return lines if isinstance(lines, str) else ""
+
+
+def _rows(html: str) -> Iterator[str]:
+    """Yield the rows of the tables in a piece of HTML, as Markdown."""
+    from html import unescape
+
+    for table in re.split("(?i)<table", html)[1:]:
+        inside = re.split("(?i)</table", table)[0]
+        for number, row in enumerate(re.split(r"(?i)<tr\b", inside)[1:]):
+            cells = re.split(r"(?i)<t[dh]\b[^<>]*>", row)[1:]
+            texts = [unescape(re.sub("<[^<>]*>", " ", cell)) for cell in cells]
+            # A bar within a cell would be the end of it.
+            plain = [" ".join(text.replace("|", " ").split()) for text in texts]
+            yield f"| {' | '.join(plain)} |"
+            if number == 0:
+                yield f"|{'---|' * len(plain)}"
+        yield ""
