@@ -65,7 +65,7 @@ def open_archive(stream: Stream) -> Iterator[Place]:
 _Member = tuple[Entry, str]
 
 
-def _member(number: int, name: str, size: int, written: float | None, obstacle: str) -> _Member:
+def _member(number: int, name: str, size: int, written: float, obstacle: str) -> _Member:
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive or not path.parts:
         obstacle = _ODD
@@ -122,7 +122,7 @@ class Zip(Place):
             try:
                 written = datetime(*one.date_time, tzinfo=UTC).timestamp()
             except ValueError:
-                written = None
+                written = 0.0
             yield _member(number, one.filename, one.file_size, written, obstacle)
 
     def open(self, entry: Entry) -> Stream:

@@ -55,15 +55,15 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         raise NoUsableRecord(_nothing(place, entries, asked.format))
     log, others = choose(logs)
     run = _run_of(log)
-    files = [log.entry] if run is None else _files_of(run, log, logs, entries)
+    files = [log] if run is None else _files_of(run, log, logs, entries)
     if run is None or reader(log.format).missing:
-        columns = _only(place, log.entry, asked)
+        columns = _only(place, log, asked)
     else:
         name = place.name if run == PurePosixPath() else f"{place.name}/{run}"
         inside = ((one.path.relative_to(run), stream) for one, stream in place.streams(files))
         columns = reader(log.format).functions().read_run(inside, name)
     if isinstance(place, Folder):
-        beside = beside_file(Path(log.entry.key), place.path, [one.key for one in files])
+        beside = beside_file(Path(log.key), place.path, [one.key for one in files])
         place.notes.extend(_elsewhere(place.path, beside.files))
     else:
         beside = beside_member(place, log.path, entries)
@@ -149,10 +149,9 @@ def _run_of(log: Log) -> PurePosixPath | None:
 
 def _files_of(
     run: PurePosixPath, log: Log, logs: Iterable[Log], entries: Iterable[Entry]
-) -> list[Entry]:
+) -> Sequence[Entry]:
     if log.format == _TENSORBOARD:
-        events = [one for one in logs if one.format == _TENSORBOARD]
-        return [one.entry for one in events if _run_of(one) == run]
+        return [one for one in logs if one.format == _TENSORBOARD and _run_of(one) == run]
     inside = {run / "metrics", run / "params"}
     if log.format != _MLFLOW:
         inside = {run.joinpath(*_METRICS)}

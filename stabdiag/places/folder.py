@@ -62,13 +62,14 @@ class Asked:
 class Entry:
     """A file in a place.
 
-    ``path`` is its path in the place, ``size`` its size in bytes and ``written`` the time of its
-    last change in seconds, where these are known. ``key`` is how the place itself finds it.
+    ``path`` is its path in the place, ``size`` its size in bytes, where that is known, and
+    ``written`` the time of its last change in seconds, 0 where that is not. ``key`` is how the
+    place itself finds it.
     """
 
     path: PurePosixPath
     size: int | None
-    written: float | None
+    written: float
     key: str
 
 

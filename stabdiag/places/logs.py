@@ -16,7 +16,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from stabdiag.errors import LogError
@@ -75,22 +75,11 @@ _RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.
 
 
 @frozen
-class Log:
+class Log(Entry):
     """A file that is a log: its format, and about how many training losses it holds."""
 
-    entry: Entry
     format: str
     losses: float
-
-    @property
-    def path(self) -> PurePosixPath:
-        """The file's path in its place."""
-        return self.entry.path
-
-    @property
-    def written(self) -> float:
-        """When the file was last written to; 0 where that is not known."""
-        return self.entry.written or 0.0
 
     @property
     def is_evaluation(self) -> bool:
@@ -128,7 +117,7 @@ def may_be_log(name: str) -> bool:
 def _promise(entry: Entry) -> tuple[bool, int, float]:
     """Return a sort key: the most likely logs first, and of those the newest."""
     unlikely = _PROMISING.search(entry.path.name) is None
-    return unlikely, len(entry.path.parts), -(entry.written or 0.0)
+    return unlikely, len(entry.path.parts), -entry.written
 
 
 def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
@@ -152,7 +141,7 @@ def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
                 raise
         return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
     except LogError:
-        return None if name is None else Log(entry=entry, format=name, losses=0)
+        return None if name is None else Log(**vars(entry), format=name, losses=0)
 
 
 def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
@@ -161,7 +150,7 @@ def _log(entry: Entry, name: str, columns: Columns, size: int) -> Log:
     share = max((entry.size or size) / size, 1.0)
     # A log that names its columns is preferred to one that does not.
     losses = min(losses, 1) if columns.unnamed else losses * share
-    return Log(entry=entry, format=name, losses=losses)
+    return Log(**vars(entry), format=name, losses=losses)
 
 
 def choose(logs: Sequence[Log]) -> tuple[Log, list[Log]]:
@@ -242,7 +231,7 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
             job = jobs.setdefault(path[: last.start()], {})
             job.setdefault(int(last[1]), []).append(log)
     ranks = _one_job(jobs, place.name)
-    return [Path(choose(logs)[0].entry.key) for _, logs in sorted(ranks.items())]
+    return [Path(choose(logs)[0].key) for _, logs in sorted(ranks.items())]
 
 
 def _one_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:

@@ -119,7 +119,8 @@ class Remote(Place):
                 continue
             if one["type"] != "directory":
                 inside = PurePosixPath(path.removeprefix(root))
-                yield Entry(path=inside, size=one.get("size"), written=written(one), key=path)
+                when = written(one) or 0.0
+                yield Entry(path=inside, size=one.get("size"), written=when, key=path)
             elif not is_skipped(path.rstrip("/").rpartition("/")[2]):
                 below.append(path)
 

@@ -229,7 +229,7 @@ def _of_place(place: Place, job: Job, ask: Ask) -> Found:
         Entry(
             path=PurePosixPath(one.path),
             size=one.size,
-            written=one.written,
+            written=one.written or 0.0,
             key=f"{root}{one.path}",
         )
         for one in (*job.logs, *job.beside)
