@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from stabdiag.readers.columns import (
     names_in,
     rows_in,
 )
+from stabdiag.readers.words import ABSENT, NUMBER
 
 if TYPE_CHECKING:
     from stabdiag.readers.text.between import Between
@@ -76,7 +76,9 @@ class Gathered:
             bad_count=self.bad_count,
             notes=tuple(notes),
         )
-        return columns if self.between is None else _with_words(columns, self.between)
+        if self.between is None or not self.between.heard:
+            return columns
+        return _with_words(columns, self.between)
 
 
 def gathered(
@@ -100,38 +102,33 @@ def _with_words(columns: Columns, between: Between) -> Columns:
     What is said of a loss holds for the record below if that is of the same step, since 0.0 may be
     printed in the place of NaN. All else makes records of its own.
     """
-    from stabdiag.readers.text.steps import filled
-
-    roles, asides = assign(columns.names).columns, between.asides
+    roles = assign(columns.names).columns
     clock = roles.get("step", roles.get("epoch", ""))
-    column = columns.load(clock)
-    steps = np.where(column.present & (not column.is_text), column.values, np.nan)
-    columns = replace(columns, events=(*columns.events, *between.events(steps)))
-    if not asides:
-        return columns
-    above = np.array([min(one.above, len(steps)) for one in asides])
-    at = above + np.arange(len(above))
-    how = np.insert(np.zeros(len(steps), dtype=np.int64), above, [one.step for one in asides])
-    told = filled(np.insert(steps, above, [one.cells.get("step", np.nan) for one in asides]), how)
-    below = (np.append(told, np.nan)[at + 1] == told[at]) & (np.append(above[1:], -1) != above)
-    new = ~(below & ["loss" in one.cells for one in asides])
-    rows = above + np.cumsum(new) - new
-    said: dict[str, dict[int, float]] = defaultdict(dict)
-    if clock:
-        said[clock] = dict(zip(rows[new].tolist(), told[at][new].tolist(), strict=True))
-    for row, one in zip(rows.tolist(), asides, strict=True):
-        for name, value in one.cells.items():
-            role = next(iter(assign([name]).columns), name)
-            if role != "step":
-                said[roles.get(role, name)][row] = value
+
+    def own(name: str) -> str:
+        """Return what the log calls a column."""
+        role = next(iter(assign([name]).columns), name)
+        return clock if role == "step" else roles.get(role, name)
+
+    steps = columns.load(clock)
+    told = np.where(steps.present & (not steps.is_text), steps.values, np.nan)
+    rows, events = between.among(told)
+    said = {own(name): piece for name in rows.names if (piece := rows.piece(name)) is not None}
+    row = said.pop("row")
+    new = row.states == ABSENT
+    source = np.where(new, 0, row.values).astype(np.intp)
 
     def load(name: str) -> Column:
-        column, cells = columns.load(name), said.get(name, {})
-        values = np.insert(column.values, above[new], np.nan)
-        present, null = (np.insert(one, above[new], False) for one in (column.present, column.null))
-        where = np.array([*cells], dtype=np.intp)
-        values[where], present[where], null[where] = [*cells.values()], True, False
+        column, piece = columns.load(name), said.get(name)
+        values = column.values[source]
+        present, null = (one[source] & ~new for one in (column.present, column.null))
+        if piece is not None:
+            here = (piece.states == NUMBER) & (new | (name != clock))
+            values[here], present[here], null[here] = piece.values[here], True, False
         return replace(column, values=values, present=present, null=null)
 
-    names = tuple(dict.fromkeys((*columns.names, *said)))
-    return replace(columns, names=names, rows=columns.rows + int(new.sum()), load=load)
+    events = (*columns.events, *events)
+    if not said.keys() - {clock}:
+        return replace(columns, events=events)
+    names = tuple(dict.fromkeys((*columns.names, *filter(None, said))))
+    return replace(columns, events=events, names=names, rows=rows.rows, load=load)

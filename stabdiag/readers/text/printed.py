@@ -21,12 +21,13 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.columns import BadLine, Columns
+from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
+from stabdiag.readers.gathered import gathered
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.shapes import Cells
-from stabdiag.readers.text.table import columns_of
+from stabdiag.readers.text.table import piece_of
 
 # How many bytes are looked at, how long a line may be, and how few rows make no table.
 _LONGEST: Final = 1 << 24
@@ -87,7 +88,17 @@ def read(stream: Stream) -> Columns:
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
             " over rows of as many cells, two blanks or bars between them"
         )
-    return columns_of(stream, "printed-table", *_told(table), bad=table.others)
+    names, rows = _told(table)
+    pieces: dict[str, Piece] = {}
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        pieces.setdefault(name, piece_of(column))  # of equal names the first one counts
+    return gathered(
+        [Rows.of(pieces)],
+        source=stream.name,
+        format="printed-table",
+        bad=table.others,
+        notes=stream.notes,
+    )
 
 
 def _largest(data: bytes) -> _Table | None:

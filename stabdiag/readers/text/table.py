@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -14,16 +14,12 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_an_lr
 from stabdiag.readers.columns import (
     EXACT,
-    BadLine,
-    Columns,
     Piece,
     Rows,
     piece_of_meanings,
     piece_of_numbers,
 )
-from stabdiag.readers.gathered import gathered
-from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Part
+from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Line, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import TOTAL, counted_on, filled, neighbours, totals_of_training
@@ -31,6 +27,10 @@ from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
+
+# The column of the rows that another table has.
+ROW: Final = "row"
+_ANOTHER: Final = Line(pattern=b"")
 
 # Python itself prints a rate of zero as 0.0.
 _ROUNDED: Final = re.compile(rb"0\.00{1,20}")
@@ -121,6 +121,23 @@ class Table:
         other = Table(self._grammar)
         other._stored = [*self._stored]
         return other
+
+    def beside(self, at: Ints, steps: Floats) -> Finished:
+        """Return the records together with others at these places; ``ROW`` has the rows of those.
+
+        Of two at one place the other comes first.
+        """
+        other = _Stored(
+            kind=_ANOTHER,
+            at=at,
+            steps=steps,
+            unit=np.zeros(len(at)),
+            ranks=np.full(len(at), NO_RANK),
+            pieces={ROW: piece_of_numbers(np.arange(float(len(at))))},
+        )
+        both = Table(self._grammar)
+        both._stored = [other, *self._stored]
+        return both.finished()
 
     def finished(self, total: float | None = None) -> Finished:
         """Return the records in the order of the log; of the lines of several ranks, one counts.
@@ -236,7 +253,8 @@ def _taken(piece: Piece, which: Mask) -> Piece:
 
 def _is_aside(one: _Stored) -> bool:
     """Tell whether lines say in words what the loss of the next step is: no number, so NaN."""
-    return isinstance(one.kind, Aside) and b"nan" in one.kind.fixed.values()
+    kind = one.kind
+    return isinstance(kind, Aside) and (not kind.fixed or b"nan" in kind.fixed.values())
 
 
 def _told_of(steps: Floats, aside: Mask) -> Mask:
@@ -282,21 +300,6 @@ def piece_of(cells: Cells) -> Piece:
 def _as_far_as_known(cells: Cells) -> Cells:
     """Return rates without those of which only zeros are printed: 0.0000 may be 0.00005."""
     return [None if one is not None and _ROUNDED.fullmatch(one) else one for one in cells]
-
-
-def columns_of(
-    stream: Stream,
-    format: str,
-    names: Sequence[str],
-    rows: Sequence[Cells],
-    bad: Sequence[BadLine],
-) -> Columns:
-    """Return the columns of a table that was printed; of equal names the first one counts."""
-    pieces: dict[str, Piece] = {}
-    for name, column in zip(names, zip(*rows, strict=True), strict=True):
-        pieces.setdefault(name, piece_of(column))
-    chunk = Rows.of(pieces)
-    return gathered([chunk], source=stream.name, format=format, bad=bad, notes=stream.notes)
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:

@@ -49,7 +49,7 @@ def columns(log):
 def test_it_is_told_with_its_line_and_step(columns, log):
     told = [(one.code, one.line - log[2], one.step) for one in columns.events]
     assert told == [
-        (EventCode.NOT_FINITE, 12, 80),
+        (EventCode.NOT_FINITE, 12, 81),
         (EventCode.TRACEBACK, 14, 90),
         (EventCode.OUT_OF_MEMORY, 16, 90),
     ]
@@ -90,6 +90,6 @@ def test_a_long_log_says_the_same(name, row):
         for small in (-1, 1 << 40)
     ]
     for columns in reads:
-        assert [one.step for one in columns.events] == [49_999, 49_999]
+        assert [one.step for one in columns.events] == [50_000, 50_000]
         assert (columns.rows, columns.bad_count) == (60_000, 0)
         assert np.flatnonzero(columns.load("loss").present).tolist() == [50_000]
