@@ -59,8 +59,8 @@ class Between:
         return {number for one in lines for number in one}
 
     def among(self, steps: Floats) -> tuple[Rows, tuple[Event, ...]]:
-        """Return what is said among records with these steps; see ``Table.beside``."""
+        """Return what is said among records with these steps; see ``Table.among``."""
         places, above = np.array(self.heard, dtype=np.int64).reshape(-1, 2).T
         following = np.searchsorted(above, np.arange(len(steps)), side="right")
-        done = self._table.beside(np.append(places, self._offset)[following], steps)
+        done = self._table.among(np.append(places, self._offset)[following], steps)
         return done.rows, self._messages.events(done.step_at)

@@ -122,7 +122,7 @@ class Table:
         other._stored = [*self._stored]
         return other
 
-    def beside(self, at: Ints, steps: Floats) -> Finished:
+    def among(self, at: Ints, steps: Floats) -> Finished:
         """Return the records together with others at these places; ``ROW`` has the rows of those.
 
         Of two at one place the other comes first.
@@ -134,6 +134,7 @@ class Table:
             unit=np.zeros(len(at)),
             ranks=np.full(len(at), NO_RANK),
             pieces={ROW: piece_of_numbers(np.arange(float(len(at))))},
+            beside=False,
         )
         both = Table(self._grammar)
         both._stored = [other, *self._stored]
