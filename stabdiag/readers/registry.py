@@ -25,14 +25,12 @@ from typing import Final
 from stabdiag.errors import LogError, did_you_mean
 from stabdiag.readers.reader import Reader, TextReader, Turn
 from stabdiag.readers.text.asides import ALONE
-from stabdiag.readers.text.language import LANGUAGE
-from stabdiag.readers.text.vision import VISION
+from stabdiag.readers.text.frameworks import FRAMEWORKS
 
 _PACKAGE: Final = "stabdiag.readers.text"
 
 TEXT_READERS: Final = (
-    *LANGUAGE,
-    *VISION,
+    *FRAMEWORKS,
     TextReader(
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",

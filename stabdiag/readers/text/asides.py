@@ -6,6 +6,8 @@ such lines.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -15,8 +17,6 @@ from stabdiag.readers.text.grammar import (
     Grammar,
     Line,
     Step,
-    is_a_loss,
-    trains,
 )
 
 _SCALE: Final = "Attempted loss scale"
@@ -50,6 +50,51 @@ SCALE: Final = (
 )
 
 
+# What programs say of a loss that is not finite; where no group tells what it is, it is NaN. Each
+# rank, or two loggers, may say it: the last line counts.
+_LOST: Final = (
+    # ERROR:tensorflow:Model diverged with loss = NaN.
+    rb"Model(?:(?<=ERROR:tensorflow:Model)|(?<=RuntimeError: Model)|(?<=\]Model)|(?<=\] Model))"
+    rb" diverged with loss = NaN\.?[ \t]{0,8}(?=\n|$)(?!\n[^\n]{0,120}Model diverged)",
+    # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say in place
+    # of the record.
+    rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
+    rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)",
+    # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo says of each such step.
+    rb"WARNING: Loss is NaN or inf\b(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)",
+    # ValueError: The loss returned in `training_step` is nan.
+    rb"ValueError: The loss returned in `training_step` is (nan|inf)\b",
+    # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
+    rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
+    rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)",
+    # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
+    rb"Monitored metric (?=[\w/.-]{0,60}(?<![a-z])train)[\w/.-]{0,60}[Ll]oss[\w/.-]{0,20} = "
+    rb"([-+]?(?:nan|inf)) is not finite\. Prev",
+    # Batch 3: Invalid loss, terminating training – counted from 0, where the bar begins with 1.
+    rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)",
+)
+
+# What hand-written loops say of it, which without their records proves nothing.
+_SPOKEN: Final = (
+    # received a nan loss, setting loss value to 0 – WARNING: non-finite loss, ending training –
+    # skipping a NaN loss.
+    rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
+    rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$)"
+    rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
+    # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
+    rb"oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
+    rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
+    # WARNING: loss (=nan) is not correct
+    rb"oss \(=([-+]?(?:nan|inf))\) is not correct",
+)
+
+
+def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
+    for one in patterns:
+        told = re.compile(one).groups
+        yield Aside(pattern=one, names=(loss,) * told, fixed={} if told else {loss: b"nan"})
+
+
 def found_by_megatron(loss: str) -> Line:
     """Return the line in which a rank of Megatron says that its loss was not finite."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
@@ -68,55 +113,7 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             fixed={loss: b"nan"},
             tells=False,
         ),
-        # ERROR:tensorflow:Model diverged with loss = NaN. – which two loggers may say.
-        Aside(
-            pattern=(
-                rb"Model(?:(?<=ERROR:tensorflow:Model)|(?<=RuntimeError: Model)|(?<=\]Model)"
-                rb"|(?<=\] Model)) diverged with loss = NaN\.?"
-                rb"[ \t]{0,8}(?=\n|$)"
-                rb"(?!\n[^\n]{0,120}Model diverged)"
-            ),
-            fixed={loss: b"nan"},
-        ),
-        # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say
-        # in place of the record. Each rank may say it.
-        Aside(
-            pattern=(
-                rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
-                rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)"
-            ),
-            names=(loss,),
-        ),
-        # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo says of each such step.
-        Aside(
-            pattern=rb"WARNING: Loss is NaN or inf\b"
-            rb"(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)",
-            fixed={loss: b"nan"},
-        ),
-        # ValueError: The loss returned in `training_step` is nan.
-        Aside(
-            pattern=rb"ValueError: The loss returned in `training_step` is (nan|inf)\b",
-            names=(loss,),
-        ),
-        # Error reported to Coordinator: …, LossTensor is inf or nan. : Tensor had NaN values
-        Aside(
-            pattern=(
-                rb"Error reported to Coordinator: [^\n]{0,200}LossTensor is inf or nan"
-                rb"(?!\.[^\n]{0,200}\n[^\n]{0,80}Error reported to Coordinator)"
-            ),
-            fixed={loss: b"nan"},
-        ),
-        # Monitored metric train_loss = nan is not finite. Previous best value was 2.345. …
-        Aside(
-            pattern=rb"Monitored metric ([\w/.-]{1,80}) = ([-+]?(?:nan|inf)) is not finite\. Prev",
-            one_pair=True,
-            named=lambda name: loss if is_a_loss(name) and trains(name) else None,
-        ),
-        # Batch 3: Invalid loss, terminating training – counted from 0, where the bar begins with 1.
-        Aside(
-            pattern=rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)",
-            fixed={loss: b"nan"},
-        ),
+        *_lost(_LOST, loss),
         # Non-finite grad norm, skipping step – in the words of many hand-written loops.
         Aside(
             pattern=(
@@ -135,25 +132,8 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
 
 
 def spoken(loss: str) -> tuple[Line, ...]:
-    """Return what hand-written loops say of a loss, which without their records proves nothing."""
-    return (
-        # received a nan loss, setting loss value to 0 – WARNING: non-finite loss, ending training –
-        # skipping a NaN loss.
-        Aside(
-            pattern=rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
-            rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$)"
-            rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
-            fixed={loss: b"nan"},
-        ),
-        # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
-        Aside(
-            pattern=rb"oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
-            rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
-            fixed={loss: b"nan"},
-        ),
-        # WARNING: loss (=nan) is not correct
-        Aside(pattern=rb"oss \(=([-+]?(?:nan|inf))\) is not correct", names=(loss,)),
-    )
+    """Return what hand-written loops say of a loss."""
+    return tuple(_lost(_SPOKEN, loss))
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on

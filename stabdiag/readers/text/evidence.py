@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import pairwise, takewhile, tee
+from itertools import pairwise
 from typing import Final
 
+from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.grammar import NUMBER
 from stabdiag.readers.text.measured import spans_of
@@ -85,17 +86,16 @@ _EPOCH_ALONE: Final = re.compile(
 )
 
 
+@frozen
 class _Log:
     """A text, and what it holds whatever its loss is called: it is searched for that once."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self._headings = headings_of(data[:_LOOK_ABOVE])
+    data: bytes
 
-    def headings(self, end: int) -> Iterator[tuple[int, bytes, int]]:
-        """Return the counters with a word at its head, as far as a place."""
-        self._headings, told = tee(self._headings)
-        return takewhile(lambda one: one[0] < end, told)
+    @cached_property
+    def headings(self) -> list[tuple[int, bytes, int]]:
+        """The counters with a word at its head."""
+        return [*headings_of(self.data[:_LOOK_ABOVE])]
 
     @cached_property
     def alarmed(self) -> bool:
@@ -116,7 +116,7 @@ def evidence(data: bytes) -> Evidence | None:
 
 
 def _evident(data: bytes) -> Evidence | None:
-    log = _Log(data)
+    log = _Log(data=data)
     named = _called(log, LOSS)
     if named is not None:
         return named
@@ -177,8 +177,9 @@ def _evidence(log: _Log, sample: Sample) -> Evidence | None:
         if on_its_line or (found.rising == 1 and not found.restarts):
             return found
     headings: dict[bytes, list[int]] = defaultdict(list)
-    for _, name, count in log.headings(sample.end):
-        headings[name].append(count)
+    for place, name, count in log.headings:
+        if place < sample.end:
+            headings[name].append(count)
     if found and not of_training:
         # A counter beside the losses of evaluations tells little of those of the training.
         found = _above(headings, trained) or found

@@ -32,6 +32,9 @@ SIGNS: Final = (
     rb"(?:ms|s|GiB|%%)?(?=[\s,(]|$)" % NUMBER
 )
 
+# What is nothing but a name and its value.
+PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER
+
 
 def is_a_loss(name: str) -> bool:
     """Tell whether a name is that of a loss, of whatever part or data."""
@@ -117,16 +120,14 @@ class Line(Kind):
     ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has an
     upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
     ``names``. With ``pairs``, one more group holds names and values, which the two groups of
-    ``pairs`` take apart; with ``one_pair``, the two groups are a name and its value. ``named``
-    turns such a name into that of a column, or into None to leave it out. ``fixed`` are cells that
-    the line implies. ``told_by`` recognises the framework, where the pattern itself would also
-    match lines of others.
+    ``pairs`` take apart; ``named`` turns such a name into that of a column, or into None to leave
+    it out. ``fixed`` are cells that the line implies. ``told_by`` recognises the framework, where
+    the pattern itself would also match lines of others.
     """
 
     pattern: bytes
     names: tuple[str, ...] = ()
     pairs: bytes | None = None
-    one_pair: bool = False
     named: Callable[[str], str | None] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
     told_by: bytes | None = None
@@ -144,24 +145,9 @@ class Line(Kind):
         starts, columns = found_by(self._whole, data)
         if not starts:
             return []
-        if self.one_pair:
-            return self._by_name(starts, columns)
         if self.pairs is not None:
             return self._apart(re.compile(self.pairs), starts, columns)
         return [self._part(self.names, starts, columns)]
-
-    def _by_name(self, starts: list[int], columns: list[Cells]) -> list[Part]:
-        """Return a part for each name on lines of one name and one value."""
-        found: dict[bytes | None, tuple[list[int], list[bytes | None]]]
-        found = defaultdict(lambda: ([], []))
-        for start, name, value in zip(starts, *columns, strict=True):
-            at, cells = found[name]
-            at.append(start)
-            cells.append(value)
-        return [
-            self._part([self.named((name or b"").decode("utf-8", "replace").strip())], at, [cells])
-            for name, (at, cells) in found.items()
-        ]
 
     def _apart(
         self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]

@@ -1,4 +1,4 @@
-"""The frameworks that train language models: one row each, with the grammar of its lines."""
+"""The frameworks whose lines no general grammar reads: one row each, with their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stabdiag.readers.text.asides import SCALE, found_by_megatron
 from stabdiag.readers.text.grammar import (
     BARS,
     NUMBER,
+    PAIR,
     VALUE,
     Grammar,
     Line,
@@ -54,7 +55,7 @@ def _with_nan(part: Part) -> Part:
     return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
 
 
-LANGUAGE: Final = (
+FRAMEWORKS: Final = (
     TextReader(
         name="megatron",
         title="a log of Megatron-LM or Megatron-DeepSpeed",
@@ -79,8 +80,8 @@ LANGUAGE: Final = (
                 ),
                 # … | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | MnPwr/Rnk: 601796W/8 | …
                 Line(
-                    pattern=rb"M[nx]Rtt/Rnk: (?=[\d.]{1,20}ms/(\d{1,6})\b)(\d[\d.]{0,20})ms",
-                    one_pair=True,
+                    pattern=rb"M[nx]Rtt/Rnk: ([\d.]{1,20}ms/\d{1,6})\b",
+                    pairs=rb"(?=[\d.]{1,20}ms/(\d{1,6}))([\d.]{1,20})",
                     named="rank_time/{}".format,
                     tells=False,
                 ),
@@ -111,13 +112,13 @@ LANGUAGE: Final = (
                 ),
                 # Whoever pastes them turns the tab into blanks.
                 Line(
-                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}): (%b)(?=\s)" % NUMBER,
-                    one_pair=True,
+                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER,
+                    pairs=PAIR,
                     told_by=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER,
                 ),
                 Line(
-                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}): (%b)(?=\s)" % NUMBER,
-                    one_pair=True,
+                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER,
+                    pairs=PAIR,
                     tells=False,
                 ),
             ),
@@ -163,6 +164,35 @@ LANGUAGE: Final = (
                 *SCALE,
             ),
             config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
+        ),
+    ),
+    TextReader(
+        name="caffe",
+        title="a log of Caffe",
+        recognised="a line of solver.cpp with Iteration N, loss = or lr =",
+        loses="the outputs of the training net",
+        example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
+        grammar=Grammar(
+            step="Iteration",
+            kinds=(
+                # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
+                Line(
+                    pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
+                    rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)" % (NUMBER, NUMBER),
+                    names=("Iteration", "loss", "lr"),
+                    told_by=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
+                    rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
+                ),
+                Line(
+                    pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER,
+                    pairs=PAIR,
+                    named=lambda name: f"test {name}",
+                    tells=False,
+                ),
+            ),
+            joined=True,
+            config=rb"\n(base_lr|max_iter|lr_policy|weight_decay|clip_gradients|snapshot"
+            rb"|random_seed): ([^\n]{1,80})",
         ),
     ),
 )
