@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
@@ -26,12 +25,26 @@ _FAR_OFF = 50.0
 # Groups are compared from four on.
 _GROUPS = 4
 
+# What is measured inside a network, and tells how it fares where no loss does.
+_INSIDE = {
+    "grad_norm": "gradients",
+    "activation_norm": "activations",
+    "max_attention_logit": "attention logits",
+    "amax": "activations",
+}
+_ANY_INSIDE = " or ".join(_INSIDE)
+
+
+def _inside(case: Case, *roles: str) -> list[tuple[str, Series]]:
+    """Return the series of these roles, each with what it measures."""
+    return [(_INSIDE[one], series) for one in roles for series in case.history.group(one).values()]
+
 
 @Symptom(
     slug="grad-nonfinite",
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
-    needs=("grad_norm",),
+    needs=(_ANY_INSIDE,),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
     then=(
         Action(
@@ -44,13 +57,12 @@ _GROUPS = 4
 def grad_nonfinite(case: Case) -> Evidence | None:
     """Is a gradient norm NaN or infinite while the loss is finite, in fp32, or to the end?"""
     norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
-    if norm is None:
+    if not case.history.get("loss"):
+        ended = filter(None, (_to_the_end(case, *one) for one in _inside(case, *_INSIDE)))
+        return min(ended, key=lambda one: one.step or 0, default=None)
+    if norm is None or dtype in ("fp16", "bf16"):
         return None
     bad = ~np.isfinite(norm.values)
-    if not case.history.get("loss"):
-        return _to_the_end(case, norm, bad)
-    if dtype in ("fp16", "bf16"):
-        return None
     # Few points may be means over epochs with overflows among them, unless the last ones are bad.
     if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
@@ -77,18 +89,18 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     )
 
 
-def _to_the_end(case: Case, norm: Series, bad: Mask) -> Evidence | None:
-    """Report a norm that is not finite any more, where no loss tells how the run is."""
-    good = np.flatnonzero(~bad)
+def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
+    """Report a size that is not finite any more, where no loss tells how the run is."""
+    good = np.flatnonzero(np.isfinite(norm.values))
     begin = int(good[-1]) + 1 if len(good) else 0
-    if len(bad) - begin < IN_A_ROW:
+    if len(norm) - begin < IN_A_ROW:
         return None
     first = int(norm.steps[begin])
     return Evidence(
-        because=f"The gradient norm is not finite from {case.unit} {first} to the end, at "
-        f"{len(bad) - begin} of {len(bad)} records. No loss was logged.",
+        because=f"{norm.column!r} is not finite from {case.unit} {first} to the end, at "
+        f"{len(norm) - begin} of {len(norm)} records. No loss was logged.",
         step=first,
-        measured={"steps": len(bad) - begin, "of": len(bad)},
+        measured={"steps": len(norm) - begin, "of": len(norm)},
         first=checkpoint_before(case, first, case.stride)
         .reload(f"{case.unit} {first}")
         .and_then(
@@ -97,7 +109,7 @@ def _to_the_end(case: Case, norm: Series, bad: Mask) -> Evidence | None:
             "whose gradient is not finite",
             step=first,
         ),
-        title="The gradient norm is not finite to the end",
+        title=f"The {what} are not finite to the end",
         severity=Severity.ERROR,
     )
 
@@ -111,9 +123,9 @@ def _losses_to_tell(case: Case) -> str:
     slug="grad-exploding",
     family="gradients",
     title="Exploding gradients",
-    needs=("grad_norm",),
+    needs=(_ANY_INSIDE,),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, "grad_norm"), _losses_to_tell),
+    enough=(at_least(MANY, *_INSIDE, groups=True), _losses_to_tell),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -121,20 +133,28 @@ def _losses_to_tell(case: Case) -> str:
     ),
 )
 def grad_exploding(case: Case) -> Evidence | None:
-    """Does the gradient norm end orders of magnitude above its level, and the loss worse?"""
-    norm, loss = case.history.finite("grad_norm"), case.history.get("loss")
-    if loss and not _got_worse(case):
+    """Does the gradient norm end orders of magnitude above its level, and the loss worse?
+
+    So it is told of attention logits whatever the loss does, and of any size without a loss.
+    """
+    loss = case.history.get("loss")
+    told = _inside(case, *_INSIDE) if not loss else _inside(case, "max_attention_logit")
+    if loss and _got_worse(case):
+        told.append((_INSIDE["grad_norm"], case.history.logged("grad_norm")))
+    sizes = [(what, one.finite()) for what, one in told if len(one.finite()) >= MANY]
+    if not sizes:
         return None
-    lowest, last = float(levels(norm.values, TWENTIETHS).min()), median(norm.values[-TELLING:])
-    ratio = last / lowest if lowest > 0 else 0.0
+    what, norm = max(sizes, key=lambda one: _growth(one[1])[0])
+    ratio, lowest, last = _growth(norm)
     if ratio <= case.limits.gradients.explode_ratio:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
     began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
     sound = checkpoint_before(case, began, case.stride)
     return Evidence(
-        because=f"The gradient norm rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on{', and the loss got worse' if loss else ''}.",
+        because=f"{norm.column!r} rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
+        f"{case.unit} {began} on{', and the loss got worse' if _got_worse(case) else ''}.",
+        title=f"Exploding {what}",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         first=sound.reload("the explosion").and_then(
@@ -144,8 +164,16 @@ def grad_exploding(case: Case) -> Evidence | None:
     )
 
 
+def _growth(size: Series) -> tuple[float, float, float]:
+    """Return how many times its lowest level a size ends at, and both."""
+    lowest, last = float(levels(size.values, TWENTIETHS).min()), median(size.values[-TELLING:])
+    return last / lowest if lowest > 0 else 0.0, lowest, last
+
+
 def _got_worse(case: Case) -> bool:
     """Tell whether the loss ends above its best level by more than its levels vary."""
+    if not len(case.loss):
+        return False
     loss = levels(case.loss.values, TWENTIETHS)
     worse = median(case.loss.values[-TELLING:]) - float(loss.min())
     return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))

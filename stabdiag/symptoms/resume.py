@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Retaken
 from stabdiag.model.text import every, num, whole
-from stabdiag.stats.levels import jump_up
+from stabdiag.stats.levels import IN_A_ROW, jump_up
 from stabdiag.stats.quantiles import distinct
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 from stabdiag.tree.case import Case
@@ -19,7 +19,7 @@ from stabdiag.tree.case import Case
 
 @frozen
 class _Difference:
-    """By how much the loss came back higher at the steps that a resume went over again."""
+    """By how much the loss came back higher or lower at the steps that a resume went over again."""
 
     step: int
     mean: float
@@ -46,9 +46,10 @@ class _Difference:
     ),
 )
 def resume_loss_jump(case: Case) -> Evidence | None:
-    """Is the loss higher after a resume than before it, or than at the same steps before it?"""
-    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= _width(case)]
-    return _came_back_worse(case, paired) or _jumped(case, {one.step for one in paired})
+    """Is the loss another after a resume than before it, or than at the same steps before it?"""
+    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= IN_A_ROW]
+    found = (check(case, paired, sign=sign) for sign in (1, -1) for check in (_came_back, _jumped))
+    return next(filter(None, found), None)
 
 
 def _width(case: Case) -> int:
@@ -62,58 +63,85 @@ def _difference(one: Retaken) -> _Difference:
     return _Difference(step=one.step, mean=float(rise.mean()), error=error, pairs=len(rise))
 
 
-def _came_back_worse(case: Case, paired: Sequence[_Difference]) -> Evidence | None:
-    """Tell the largest rise over the same steps, if it is clear and matters."""
-    least = case.limits.resume.paired_sigma
-    higher = [one for one in paired if one.errors > least]
-    worst = max(higher, key=lambda one: one.mean, default=None)
-    if worst is None or worst.mean <= case.limits.spike.min_rise * np.ptp(case.loss.values):
+def _came_back(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence | None:
+    """Tell the largest change over the same steps, up or down, if it is clear and matters."""
+    way, other = ("higher", "lower")[::sign]
+    changed = [one for one in paired if sign * one.errors > _least(case, one)]
+    most = max(changed, key=lambda one: sign * one.mean, default=None)
+    if most is None or sign * most.mean <= case.limits.spike.min_rise * np.ptp(case.loss.values):
         return None
-    lower = sum(one.errors < -least for one in paired)
-    also = f", {lower} lower" if lower else ""
-    others = f" Of {len(paired)} such resumes {len(higher)} came back higher{also}."
-    return Evidence(
-        because=f"The run resumed at {case.unit} {worst.step}, and over the same {worst.pairs} "
-        f"logged {case.unit}s the loss is {num(worst.mean)} higher than in the attempt before "
-        f"(standard error {num(worst.error)}).{others if len(paired) > 1 else ''}",
-        step=worst.step,
-        measured={
-            "rise": worst.mean,
-            "standard_error": worst.error,
-            "pairs": worst.pairs,
+    opposite = sum(sign * one.errors < -_least(case, one) for one in paired)
+    also = f", {opposite} {other}" if opposite else ""
+    others = f" Of {len(paired)} such resumes {len(changed)} came back {way}{also}."
+    return _changed(
+        case,
+        most.step,
+        sign,
+        f"over the same {most.pairs} logged {case.unit}s the loss is {num(abs(most.mean))} {way} "
+        f"than in the attempt before (standard error {num(most.error)})."
+        f"{others if len(paired) > 1 else ''}",
+        {
+            "rise": most.mean,
+            "standard_error": most.error,
+            "pairs": most.pairs,
             "resumes": len(paired),
-            "higher": len(higher),
-            "lower": lower,
+            way: len(changed),
+            other: opposite,
         },
-        first=_restore(case, worst.step),
     )
 
 
-def _jumped(case: Case, paired: Collection[int]) -> Evidence | None:
-    """Tell the first jump of the level at a resume of which no steps can be compared."""
+def _least(case: Case, one: _Difference) -> float:
+    """Return how many standard errors are clear: of few pairs the error itself is uncertain."""
+    return case.limits.resume.paired_sigma * max(_width(case) / one.pairs, 1.0)
+
+
+def _jumped(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence | None:
+    """Tell the first jump of the level, up or down, at a resume whose steps were gone over once."""
     loss, width = case.loss, _width(case)
+    compared = {one.step for one in paired if one.pairs >= width}
     for step in case.history.resumes:
-        if step in paired:
-            continue
         at = int(np.searchsorted(loss.steps, step))
         jump = jump_up(
-            loss.values[:at],
-            loss.values[at:],
+            sign * loss.values[:at],
+            sign * loss.values[at:],
             width,
             sigmas=case.limits.resume.jump_sigma,
             least_share=case.limits.spike.min_rise,
         )
-        if jump is None:
+        if jump is None or step in compared:
             continue
-        return Evidence(
-            because=f"The run resumed at {case.unit} {step}, and the loss went from "
-            f"{num(jump.old)} to {num(jump.new)} over {width} logged points; elsewhere it changes "
-            f"by {num(jump.noise)}.",
-            step=step,
-            measured={"before": jump.old, "after": jump.new, "noise": jump.noise},
-            first=_restore(case, step),
+        old, new = sign * jump.old, sign * jump.new
+        return _changed(
+            case,
+            step,
+            sign,
+            f"the loss went from {num(old)} to {num(new)} over {width} logged points; elsewhere it "
+            f"changes by {num(jump.noise)}.",
+            {"before": old, "after": new, "noise": jump.noise},
         )
     return None
+
+
+def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, float]) -> Evidence:
+    """Report a change at a resume; one down harms nothing, but has a reason."""
+    because = f"The run resumed at {case.unit} {step}, and {what}"
+    if sign > 0:
+        return Evidence(because=because, step=step, measured=measured, first=_restore(case, step))
+    same = Action(
+        Do.FIX_LOADER,
+        f"Compare the batches after {case.unit} {step} with those before: the run may see other "
+        "or easier data, or again what it has seen.",
+        step=step,
+    )
+    return Evidence(
+        because=because,
+        title="The loss fell at a resume",
+        severity=Severity.NOTE,
+        step=step,
+        measured=measured,
+        first=same,
+    )
 
 
 def _restore(case: Case, step: int) -> Action:

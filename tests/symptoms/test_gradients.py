@@ -49,6 +49,18 @@ FOUND = [
         "step 590",
     ),
     ("grad-exploding", {"step": STEPS, "grad_norm": RISING}, {}, "learning rate"),
+    (
+        "grad-exploding",
+        {"step": STEPS, "act_max/3": RISING, "act_max/4": NORM},
+        {},
+        "learning rate",
+    ),
+    ("grad-exploding", log(FALLING, NORM, max_attn_logit=RISING), {}, "learning rate"),
+    (
+        "grad-nonfinite",
+        {"step": STEPS, "amax/1": NORM, "amax/2": np.where(STEPS < 200, NORM, np.inf)},
+        *({}, "step 200"),
+    ),
     ("grad-vanishing", log(FLAT, GONE), FP32, "each layer"),
     ("grad-clip-saturated", log(FALLING, 20 * NORM), {"grad_clip": 1.0}, "from 1 to"),
     (
