@@ -112,32 +112,28 @@ class Remote(Place):
             self.notes.append("a folder in it could not be listed")
             return
         root = self.path.rstrip("/") + "/"
-        for one in sorted(there, key=lambda one: str(one["name"])):
-            path = str(one["name"])
-            plain = path.partition("?")[0].rstrip("/")
-            if not path.startswith(root) or plain == folder.rstrip("/"):
-                continue
+        for path, one in there:
             if one["type"] != "directory":
-                inside = PurePosixPath(path.removeprefix(root))
-                when = written(one) or 0.0
+                inside, when = PurePosixPath(path.removeprefix(root)), written(one) or 0.0
                 yield Entry(path=inside, size=one.get("size"), written=when, key=path)
             elif not is_skipped(path.rstrip("/").rpartition("/")[2]):
                 below.append(path)
 
-    def listed(self, folder: str) -> list[dict[str, Any]]:
-        """Return what lies in a folder, as fsspec tells it; its errors may be of any kind.
+    def listed(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
+        """Return the paths in a folder, and what fsspec tells of each; its errors are of any kind.
 
         For a web server this is what the folder's page links to; fsspec reads a page whole, however
         long it is.
         """
-        if not self._is_web:
-            found: list[dict[str, Any]] = self.files.ls(folder, detail=True)
-            return found
-        with self._open(folder, self.name) as page:
-            links = dict.fromkeys(links_in(page.peek(_LONGEST_PAGE), folder))
-        return [
-            {"name": link, "type": "directory" if link.endswith("/") else "file"} for link in links
-        ]
+        if self._is_web:
+            with self._open(folder, self.name) as page:
+                links = {*links_in(page.peek(_LONGEST_PAGE), folder)}
+            there = {one: {"type": "directory" if one.endswith("/") else "file"} for one in links}
+        else:
+            there = {str(one["name"]): one for one in self.files.ls(folder, detail=True)}
+        root = f"{folder.rstrip('/')}/"
+        inside = (path for path in there if path.partition("?")[0].rstrip("/").startswith(root))
+        return [(path, there[path]) for path in sorted(inside)]
 
     def _open(self, path: str, name: str) -> Stream:
         if len(self._slow) >= _PATIENCE:

@@ -91,8 +91,9 @@ def _state(cell: str) -> int:
 
 def meaning_of(value: object) -> tuple[int, float, str]:
     """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
-    if isinstance(value, list | tuple):
-        value = _representative(value)
+    if isinstance(value, list | tuple):  # one of a single value, or of numbers, tells its first
+        tells = len(value) == 1 or all(isinstance(one, int | float) for one in value)
+        value = value[0] if value and tells else value
     if isinstance(value, int | float):
         return NUMBER, _as_float(value), ""
     if isinstance(value, str):
@@ -100,17 +101,6 @@ def meaning_of(value: object) -> tuple[int, float, str]:
     if value is None:
         return NULL, math.nan, ""
     return ABSENT, math.nan, ""
-
-
-def _representative(values: list[object] | tuple[object, ...]) -> object:
-    """Return the first element of a list of one value, or of numbers; else nothing."""
-    if len(values) == 1 or (values and all(isinstance(v, int | float) for v in values)):
-        first = values[0]
-        return first if isinstance(first, int | float | str) or first is None else _NOTHING
-    return _NOTHING
-
-
-_NOTHING: Final = object()
 
 
 def _as_float(value: float) -> float:

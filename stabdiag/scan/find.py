@@ -198,11 +198,8 @@ def _list_bucket(place: Remote, url: str, folder: str, _: Passed) -> tuple[list[
         fail(shown(folder), error)
     place.files.invalidate_cache()  # it keeps every listing, and there may be millions
     files, folders = [], []
-    for one in there:
-        path = str(one["name"]).rstrip("/")
-        name = path.rpartition("/")[2]
-        if not path.startswith(inside.rstrip("/") + "/"):
-            continue
+    for path, one in there:
+        name = path.rstrip("/").rpartition("/")[2]
         if one["type"] == "directory":
             folders.append(name)
         else:
