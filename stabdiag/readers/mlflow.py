@@ -104,6 +104,7 @@ def read(stream: Stream) -> Columns:
 
 
 _SCHEME: Final = "mlflow://"
+_EXAMPLE: Final = "https://mlflow.example.org or sqlite:///mlflow.db"
 _STORE: Final = "MLFLOW_TRACKING_URI"
 _ALLOWED: Final = "MLFLOW_ALLOW_FILE_STORE"
 
@@ -158,6 +159,3 @@ def _check_store(url: str, store: str) -> None:
             f"{url}: MLflow does not read the folder {parts.path} any more; give the folder of"
             f" the run instead: {folder}"
         )
-
-
-_EXAMPLE: Final = "https://mlflow.example.org or sqlite:///mlflow.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import replace
@@ -134,6 +135,10 @@ def _piece(texts: list[str]) -> Piece:
 _MAGIC: Final = b":W&B"
 _HEADER: Final = 7
 
+# A summary follows each record of the history, and repeats it. It begins with its tag (field 3), or
+# has the record's number (field 1) before that.
+_SUMMARY: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
+
 # W&B's own settings among those of the run.
 _OWN: Final = "_wandb"
 
@@ -154,7 +159,7 @@ def read(stream: Stream) -> Columns:
     run = _Run()
     foreign = 0
     for content in records:
-        if _is_summary(content):
+        if _SUMMARY.match(content):
             continue
         try:
             run.take(parsed(content))
@@ -210,17 +215,3 @@ class _Run:
             path = list(item.nested_key) or [item.key]
             if path[0] != _OWN:
                 self._config[".".join(path)] = _decoded(item.value_json)
-
-
-def _is_summary(content: bytes) -> bool:
-    """Tell whether a record is a summary: one follows each record of the history, and repeats it.
-
-    It begins with the tag of a summary (field 3), or has the record's number (field 1) before that.
-    """
-    at = 0
-    if content.startswith(b"\x08"):
-        at = 1
-        while content[at : at + 1] >= b"\x80":
-            at += 1
-        at += 1
-    return content[at : at + 1] == b"\x1a"
