@@ -110,6 +110,7 @@ def test_another_header(log):
         ("An experiment\n\n", 1),
         ("model,resnet\nlr,0.5\nbatch size,32\n\n", 3),
         ("Log of 2026-01-02, host a\n# a comment\nseed: 7\n", 2),
+        ("".join(f"[10:00:{n}] [INFO] option_{n}: {n}\n" for n in range(40)), 40),
     ],
 )
 def test_lines_above_the_header(either, above, count):

@@ -33,8 +33,10 @@ from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
 
 _FEWEST_ROWS: Final = 3
 
-# How many lines, such as a title or settings, may stand above a header, and how wide that may be.
+# How many lines, such as a title or settings, may stand above a header, how far down the first few
+# are looked for that name a loss, and how wide that may be.
 _PREAMBLE: Final = 10
+_FURTHEST: Final = 500
 _WIDE: Final = 1000
 
 # How many lines below the header are looked at, and which share may have another width.
@@ -83,7 +85,7 @@ def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (whole and lines[-1]):
         lines.pop()
-    places = _content(lines, _PREAMBLE + 1 + LINES)
+    places = _content(lines, _FURTHEST)
     if not places:
         return None
     found = _dialects(head, lines, places)
@@ -102,7 +104,8 @@ def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Itera
     """Yield the dialects that the first lines may be headers of."""
     # What is coloured was printed for people: its cells are the business of printed tables.
     blanks = () if b"\x1b" in head else (BLANKS,)
-    for above in range(min(len(places), _PREAMBLE + 1)):
+    named = (n for n, place in enumerate(places) if n > _PREAMBLE and "oss" in lines[place])
+    for above in (*range(min(len(places), _PREAMBLE + 1)), *islice(named, _PREAMBLE)):
         taken = places[above : above + LINES + 1]
         first, *below = (lines[place] for place in taken)
         for delimiter in (*by_count(first), *blanks):

@@ -24,6 +24,7 @@ from stabdiag.readers.csv.dialect import (
     table_of,
 )
 from stabdiag.readers.gathered import Gathered
+from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 
@@ -34,7 +35,7 @@ SMALL: Final = 1 << 19
 def recognises(head: bytes, *, whole: bool) -> bool:
     """Return whether the head of a file is CSV, with a header or without."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
-    if text.lstrip()[:1] in {b"{", b"["}:
+    if text.lstrip()[:1] == b"{" or is_document(text, whole=whole):
         return False
     return dialect_of(text, whole=whole) is not None or table_of(text) is not None
 

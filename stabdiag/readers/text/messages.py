@@ -39,10 +39,11 @@ SORTS: Final = (
     Sort(
         code=EventCode.COLLECTIVE_FAILED,
         title="collective communication failed",
-        anchors=(b"rror", b"atchdog"),
+        anchors=(b"rror", b"atchdog", b"NCCL t"),
         line=re.compile(
-            rb"collective operation timeout|ncclSystemError|NCCL error|ncclInternalError"
-            rb"|ncclUnhandledCudaError|ncclRemoteError|atchdog (?:got stuck|thread terminated)"
+            rb"collective operation timeout|NCCL (?:timeout|error)"
+            rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"
+            rb"|atchdog (?:got stuck|thread terminated)"
         ),
     ),
     Sort(

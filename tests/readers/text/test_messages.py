@@ -35,6 +35,7 @@ def told(read):
             "collective communication failed",
             "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1251",
         ),
+        ("collective communication failed", "[node1] NCCL timeout in all-reduce"),
         (
             "the loss scale cannot fall any further",
             "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
