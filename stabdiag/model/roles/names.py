@@ -212,8 +212,8 @@ def last_word(name: str) -> str:
 
 # Losses, learning rates, epochs and steps in other languages, by their names in English.
 
-# Without one of these a text tells of no loss that is not called so: 损失, 損失, 손실, pérdida,
-# perda, perte, потери.
+# Without one of these, or the German Verlust, a text tells of no loss that is not called so: 损失,
+# 損失, 손실, pérdida, perda, perte, потери.
 _FOREIGN_LOSSES: Final = tuple(
     word.encode() for word in ("损失", "損失", "손실", "érdida", "erda", "erte", "отери", "отеря")
 )
@@ -243,18 +243,24 @@ _IN_ENGLISH: Final = tuple(
         (f"{_RUSSIAN} на обучении", b"train loss"),
         (f"{_RUSSIAN} на (?:валидации|тесте)", b"val loss"),
         (_RUSSIAN, b"loss"),
-        ("学习率|學習率|学習率|학습률", b" lr"),
+        ("(?:T|t)rainings-?(?:V|v)erlust", b"train loss"),
+        ("(?:V|v)alidierungs-?(?:V|v)erlust", b"val loss"),
+        ("Verlust", b"loss"),
+        ("学习率|學習率|学習率|학습률|Lernrate", b" lr"),
+        ("梯度(?:范数|範數)|Gradientennorm", b" grad_norm"),
         (r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
         (r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
         ("轮次|轮数|训练轮|エポック|에포크|эпоха|Эпоха", b" epoch"),
-        ("步数|步骤|迭代(?!次数)|ステップ|스텝", b" step"),
+        ("步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt", b" step"),
     )
 )
 
 
 def tells_a_loss(text: bytes) -> bool:
-    """Tell whether a text may name a loss in another language; one in ASCII alone is none such."""
-    return not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)
+    """Tell whether a text may name a loss in another language; in ASCII alone only in German."""
+    return b"erlust" in text or (
+        not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)
+    )
 
 
 def in_english(text: bytes) -> bytes:

@@ -317,7 +317,7 @@ def _excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
         words.sort(key=lambda one: (one in COARSE, 0 if is_word(one) else 99 - len(one)))
         for word in words:
             counts = [one[word] for one in lines]
-            if len(counts) >= fewest and all(b > a for a, b in pairwise(counts)):
+            if len(counts) >= fewest and all(b > a - alarmed for a, b in pairwise(counts)):
                 loss = losses_of(names)[0]
                 return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None

@@ -41,6 +41,8 @@ _FEW = 0.1
 _RECKONED = "no record tells its step: the steps are reckoned from the epochs, which records share"
 # Fewer records than this show no rhythm to count by.
 _COUNTABLE = 3
+# Epochs are printed with two decimals.
+_ROUNDED = 0.01
 _TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
 
 GRAMMAR = Grammar(
@@ -128,13 +130,18 @@ def _counted(columns: Columns) -> Columns:
     if not {"loss", "epoch"} <= set(columns.names):
         return columns
     epoch, loss = columns.load("epoch"), columns.load("loss")
-    epochs = epoch.values[loss.present & np.isfinite(epoch.values)]
-    begins = np.flatnonzero(np.diff(epochs) < 0) + 1
+    rows = np.flatnonzero(loss.present & np.isfinite(epoch.values))
+    epochs = epoch.values[rows]
+    gaps = np.diff(epochs)
+    # A record as far from epoch 0 as the next one is from it begins a run, if others came before.
+    first = (gaps > 3 * _ROUNDED) & (np.abs(gaps - epochs[:-1]) < 1.6 * _ROUNDED)
+    anew = [place for place in np.flatnonzero(first).tolist() if place >= _COUNTABLE]
+    begins = sorted({*anew, *(np.flatnonzero(gaps < 0) + 1).tolist()})
     last = epochs[begins[-1] :] if len(begins) else epochs
     if len(last) < _COUNTABLE or last[-1] <= last[0]:
         return columns
     counted = _with_steps(columns, (len(last) - 1) / float(last[-1] - last[0]), from_zero=True)
-    numbers = counted.load(GRAMMAR.step).values[loss.present & np.isfinite(epoch.values)]
+    numbers = counted.load(GRAMMAR.step).values[rows]
     if not (np.diff(numbers[-len(last) :]) == 1).all():
         return columns
     message = (
@@ -142,7 +149,16 @@ def _counted(columns: Columns) -> Columns:
         "logging_steps gives the real ones)"
     )
     event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
-    return replace(counted, notes=columns.notes, events=(*columns.events, event))
+    # Its epochs do not go on with those of the run before.
+    ends, known = rows[anew].tolist(), np.arange(len(epoch.values)) >= max(rows[anew], default=0)
+    epoch = replace(epoch, values=np.where(known, epoch.values, np.nan))
+    return replace(
+        counted,
+        notes=columns.notes,
+        events=(*columns.events, event),
+        ends=(*columns.ends, *ends),
+        load=lambda name: epoch if name == "epoch" else counted.load(name),
+    )
 
 
 def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -> Columns:

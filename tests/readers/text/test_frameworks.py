@@ -492,6 +492,15 @@ class TestTrainer:
         alone = "".join(text.splitlines(keepends=True)[::2])
         assert values("hf-trainer-stdout", alone)["loss"] == [1.5, 2.5, 3.5, 4.5, 5.5]
 
+    def test_a_run_that_begins_beyond_the_epochs_of_the_one_before_is_another(self, put):
+        text = "".join(
+            f"{{'loss': {4 - n / 100}, 'epoch': {round(every * n, 2)}}}\n"
+            for every, count in ((0.005, 12), (0.08, 40))
+            for n in range(1, count + 1)
+        )
+        history = stabdiag.read(put(text))
+        assert (history.source.attempts, len(history.series["loss"])) == (2, 40)
+
     def test_bars_of_other_lengths_do_not_tell_the_step(self, values):
         def bar(at, of):
             return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"

@@ -95,6 +95,8 @@ LINES = [
     ("Эпоха {n}/60, Потери на обучении: {loss}, Потери на валидации: 4.5", "train loss"),
     ("Epoca {n} - loss: {loss}", "loss"),
     ("Epoche {n} - loss: {loss}", "loss"),
+    ("Schritt {n} - Verlust: {loss} - Lernrate: 1e-3", "loss"),
+    ("Schritt {n}: Trainingsverlust {loss}, Validierungsverlust 4.5", "train loss"),
     ("[{n:5d}] train loss: {loss:.3f}", "train loss"),
     ('INFO {{"step": "{n}", "epoch": "1/10", "loss": "{loss:.4f}"}}', "loss"),
     ("[mi-test] step {n} loss {loss}", "loss"),
@@ -498,6 +500,7 @@ def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
         ),
         ("Iter [4000/160000] lr: 2.5e-05, decode.loss: 0.07, aux.loss: nan, loss: nan", 4000),
         ("Surrogate loss: nan KL: 0.1 Entropy: nan training epoch: 2 learning_rate: 0.0003", 2),
+        ("\n".join(f"Batch 7/9 loss nan lr 1e-3 grad_norm nan rank {n}" for n in (2, 0, 1)), 7),
     ],
 )
 def test_one_line_is_enough_if_its_loss_is_not_finite(put, line, step):
