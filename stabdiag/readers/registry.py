@@ -53,9 +53,11 @@ TEXT_READERS: Final = (
     TextReader(
         name="yolo",
         title="what YOLOv5, YOLOv7 or Ultralytics printed",
-        module=f"{_PACKAGE}.yolo",
+        module=f"{_PACKAGE}.records",
+        part="YOLO",
         recognised="a heading of Epoch, GPU_mem, losses, instances and size",
         loses="all states of a bar but the last of each epoch, validations",
+        grows=False,
         example="22/55  9.02G  0.1157  5.355  2.998  17  640: 100%|█████| 954/954 […]",
     ),
     TextReader(

@@ -16,6 +16,16 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
+from stabdiag.readers.text.counters import (
+    BATCH_OF_EPOCH,
+    COARSE,
+    EPOCH,
+    FIRST,
+    NTH,
+    STEP,
+    headings_of,
+    is_word,
+)
 from stabdiag.readers.text.grammar import NUMBER
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.sample import (
@@ -31,22 +41,14 @@ from stabdiag.readers.text.sample import (
 )
 from stabdiag.readers.text.spelling import plainly, spellings_of
 from stabdiag.readers.text.tokens import (
-    BATCH_OF_EPOCH,
     BY_SPLIT,
-    COARSE,
-    EPOCH,
     EVALUATED,
-    FIRST,
     LOSS,
-    NTH,
     OTHER_LOSSES,
     OTHER_MEASURES,
     SCORE,
-    STEP,
     SUMMED,
     TRAINED,
-    headings_of,
-    is_word,
     lines_with_a_loss,
 )
 

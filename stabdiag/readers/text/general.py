@@ -17,13 +17,14 @@ from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.counters import EPOCH, STEP
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.sample import Evidence
 from stabdiag.readers.text.spelling import plainly
-from stabdiag.readers.text.tokens import ELBO, EPOCH, LOSS, STEP
+from stabdiag.readers.text.tokens import ELBO, LOSS
 
 # How far into the log evidence is searched for, and evaluations above their epochs.
 _LOOKS: Final = 1 << 24

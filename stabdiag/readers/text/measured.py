@@ -14,6 +14,15 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.clean import line_end
+from stabdiag.readers.text.counters import (
+    FIRST,
+    POSITION,
+    STEP,
+    counted_in,
+    counters_of,
+    is_word,
+    word_of,
+)
 from stabdiag.readers.text.grammar import (
     NUMBER,
     Kind,
@@ -25,24 +34,17 @@ from stabdiag.readers.text.grammar import (
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, Look, by_names
 from stabdiag.readers.text.tokens import (
-    FIRST,
     LONGEST,
     LOSS,
-    POSITION,
-    STEP,
     VALIDATED,
     Spans,
-    counted_in,
-    counters_of,
     fields_of,
     held_out,
-    is_word,
     lines_with_a_loss,
     makes_a_record,
     renamed,
     told_of_evaluations,
     under_its_heading,
-    word_of,
 )
 
 _Found: TypeAlias = tuple[int, bytes, Spans]

@@ -1,4 +1,4 @@
-"""The records that no pattern for a line finds: tables, values below a heading, JSON after a mark.
+"""The records that no pattern for a line finds: tables, what stands below a heading, marked JSON.
 
 A record has many lines, so that one which lies on two blocks would lose some: blocks are large.
 """
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, TypeGuard
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, parts_of
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, is_a_loss, parts_of
 
 _Record: TypeAlias = tuple[int, Mapping[str, bytes]]
 
@@ -167,6 +167,40 @@ def _cell(value: float) -> bytes:
     return repr(value).encode()
 
 
+# YOLOv5, YOLOv7 and Ultralytics: a heading over a bar that is drawn again and again. It shows the
+# means of the epoch so far: its last state has those of the whole epoch.
+#
+#     Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size
+#     22/55      9.02G     0.1157      5.355      2.998         17        640: 100%|██████████| …
+_BAR_HEADING: Final = re.compile(
+    rb"Epoch {1,20}(?:GPU|gpu)_mem {1,20}([\w ]{1,200}?) {1,20}(?:Instances|[Ll]abels|targets)"
+    rb" {1,20}(?:Size|img_size)"
+)
+_BAR: Final = re.compile(
+    rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}((?:%b {1,20}){1,20})"
+    rb"\d{1,9} {1,20}\d{1,6}:"
+    # What is said of a loss that is NaN while the bar still shows the means before it.
+    rb"|WARNING: non-finite loss, ending training" % NUMBER
+)
+
+
+def _bars(data: bytes) -> Iterator[_Record]:
+    """Yield the states of the bars below headings, of as many losses; and that one is NaN."""
+    headings = [*_BAR_HEADING.finditer(data)]
+    ends = [one.start() for one in headings[1:]] + [len(data)] * bool(headings)
+    begin = 0
+    for heading, end in zip(headings, ends, strict=True):
+        words = heading[1].decode("ascii", "replace").split()
+        names = [word if is_a_loss(word) else f"{word}_loss" for word in words]
+        epoch = b"0"
+        for bar in _BAR.finditer(data, begin, end):
+            epoch = bar[1] or b"%d" % (int(epoch) + 1)
+            losses = bar[2].split() if bar[2] else [b"nan"] * len(names)
+            if len(losses) == len(names):
+                yield bar.start(), {"epoch": epoch, **dict(zip(names, losses, strict=True))}
+        begin = end
+
+
 BASELINES: Final = Grammar(
     step="step",
     block=_BLOCK,
@@ -184,5 +218,11 @@ COQUI: Final = Grammar(
 MLLOG: Final = Grammar(
     step="step",
     kinds=(_Records(found=_events, told_by=lambda data: _MARK in data),),
+    joined=True,
+)
+YOLO: Final = Grammar(
+    step="epoch",
+    block=_BLOCK,
+    kinds=(_Records(found=_bars, told_by=_BAR_HEADING.search),),
     joined=True,
 )

@@ -10,19 +10,21 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Spelling, Step
-from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
-from stabdiag.readers.text.tokens import (
+from stabdiag.readers.text.counters import (
     COARSE,
     EPOCH,
-    LOSS,
     NTH,
-    OTHER_MEASURES,
     STEP,
     count_of,
     counters_of,
     headings_of,
     is_word,
+)
+from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Spelling, Step
+from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
+from stabdiag.readers.text.tokens import (
+    LOSS,
+    OTHER_MEASURES,
     lines_with_a_loss,
     makes_a_record,
     under_its_heading,

@@ -16,7 +16,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import evidence, messages, prefix, tokens
+from stabdiag.readers.text import counters, evidence, messages, prefix, spelling, tokens
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
@@ -89,7 +89,9 @@ def patterns():
         if grammar.config is not None:
             found[f"{one.name} config"] = re.compile(grammar.config)
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
-    for module in (messages, prefix, tokens):
+    found |= {f"by signs {n}": one for n, (one, _) in enumerate(counters._BY_SIGNS)}
+    found |= {f"spelt {n}": re.compile(one.spelt) for n, one in enumerate(spelling._SPELLINGS)}
+    for module in (counters, messages, prefix, tokens):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
         found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
     return found
@@ -199,7 +201,7 @@ def test_counters_are_searched_for_once_whatever_may_be_the_loss(monkeypatch):
 
     def searched(data):
         asked.append(len(data))
-        return tokens.headings_of(data)
+        return counters.headings_of(data)
 
     monkeypatch.setattr(evidence, "headings_of", searched)
     assert not reader("text").recognises(text, whole=True)

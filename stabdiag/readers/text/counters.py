@@ -1,0 +1,117 @@
+"""What counts on a line: a word with a whole number, or a position such as 10/600."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Final
+
+STEP: Final = "step"
+EPOCH: Final = b"epoch"
+NTH: Final = b"N/"
+FIRST: Final = b"N at the start"
+BATCH_OF_EPOCH: Final = b"Batch epoch/N"
+_WITHIN_EPOCH: Final = b"[epoch, N]"
+_ALONE: Final = b"[N]"
+
+# Within each of these, other counters may start again; the coarsest last.
+COARSE: Final = (EPOCH, b"episode", b"round")
+
+# 3000, 3,000, or 3K
+_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
+# An epoch in other languages, and a training step in Chinese tutorials.
+_OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
+_OF_STEPS: Final = "训练次数|迭代次数".encode()
+# The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
+# It is searched for in lower case, by the first bytes of all these words.
+_COUNTER: Final = re.compile(
+    rb"(?=[gsinmbeur\xc3\xe8])(?<![a-z])"
+    rb"(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
+    rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
+    rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
+    rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
+    % (_OF_EPOCHS, _OF_STEPS, _COUNT.lower()),
+)
+# [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
+POSITION: Final = re.compile(
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])" % (_COUNT, _COUNT)
+)
+
+# What is told to be a counter by the signs around it, and what each group of the pattern counts; of
+# several that count the same the last one holds.
+_BY_SIGNS: Final = tuple(
+    (re.compile(pattern), names)
+    for pattern, names in (
+        # Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
+        (rb"(?<![A-Za-z])(?i:train(?:ing)?): {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", (EPOCH,)),
+        # [1/5][20/600], where the first is the epoch
+        (rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/", (EPOCH,)),
+        # [1,  2000], an epoch and a batch; 1epoch:train:51-100batch, 1epoch results: [train] …
+        (rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]", (EPOCH, _WITHIN_EPOCH)),
+        (rb"(\d{1,9})epoch(?: results: |:train:\d{1,12}-(\d{1,12})batch)", (EPOCH, _WITHIN_EPOCH)),
+        # Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
+        (rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])", (BATCH_OF_EPOCH,)),
+        # 1 100 loss: 2.31, an epoch and a batch
+        (
+            rb"^[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",
+            (EPOCH, _WITHIN_EPOCH),
+        ),
+        # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same place may
+        # hold a rank, the number of a process, or a time.
+        (
+            rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?"
+            rb"(?=[A-Za-z\"'])",
+            (FIRST,),
+        ),
+        # logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; and at the start
+        # [30]: train's l2:0.95, or a tab, as LightGBM and XGBoost do. A blank follows a rank.
+        (
+            rb"(?:\] \[(\d{1,12})\] |^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))"
+            rb"(?=[A-Za-z_])",
+            (_ALONE, _ALONE),
+        ),
+    )
+)
+
+
+@lru_cache(maxsize=1 << 10)
+def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
+    """Return where the counters of a line stand, by what each counts.
+
+    That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.
+    """
+    found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
+    for pattern, names in _BY_SIGNS:
+        match = pattern.search(line)
+        if match is not None:
+            groups = enumerate(names, start=1)
+            found |= {name: match.span(n) for n, name in groups if match[n] is not None}
+    return found | {word_of(one): one.span(2) for one in counted_in(line)}
+
+
+def counted_in(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the counters that have a word, in all lines: the word, and how far it has come."""
+    return _COUNTER.finditer(data.lower())
+
+
+def word_of(match: re.Match[bytes]) -> bytes:
+    """Return the word of a counter that has one, in one spelling."""
+    word: bytes = match[1]
+    return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
+
+
+def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the place, the word and the number of each counter that has a word, in all lines."""
+    return ((one.start(), word_of(one), count_of(one[2])) for one in counted_in(data))
+
+
+def count_of(digits: bytes) -> int:
+    """Return the number that a counter has come to."""
+    unit = b" KMB".find(digits[-1:].upper())
+    return int(digits.replace(b",", b"")) if unit < 0 else int(digits[:-1]) * 1000**unit
+
+
+def is_word(counter: bytes) -> bool:
+    """Tell whether a counter is a word, and not a position."""
+    return counter[:1].islower()
