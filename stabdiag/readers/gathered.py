@@ -23,7 +23,7 @@ from stabdiag.readers.columns import (
 from stabdiag.readers.words import ABSENT, NUMBER
 
 if TYPE_CHECKING:
-    from stabdiag.readers.text.between import Between
+    from stabdiag.readers.text.log import Between
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,7 +43,7 @@ class Gathered:
         """Add a block of so many lines; its bad lines are numbered from its own first one."""
         if bad:
             # Imported here: a clean log does not wait for it.
-            from stabdiag.readers.text.between import Between
+            from stabdiag.readers.text.log import Between
 
             self.between = self.between or Between()
             moved = [one.moved(self.lines, rows_in(self.chunks)) for one in bad]

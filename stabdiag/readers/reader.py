@@ -18,7 +18,7 @@ from stabdiag.readers.text.grammar import Grammar
 class Growing(Protocol):
     """A log of lines that grows, as far as it was read."""
 
-    def add(self, block: bytes) -> None:
+    def add(self, block: bytes) -> object:
         """Read one more block."""
 
     def copy(self) -> Growing:

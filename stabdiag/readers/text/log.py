@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Final, Self
 
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.arrays import Floats
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import Columns
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.columns import BadLine, Columns, Rows, join
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.grammar import Grammar
 from stabdiag.readers.text.messages import Messages
@@ -57,8 +58,8 @@ class TextLog:
         self._offset = 0
         self._line = 1
 
-    def add(self, block: bytes) -> None:
-        """Read one more block."""
+    def add(self, block: bytes) -> tuple[Text, list[tuple[int, int]]]:
+        """Read one more block; return its text, and from where to where in it something is told."""
         grammar = self._grammar
         text = Text(block, first_line=self._line)
         text.data = plainly(text.data, grammar.spelt)
@@ -73,11 +74,13 @@ class TextLog:
             self._ends += [self._offset + one.start() for one in ends]
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
-        self._messages.look(text, self._offset)
+        told = self._messages.look(text, self._offset)
+        told += [(place, place) for _, part in found for place in part.starts]
         self._offset += len(text.data)
         self._line += block.count(b"\n")
+        return text, told
 
-    def copy(self) -> TextLog:
+    def copy(self) -> Self:
         """Return the same, to which more can be added on trial."""
         other = copy(self)
         other._table = self._table.copy()
@@ -97,20 +100,24 @@ class TextLog:
                 f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
                 " counts"
             )
-        name, notes = stream.name, stream.notes
-        columns = gathered([done.rows], source=name, format=self._name, notes=notes)
-        return replace(
-            columns,
-            events=(*self._put_back(columns), *self._messages.events(done.step_at)),
+        rows = done.rows
+        return Columns(
+            source=stream.name,
+            format=self._name,
+            names=(*rows.names,),
+            rows=rows.rows,
+            load=partial(join, [rows]),
+            notes=(*stream.notes,),
+            events=(*self._put_back(rows), *self._messages.events(done.step_at)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
         )
 
-    def _put_back(self, columns: Columns) -> Iterator[Event]:
+    def _put_back(self, rows: Rows) -> Iterator[Event]:
         """Yield how many losses are NaN, most of which the framework does not print."""
-        if self._grammar.left_out not in columns.names:
+        if self._grammar.left_out not in rows.names:
             return
-        count = int(np.isnan(columns.load(self._grammar.left_out).logged).sum())
+        count = int(np.isnan(join([rows], self._grammar.left_out).logged).sum())
         if count:
             yield Event(
                 kind=EventKind.HIDDEN_NAN,
@@ -118,6 +125,48 @@ class TextLog:
                 message=f"{plural(count, 'loss counts', 'losses count')} as NaN: the log says so,"
                 " or the line has no loss and its other fields say why",
             )
+
+
+# What any program may say between the records of a log of another format.
+_SAID: Final = Grammar(step="step", kinds=(*alarms("loss", "step"), *spoken("loss"), *OVERFLOWS))
+
+
+class Between(TextLog):
+    """Such lines, block by block: each is at its place in the text of them all."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        super().__init__("", _SAID)
+        # Of each line that tells something its place, and how many records stand above it.
+        self.heard: list[tuple[int, int]] = []
+
+    def copy(self) -> Self:
+        """Return the same, to which more can be added on trial."""
+        other = super().copy()
+        other.heard = [*self.heard]
+        return other
+
+    def look(self, others: Sequence[BadLine]) -> set[int]:
+        """Take in the other lines of a block, and return the numbers of those understood."""
+        self._line, offset = others[0].line, self._offset
+        numbers = np.array([one.line for one in others])
+        gaps = np.diff(numbers, prepend=numbers[0]).tolist()
+        block = "".join("\n" * gap + one.text for gap, one in zip(gaps, others, strict=True))
+        text, told = self.add(block.replace("\r", " ").encode("utf-8", "replace"))
+        told.sort()
+        begin, end = (text.lines_at([span[side] for span in told]) for side in (0, 1))
+        rows = np.searchsorted(numbers, begin).tolist()
+        for (place, _), row in zip(told, rows, strict=True):
+            self.heard.append((offset + place, others[row].above))
+        lines = map(range, begin.tolist(), (end + 1).tolist())
+        return {number for one in lines for number in one}
+
+    def among(self, steps: Floats) -> tuple[Rows, tuple[Event, ...]]:
+        """Return what is told among records with these steps; see ``Table.among``."""
+        places, above = np.array(self.heard, dtype=np.int64).reshape(-1, 2).T
+        following = np.searchsorted(above, np.arange(len(steps)), side="right")
+        done = self._table.among(np.append(places, self._offset)[following], steps)
+        return done.rows, self._messages.events(done.step_at)
 
 
 def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:
