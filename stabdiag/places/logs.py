@@ -71,7 +71,7 @@ _PROCESS: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+
 _ROTATED: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 # The rank of a low-rank adapter is not that of a process.
-_RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
+RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 @frozen
@@ -202,7 +202,7 @@ def _those(logs: Iterable[Log], holds: Callable[[Log], bool]) -> list[Log]:
 
 def rank_in(name: str) -> int | None:
     """Return the last rank in a name, such as 3 in ``job/run.rank3.jsonl``, or None."""
-    found = _RANK.findall(name)
+    found = RANK.findall(name)
     return int(found[-1]) if found else None
 
 
@@ -227,7 +227,7 @@ def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
     jobs: dict[str, dict[int, list[Log]]] = {}
     for log in logs_in(place, place.entries()):
         path = str(log.path)
-        for last in list(_RANK.finditer(path))[-1:]:  # what stands before it, a job's ranks share
+        for last in list(RANK.finditer(path))[-1:]:  # what stands before it, a job's ranks share
             job = jobs.setdefault(path[: last.start()], {})
             job.setdefault(int(last[1]), []).append(log)
     ranks = _one_job(jobs, place.name)

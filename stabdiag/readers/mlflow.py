@@ -32,7 +32,7 @@ _LONGEST_PARAMETER: Final = 1 << 16
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
     """Read the files of a run, each with its path in the run's folder; others are passed over."""
-    points = Points()
+    points = Points(by_time=True)
     parameters: dict[str, str] = {}
     notes: list[str] = []
     for path, stream in files:
@@ -72,7 +72,7 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
             if found is None or value is None:
                 unreadable += bool(line.strip())
             else:
-                points.add(metric, int(found[3] or 0), value, time=int(found[1]))
+                points.add(metric, int(found[3] or 0), value, clock=int(found[1]) / 1000)
     notes = list(stream.notes)
     if unreadable:
         were = plural(unreadable, "line was", "lines were")
@@ -96,7 +96,7 @@ def recognises(head: bytes, *, whole: bool) -> bool:
 def read(stream: Stream) -> Columns:
     """Read the file; the metric has the name of the file."""
     metric = "value" if stream.name == STANDARD_INPUT else Path(stream.name).stem
-    points = Points()
+    points = Points(by_time=True)
     notes = _read_metric(metric, stream, points)
     if not points:
         raise NoUsableRecord(f"{stream.name}: no record could be read; expected time, value, step")
@@ -131,13 +131,13 @@ def _read_tracked(url: str, run_id: str) -> Columns:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    points = Points()
+    points = Points(by_time=True)
     try:
         client = MlflowClient()
         run = client.get_run(run_id)
         for metric in run.data.metrics:
             for one in client.get_metric_history(run_id, metric):
-                points.add(metric, one.step, value_of(one.value), time=one.timestamp)
+                points.add(metric, one.step, value_of(one.value), clock=one.timestamp / 1000)
     except MlflowException as error:
         first = str(error).splitlines()[0]
         raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error

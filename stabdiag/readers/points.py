@@ -24,30 +24,28 @@ _CLOCK = "wall_time"
 
 
 class Points:
-    """Points in the order in which they were written, or with times that give this order."""
+    """Points in the order in which they were written, or with times that give it (``by_time``)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_time: bool = False) -> None:
+        self._by_time = by_time
         self._numbers: dict[str, int] = {}
         self._tags = array("q")
         self._steps = array("q")
         self._values = array("d")
-        self._times = array("q")
         self._clock = array("d")
 
     def __len__(self) -> int:
         return len(self._tags)
 
-    def add(self, tag: str, step: int, value: float, *, time: int = 0, clock: float = 0.0) -> None:
-        """Add a point; points of the same time keep the order in which they were added.
+    def add(self, tag: str, step: int, value: float, *, clock: float = 0.0) -> None:
+        """Add a point; ``clock`` is when it was written, in seconds, 0 where that is not known.
 
-        ``time``, in milliseconds, sorts the points. ``clock``, in seconds, is when a point was
-        written, for those that are added in order already; it may go back.
+        Points of the same time keep the order in which they were added.
         """
         self._tags.append(self._numbers.setdefault(tag, len(self._numbers)))
         self._steps.append(step)
         self._values.append(value)
-        self._times.append(time)
-        self._clock.append(clock or time / 1000)
+        self._clock.append(clock)
 
     def extend(self, later: Points, prefix: str = "") -> None:
         """Add the points that were written after these, with a prefix to their tags."""
@@ -56,7 +54,6 @@ class Points:
         self._tags.extend(numbers[number] for number in later._tags)
         self._steps.extend(later._steps)
         self._values.extend(later._values)
-        self._times.extend(later._times)
         self._clock.extend(later._clock)
 
     def columns(
@@ -78,7 +75,8 @@ class Points:
         if not len(self):
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{source}: no record could be read; it holds no scalars{why}")
-        order = np.argsort(np.frombuffer(self._times, dtype=np.int64), kind="stable")
+        clock = np.frombuffer(self._clock, dtype=np.float64)
+        order = np.argsort(clock, kind="stable") if self._by_time else np.arange(len(clock))
         tags = np.frombuffer(self._tags, dtype=np.int64)[order]
         steps = np.frombuffer(self._steps, dtype=np.int64)[order]
         values = np.frombuffer(self._values, dtype=np.float64)[order]
@@ -96,10 +94,10 @@ class Points:
                 rows.parts[name] = [(of_points[mine], piece_of_numbers(values[mine]))]
         # When the last point of each record was written, 0 where that is not known.
         written = np.zeros(len(at))
-        written[of_points] = np.frombuffer(self._clock, dtype=np.float64)[order]
+        written[of_points] = clock[order]
         if (written > 0).any():
-            clock = piece_of_numbers(written, written <= 0, gap=ABSENT)
-            rows.parts.setdefault(_CLOCK, [(None, clock)])
+            times = piece_of_numbers(written, written <= 0, gap=ABSENT)
+            rows.parts.setdefault(_CLOCK, [(None, times)])
         columns = gathered([rows], source=source, format=format, notes=notes)
         return replace(columns, events=events, config=config or {})
 

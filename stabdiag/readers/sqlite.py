@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +94,7 @@ def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
         return endless
 
     try:
-        database.text_factory = _text
+        database.text_factory = partial(str, encoding="utf-8", errors="replace")
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         database.set_progress_handler(stop, _EVERY)
         # Without this a database that is cut off is refused as a whole.
@@ -109,10 +110,6 @@ def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
             f"{name}: a SQLite database that takes more work to read than one of its size does;"
             " recover it first: sqlite3 FILE .recover"
         )
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 _MAGIC: Final = b"SQLite format 3\0"
@@ -174,13 +171,13 @@ def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) ->
     with suppress(*DAMAGE):  # else any of them may have logged one
         logged = {run for (run,) in database.execute(_LOGGED)}
     for run, name in runs:
-        points, told = Points(), list(notes)
+        points, told = Points(by_time=True), list(notes)
         rows = _rows(database, _METRICS, run, told) if run in logged else ()
         for metric, step, value, is_nan, time in rows:
             # Where a page is damaged anything may stand in a column, whatever its type.
             if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
-                when = time if isinstance(time, int) else 0
-                points.add(metric, step, value_of(value, is_nan=bool(is_nan)), time=when)
+                clock = time / 1000 if isinstance(time, int) else 0.0
+                points.add(metric, step, value_of(value, is_nan=bool(is_nan)), clock=clock)
         if not points:
             continue
         parameters = database.execute(_PARAMETERS, [run])

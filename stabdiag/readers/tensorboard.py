@@ -238,20 +238,15 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     They are sorted by the times of their first events. Tags from a folder below, such as ``train``
     and ``validation`` by Keras, get the name of that folder as a prefix.
     """
-    parts = [(_prefix(path), _read(stream)) for path, stream in files]
+    parts = [(path.parent, _read(stream)) for path, stream in files]
     parts.sort(key=lambda part: part[1].begun)
     points = Points()
     config: dict[str, object] = {}
-    for prefix, part in parts:
-        points.extend(part.points, prefix)
+    for folder, part in parts:
+        points.extend(part.points, "" if folder == PurePosixPath() else f"{folder}/")
         config |= part.config
     notes = tuple(note for _, part in parts for note in part.notes)
     return points.columns(source=name, format="tensorboard", notes=notes, config=config)
-
-
-def _prefix(path: PurePosixPath) -> str:
-    folder = path.parent.as_posix()
-    return "" if folder == "." else f"{folder}/"
 
 
 @dataclass(kw_only=True, eq=False)

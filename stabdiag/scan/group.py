@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.places.beside import is_manifest
 from stabdiag.places.best import ARCHIVES
-from stabdiag.places.logs import may_be_log
+from stabdiag.places.logs import RANK, may_be_log
 
 # Folders in which a run keeps a part of its logs.
 INNER: Final = re.compile(
@@ -45,7 +45,6 @@ _STRUCTURED: Final = frozenset(
 )
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
 _ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
-_RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?\d{1,6}(?!\d)", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
 _EVENTS: Final = "tfevents"
 
@@ -218,7 +217,7 @@ def _named(file: File) -> _Named:
     stem, suffix = (stem, f".{suffix.lower()}") if dot and stem else (plain, "")
     if suffix[1:].isdigit():  # lr0.001 is a name, not a suffix
         stem, suffix = plain, ""
-    bare = _ATTEMPT.sub("", _RANK.sub("", stem)).strip("-_. ")
+    bare = _ATTEMPT.sub("", RANK.sub("", stem)).strip("-_. ")
     own = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _WORDS
     structured = suffix in _STRUCTURED or (own and suffix == ".json")
     attempt = _ATTEMPT.search(stem) is not None
