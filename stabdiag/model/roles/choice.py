@@ -201,11 +201,13 @@ class _Choice:
             if opponent is not None:
                 self.notes.append(about_opponents(opponent, role.name))
                 return [opponent]
-            several = parts_of(found)
+            # What a policy gains is no part of what is minimised beside it, and hides its rise.
+            others = [name for name in found if not is_of_a_policy(name)] or found
+            several = parts_of(others)
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:
                 self.parts[role.name] = several
-                return found
+                return others
             found = [total] if several and total is not None else found
         if found:
             self.looks[role.name] = found

@@ -116,7 +116,8 @@ def is_header(cells: Sequence[str]) -> bool:
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
     numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
-    return named and numbers < len(words)
+    # Most cells of a title in a frame of its own are blank: | rollout/ |  |
+    return named and numbers < len(words) and 2 * len(words) >= len(cells) - numbers
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:

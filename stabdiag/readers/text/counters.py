@@ -26,7 +26,7 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words.
 _COUNTER: Final = re.compile(
-    rb"(?=[gsinmbeur\xc3\xe8])(?<![a-z])"
+    rb"(?=[gsinmbeur\xc3\xe8])(?<![a-z])(?<!_in_)"
     rb"(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"

@@ -951,3 +951,11 @@ def test_losses_without_an_epoch_beside_an_evaluation_with_one(epoch):
     data = f"{told}{losses}{{'eval_loss': 2.1, 'epoch': 1.0}}\n".encode()
     columns = reader("hf-trainer-stdout").read(Stream("run.log", io.BytesIO(data)))
     assert columns.load("loss").values[:3].tolist() == [2.5, 2.4, 2.3]
+
+
+def test_the_title_of_a_framed_table_is_no_header():
+    frame = "-" * 38
+    rows = "| rollout/    |         |\n|    ep_rew_mean | 20.5 |\n|    n_updates | {n} |\n"
+    rows += "| train/ |  |\n|    loss | 5.{n} |\n|    value_loss | 55.3 |\n"
+    text = "".join(f"{frame}\n{rows.format(n=n)}{frame}\n" for n in range(1, 30))
+    assert recognised(text.encode(), whole=True) == "baselines"
