@@ -70,8 +70,6 @@ def _why(ratio: int) -> str:
 
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
-_PIECE = 1 << 20
-
 
 def decoded(stream: Stream) -> Stream:
     """Return the stream in UTF-8 if it begins with a byte order mark of UTF-16, else itself."""
@@ -79,14 +77,8 @@ def decoded(stream: Stream) -> Stream:
     if encoding is None:
         return stream
     stream.read(2)
-    return stream.rewritten(_as_utf8(stream, encoding))
-
-
-def _as_utf8(stream: Stream, encoding: str) -> Iterator[bytes]:
-    decode = codecs.getincrementaldecoder(encoding)(errors="replace").decode
-    while data := stream.read(_PIECE):
-        yield decode(data).encode("utf-8", "replace")
-    yield decode(b"", final=True).encode("utf-8", "replace")
+    texts = codecs.iterdecode(stream.pieces(), encoding, "replace")
+    return stream.rewritten(text.encode("utf-8", "replace") for text in texts)
 
 
 SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")

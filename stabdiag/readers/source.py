@@ -91,10 +91,11 @@ class Stream:
 
     def read_all(self) -> bytes:
         """Return all bytes that are left."""
-        return b"".join(self._rest())
+        return b"".join(self.pieces())
 
-    def _rest(self) -> Iterator[bytes]:
-        return iter(lambda: self.read(1 << 22), b"")
+    def pieces(self) -> Iterator[bytes]:
+        """Return all bytes that are left, piece by piece."""
+        return iter(lambda: self.read(_PIECE), b"")
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
@@ -122,7 +123,7 @@ class Stream:
 
         room = min(_LARGEST_COPY, shutil.disk_usage(copy.parent).free // 2)
         with copy.open("wb") as file:
-            for piece in self._rest():
+            for piece in self.pieces():
                 room -= len(piece)
                 if room < 0:
                     raise LogError(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
+from io import BytesIO
 from typing import Any, Final
 
 from stabdiag.model.roles.choice import assign
+from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.json.tolerant import decode_line
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.source import Stream
@@ -20,8 +23,6 @@ _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line
 _LOOKED_AT: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
 _NEARLY_ALL: Final = 0.9
-
-_PIECE: Final = 1 << 20
 
 # Records with these columns need no text: they are the log themselves.
 _TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
@@ -39,8 +40,7 @@ def unwrapped(stream: Stream) -> Stream:
         text = _printed(stream)
         if text is None:
             return stream
-        pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
-        return _under("outputs", stream, pieces)
+        return _under("outputs", stream, iter(partial(BytesIO(text).read, BLOCK), b""))
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
@@ -80,12 +80,9 @@ def _records(line: bytes) -> list[Record]:
 
 def _lines(stream: Stream, key: str, *, end: str) -> Iterator[bytes]:
     """Yield the lines that are wrapped in JSON; a line that wraps none stays as it is."""
-    rest = b""
-    while data := stream.read(_PIECE):
-        *lines, rest = (rest + data).split(b"\n")
+    for block in blocks(stream):
+        lines = block.removesuffix(b"\n").split(b"\n")
         yield b"".join(_inner(line, key, end) for line in lines)
-    if rest:
-        yield _inner(rest, key, end)
 
 
 def _inner(line: bytes, key: str, end: str) -> bytes:
