@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from stabdiag.assemble import build_history, in_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
@@ -23,9 +23,6 @@ from stabdiag.model.text import plural
 from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
-
-if TYPE_CHECKING:
-    from stabdiag.readers.columns import Wanted
 
 # Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
 # epochs: a run may break off early.
@@ -67,6 +64,12 @@ class Options:
         if self.format is not None:
             reader(self.format)
         return self
+
+    @property
+    def of_a_log(self) -> Asked:
+        """What is asked of the log itself: the columns named here, and any that serve a role."""
+        named = set(self.columns.values())
+        return Asked(format=self.format, wanted=lambda name: name in named or may_serve(name))
 
 
 def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
@@ -132,18 +135,11 @@ def with_saved(told: Manifest, found: Mapping[str, tuple[int, ...]], history: Hi
     return replace(told, checkpoints=saved) if saved else told
 
 
-def wanted_columns(columns: Mapping[str, str]) -> Wanted:
-    """Return a test for the columns to read: those named here, and any that may serve a role."""
-    named = set(columns.values())
-    return lambda name: name in named or may_serve(name)
-
-
 def raw_columns(source: object, options: Options) -> Found:
     """Return the raw columns of a source, and the manifest beside it."""
     sources = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(sources, Sequence) and all(isinstance(one, str | os.PathLike) for one in sources):
-        wanted = wanted_columns(options.columns)
-        return read_place(sources, Asked(format=options.format, wanted=wanted))
+        return read_place(sources, options.of_a_log)
     return Found(columns=from_object(source))
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stabdiag._version import __version__
 from stabdiag.api.diagnosis import report_on
-from stabdiag.assemble.inputs import Options, run_found, wanted_columns
+from stabdiag.assemble.inputs import Options, run_found
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
@@ -30,7 +30,7 @@ from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
-from stabdiag.places import Asked, Found, read_place
+from stabdiag.places import Found, read_place
 from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES, best_of, only_log
 from stabdiag.places.folder import Entry, Folder, Place
@@ -73,11 +73,6 @@ class Ask(Options):
         if not self.timeout > 0:
             raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
         return super().checked()
-
-    @property
-    def of_a_log(self) -> Asked:
-        """What is asked of the log itself."""
-        return Asked(format=self.format, wanted=wanted_columns(self.columns))
 
     def report(self, found: Found, manifest: Manifest | None = None) -> Report:
         """Return the report on a log that was read; the manifest replaces what lies beside it."""
