@@ -70,9 +70,6 @@ _LONGEST: Final = 2000
 _OFTEN: Final = 3
 _SHOWN: Final = 3
 
-# What stands before the number of a line of a program: train.py:102, nnet-training.cc:121
-_SOURCE_FILE: Final = r"\.(?:py|cc|cpp|cu|hpp|h|go|rs|java|jl)$"
-
 _JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
 _PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
 
@@ -159,11 +156,7 @@ def _about_values(data: bytes) -> str:
             f"a text log of no known framework; {loss!r} is on {found[loss]} lines, but there is no"
             f" rising step, iteration or epoch with it; print one on the same line, or {_EXPORT}"
         )
-    often = [
-        repr(name)
-        for name, count in found.most_common()
-        if count >= _OFTEN and not re.search(_SOURCE_FILE, name)
-    ]
+    often = [repr(name) for name, count in found.most_common() if count >= _OFTEN]
     if often:
         return (
             f"a text log of no known framework; it repeats {', '.join(often[:_SHOWN])}, but nothing"

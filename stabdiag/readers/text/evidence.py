@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -153,7 +153,8 @@ def _called(log: _Log, word: bytes) -> Evidence | None:
     found = _evidence(log, sample)
     if found is None or (word.lower() in TRAINED and _are_scores(sample.values[found.loss])):
         return None
-    total = next((name for name in sample.losses if name.lower() == "loss"), None)
+    every = chain.from_iterable(sample.shapes)
+    total = next((name for name in every if name.lower() == "loss"), None)
     also, until = also_counted(found, sample), planned(found, sample)
     return replace(found, word=word, total=total, also=also, planned=until)
 

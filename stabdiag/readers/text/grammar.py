@@ -37,8 +37,8 @@ PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER
 
 
 def is_a_loss(name: str) -> bool:
-    """Tell whether a name is that of a loss, of whatever part or data."""
-    return "loss" in name.lower()
+    """Tell whether a name is that of a loss, of whatever part or data; a loss scale is none."""
+    return "loss" in name.lower() and "scale" not in name.lower()
 
 
 @lru_cache(maxsize=1 << 10)

@@ -55,8 +55,7 @@ Shapes: TypeAlias = dict[tuple[str, ...], list[dict[bytes, int]]]
 class Sample:
     """Lines with a loss: their counters, and the values of the loss by its name.
 
-    ``losses`` are the names of all losses on these lines, the first to be told the first; of each
-    line the first one counts. ``not_finite`` are the shapes of lines with a loss that is NaN or
+    Of each line the first loss counts. ``not_finite`` are the shapes of lines with a loss of NaN or
     infinite beside so many other values that they are no prose. ``end`` is where the last line
     begins.
     """
@@ -65,20 +64,17 @@ class Sample:
     values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     shapes: Shapes = field(default_factory=lambda: defaultdict(list))
     not_finite: Shapes = field(default_factory=lambda: defaultdict(list))
-    losses: tuple[str, ...] = ()
     end: int = 0
 
 
 def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
-    """Return the names of losses; a loss scale is none, but where the ``word`` is of no loss."""
-    made = (name for name in names if makes_a_record(name, word))
-    return [name for name in made if word in OTHER_MEASURES or "scale" not in name.lower()]
+    """Return the names of losses, or of what else a ``word`` stands for."""
+    return [name for name in names if makes_a_record(name, word)]
 
 
 def sample_of(data: bytes, word: bytes) -> Sample:
     """Return what the first lines say that call a loss by a word."""
     sample = Sample()
-    losses: dict[str, None] = {}
     end = epoch = 0
     for begin, alone in islice(lines_with_a_loss(data, word), _LOOKED_AT):
         epoch = _epoch_above(data[max(end, begin - _BETWEEN) : begin], epoch)
@@ -88,7 +84,6 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         if not found:
             continue
         loss, end = found[0], begin
-        losses |= dict.fromkeys(found)
         sample.values[loss].append(line[slice(*spans[loss])])
         counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
         sample.shapes[tuple(spans)].append(counts)
@@ -97,7 +92,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
             sample.not_finite[tuple(spans)].append(counts)
         for name, count in counts.items():
             sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
-    return replace(sample, losses=tuple(losses), end=end)
+    return replace(sample, end=end)
 
 
 def _epoch_above(between: bytes, epoch: int) -> int:

@@ -117,10 +117,13 @@ PAIR: Final = re.compile(
 # What parts a line into stretches, and what a word and a number look like that stand in turn in
 # one: | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
 _PARTED: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
-_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}(?<!\.py)")
+_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
 _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_NUMBER, _UNIT))
 _TOKEN: Final = re.compile(rb"\S{1,80}")
 _FEWEST_IN_TURN: Final = 3
+
+# How files of programs are named: train.py:102, nnet-training.cc:121
+_SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
 
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, and loss(epoch 0): 2.31.
@@ -240,8 +243,8 @@ def fields_of(line: bytes) -> Sequence[Field]:
     taken = [one.value for one in found] + [one.at for one in found]
     # A name may have a number: optim/LR (group 0)=3e-4
     found += [one for one in _in_turn(line) if not any(a <= one.value[0] < b for a, b in taken)]
-    # What stands behind the name of a program is the line that logs: train.py: 171
-    every = [one for one in (*found, *_told_at(line)) if not one.name.endswith(".py")]
+    # What stands behind the name of a file is the line of the program that logs: train.py: 171
+    every = [one for one in (*found, *_told_at(line)) if not one.name.endswith(_SOURCE_FILES)]
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has none.
     return [one for one in every if not (b"," in line[slice(*one.value)] and is_a_loss(one.name))]
 
