@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -338,21 +339,16 @@ def _of_few_epochs(
 
 def _alarming(log: _Log, sample: Sample) -> Evidence | None:
     """Return the evidence in an excerpt that says that the training went wrong."""
-    found = None
-    if sample.shapes and log.alarmed:
-        found = _excerpt(sample.shapes, alarmed=True)
+    if sample.shapes and log.alarmed and (found := _excerpt(sample.shapes, alarmed=True)):
+        return found
     lost, lines = (sum(map(len, one.values())) for one in (sample.not_finite, sample.shapes))
-    if found is None and 2 * lost >= lines:
-        found = _excerpt(sample.not_finite, alarmed=True)
-    return found
+    return _excerpt(sample.not_finite, alarmed=True) if 2 * lost >= lines else None
 
 
 def _first(
     values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
 ) -> Evidence | None:
     """Return the evidence for a number at the start of each line, which has to rise every time."""
-    if not values:
-        return None
     loss, lines = _most_told(values)
     counts = [count for _, count in counters.get((FIRST, loss), [])]
     if len(counts) < max(_FEWEST, lines) or any(b <= a for a, b in pairwise(counts)):
@@ -365,8 +361,6 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
 
     A counter that falls shows that they are not in order; an epoch may hold any number of them.
     """
-    if not values:
-        return None
     loss, lines = _most_told(values)
     counts = {
         word: [count for _, count in at]
@@ -374,7 +368,7 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
         if of == loss and word != FIRST and _moves([count for _, count in at])
     }
     fewest, different = _ALIKE if _are_alike(data, loss, sample.end) else _UNCOUNTED
-    few = lines < fewest or len(set(values[loss])) < different
+    few = lines < fewest or len({*values.get(loss, ())}) < different
     if few or any(_rising(one) < 1 for one in counts.values()):
         return None
     epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
@@ -385,9 +379,8 @@ def _are_alike(data: bytes, loss: str, end: int) -> bool:
     """Tell whether lines with a loss differ in their numbers alone, and little is between them."""
     found = [(at, line) for at, line in lines_with_a_loss(data[:end]) if loss in spans_of(line)]
     between = data[found[0][0] : end].split(b"\n") if found else ()
-    return len({_VALUE.sub(b"", line) for _, line in found}) == 1 and sum(
-        map(bool, map(bytes.strip, between))
-    ) <= 2 * len(found)
+    alike = len({_VALUE.sub(b"", line) for _, line in found}) == 1
+    return alike and sum(map(bool, map(bytes.strip, between))) <= 2 * len(found)
 
 
 def _rising(counts: list[int]) -> float:
@@ -400,6 +393,7 @@ def _moves(counts: list[int]) -> int:
 
 
 def _most_told(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
-    """Return the loss on most lines, and the number of these."""
-    loss = max(values, key=lambda name: len(values[name]))
-    return loss, len(values[loss])
+    """Return the loss on most lines, and the number of these: none if there is no loss."""
+    return max(
+        ((name, len(lines)) for name, lines in values.items()), key=itemgetter(1), default=("", 0)
+    )
