@@ -11,7 +11,6 @@ STEP: Final = "step"
 EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
 FIRST: Final = b"N at the start"
-BATCH_OF_EPOCH: Final = b"Batch epoch/N"
 _WITHIN_EPOCH: Final = b"[epoch, N]"
 _ALONE: Final = b"[N]"
 
@@ -50,8 +49,6 @@ _BY_SIGNS: Final = tuple(
         # [1,  2000], an epoch and a batch; 1epoch:train:51-100batch, 1epoch results: [train] …
         (rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]", (EPOCH, _WITHIN_EPOCH)),
         (rb"(\d{1,9})epoch(?: results: |:train:\d{1,12}-(\d{1,12})batch)", (EPOCH, _WITHIN_EPOCH)),
-        # Batch 4/203700, as WeNet writes it: the epoch, and a batch of that.
-        (rb"(?<![A-Za-z])[Bb]atch \d{1,9}/(\d{1,12})(?![\d/])", (BATCH_OF_EPOCH,)),
         # 1 100 loss: 2.31, an epoch and a batch
         (
             rb"^[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",

@@ -18,7 +18,6 @@ from typing import Final
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.counters import (
-    BATCH_OF_EPOCH,
     COARSE,
     EPOCH,
     FIRST,
@@ -209,7 +208,6 @@ def _beside(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
     found.sort(
         key=lambda one: (
             COARSE.index(one.counter) + 1 if one.counter in COARSE else 0,
-            one.counter != BATCH_OF_EPOCH,
             one.restarts,
             -one.lines,
             0 if one.counter and is_word(one.counter) else 1 / one.moves,
@@ -255,12 +253,6 @@ def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Coun
     bars = _bars(STEP.encode(), loss, counters)
     if bars and (word == STEP.encode() or word in bars[1:]):
         return False
-    if word == BATCH_OF_EPOCH:
-        # If it stays while the number before it moves, it is a total: Batch 10/600. And the batches
-        # of an evaluation are no steps.
-        before = counters.get((b"batch", loss), [])
-        goes_on = _moves([n for _, n in counts]) > _moves([n for _, n in before])
-        return goes_on and not loss.startswith(EVALUATED)
     # A position may have a name, as in "Epoch 3/10": they are one counter.
     return is_word(word) or all(counts != counters.get((one, loss)) for one in COARSE)
 

@@ -68,6 +68,12 @@ _SPELLINGS: Final = (
     Spelling((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
     Spelling((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
     Spelling((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
+    # WeNet: DEBUG TRAIN Batch 4/203700 loss 2.31 …, a batch of the epoch
+    Spelling(
+        (b"TRAIN Batch ",), rb"(TRAIN|CV) Batch (\d{1,9})/(\d{1,12})\b", rb"\1 epoch \2 batch \3"
+    ),
+    # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
+    Spelling((b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER, rb"\1 loss "),
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Spelling((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Spelling((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

@@ -141,10 +141,6 @@ _OF_MANY: Final = re.compile(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
-# Losses: x 0.272, y 0.254, total 15.143
-_LIST: Final = re.compile(rb"[Ll]osses: ([^\n\]]{1,1000})")
-_LISTED: Final = re.compile(rb"(?<![\w.])(\w{1,40}) (%b)(?=[,\]\s]|$)" % NUMBER)
-
 # CV is the set for cross-validation; mi-test is the name of a run.
 _HELD_OUT: Final = (
     rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validate|validation|eval|evaluation"
@@ -239,7 +235,6 @@ def fields_of(line: bytes) -> Sequence[Field]:
         group = 1 if match[2] is not None else 3
         if all(match.start(group) >= one.at[1] or match.end() <= one.at[0] for one in both):
             found.append(_field(line, match.span(group), match.span(group + 1)))
-    found = [*_listed(line), *found]
     taken = [one.value for one in found] + [one.at for one in found]
     # A name may have a number: optim/LR (group 0)=3e-4
     found += [one for one in _in_turn(line) if not any(a <= one.value[0] < b for a, b in taken)]
@@ -254,15 +249,6 @@ def _field(line: bytes, at: Span, value: Span, more: str = "") -> Field:
     unit = line[value[1] : value[1] + 2]
     more += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
     return Field(line[slice(*at)].decode("utf-8", "replace") + more, at, value)
-
-
-def _listed(line: bytes) -> list[Field]:
-    """Return the losses of a line that lists them after the word, without signs."""
-    found = _LIST.search(line) if b"osses: " in line else None
-    if found is None:
-        return []
-    listed = _LISTED.finditer(line, found.start(1), found.end(1))
-    return [_field(line, one.span(1), one.span(2), " loss") for one in listed]
 
 
 def _in_turn(line: bytes) -> Iterator[Field]:
