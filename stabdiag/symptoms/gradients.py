@@ -144,8 +144,8 @@ def grad_exploding(case: Case) -> Evidence | None:
     sizes = [(what, one.finite()) for what, one in told if len(one.finite()) >= MANY]
     if not sizes:
         return None
-    what, norm = max(sizes, key=lambda one: _growth(one[1])[0])
-    ratio, lowest, last = _growth(norm)
+    what, norm = max(sizes, key=lambda one: _growth(*one)[0])
+    ratio, lowest, last = _growth(what, norm)
     if ratio <= case.limits.gradients.explode_ratio:
         return None
     small = np.flatnonzero(norm.values <= 10 * lowest)
@@ -164,9 +164,11 @@ def grad_exploding(case: Case) -> Evidence | None:
     )
 
 
-def _growth(size: Series) -> tuple[float, float, float]:
+def _growth(what: str, size: Series) -> tuple[float, float, float]:
     """Return how many times its lowest level a size ends at, and both."""
     lowest, last = float(levels(size.values, TWENTIETHS).min()), median(size.values[-TELLING:])
+    # A softmax of logits below 1 is nearly flat, however small they are.
+    lowest = max(lowest, 1.0) if what == _INSIDE["max_attention_logit"] else lowest
     return last / lowest if lowest > 0 else 0.0, lowest, last
 
 

@@ -127,12 +127,15 @@ def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, fl
     """Report a change at a resume; one down harms nothing, but has a reason."""
     because = f"The run resumed at {case.unit} {step}, and {what}"
     if sign > 0:
-        return Evidence(because=because, step=step, measured=measured, first=_restore(case, step))
-    same = Action(
-        Do.FIX_LOADER,
-        f"Compare the batches after {case.unit} {step} with those before: the run may see other "
-        "or easier data, or again what it has seen.",
-        step=step,
+        state = (
+            f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's "
+            "moments), the schedule and the loss scaler, and that the data goes on as it did."
+        )
+        first = Action(Do.RESTORE_STATE, state, step=step)
+        return Evidence(because=because, step=step, measured=measured, first=first)
+    data = (
+        f"Compare the batches after {case.unit} {step} with those before: the run may see other or "
+        "easier data, or again what it has seen."
     )
     return Evidence(
         because=because,
@@ -140,16 +143,7 @@ def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, fl
         severity=Severity.NOTE,
         step=step,
         measured=measured,
-        first=same,
-    )
-
-
-def _restore(case: Case, step: int) -> Action:
-    return Action(
-        Do.RESTORE_STATE,
-        f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's moments), "
-        "the schedule and the loss scaler, and that the data goes on as it did.",
-        step=step,
+        first=Action(Do.FIX_LOADER, data, step=step),
     )
 
 

@@ -55,7 +55,7 @@ FOUND = [
         {},
         "learning rate",
     ),
-    ("grad-exploding", log(FALLING, NORM, max_attn_logit=RISING), {}, "learning rate"),
+    ("grad-exploding", log(FALLING, NORM, max_attn_logit=2 * RISING), {}, "learning rate"),
     (
         "grad-nonfinite",
         {"step": STEPS, "amax/1": NORM, "amax/2": np.where(STEPS < 200, NORM, np.inf)},
@@ -91,6 +91,7 @@ PASSED = [
     # Gradients grow while the loss still falls.
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
+    ("grad-exploding", log(FALLING, NORM, max_attn_logit=0.02 * RISING), FP32),
     # A run that has converged: gradients grow from next to nothing, or with next to no loss left.
     ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
     ("grad-exploding", log(np.exp(-np.minimum(STEPS, 200) / 40), NORM * np.exp(STEPS / 60)), FP32),

@@ -56,12 +56,6 @@ TEMPLATES = {
         (10, 1200),
         {"accuracy", "clock", "epoch", "grad_norm", "loss_scale", "lr", "step_time"},
     ),
-    "FunASR": (
-        "train, rank: 0, epoch: 0/9, step_in_slice: {n}/600, step_in_epoch: {n}, total step: {n}, "
-        "(loss_avg_rank: {loss:.5f}), (loss_avg_slice: 2.5), (lr: {lr:.3e})\n",
-        (0, 119),
-        {"epoch", "lr"},
-    ),
     "PyTorch's DCGAN": (
         "[{epoch}/5][{batch}/600]\tLoss_D: {loss:.4f}\tLoss_G: 2.1\tD(x): 0.5\tD(G(z)): 0.4 / 0.3"
         "\n",

@@ -153,6 +153,7 @@ BESIDE = [
     ("| Pérdida de validación: 4.5", {"val loss": 4.5}),
     (", Perda de validação = 4.5", {"val loss": 4.5}),
     (", Потери на валидации: 4.5", {"val loss": 4.5}),
+    ("epoch: 2/9, step_in_epoch: 7", {"epoch": 2, "step_in_epoch": 7}),
 ]
 
 
