@@ -85,9 +85,9 @@ class BadLine:
     above: int = field(default=0, compare=False)
     text: str = field(default="", compare=False, repr=False)
 
-    def moved(self, lines: int, records: int) -> BadLine:
-        """Return the same for a block that begins after so many lines and records of the log."""
-        return replace(self, line=lines + self.line, above=records + self.above)
+    def moved(self, lines: int) -> BadLine:
+        """Return the same for a block that begins after so many lines of the log."""
+        return replace(self, line=lines + self.line)
 
 
 @frozen

@@ -46,11 +46,10 @@ class Gathered:
             from stabdiag.readers.text.log import Between
 
             self.between = self.between or Between()
-            moved = [one.moved(self.lines, rows_in(self.chunks)) for one in bad]
-            understood = self.between.look(moved)
-            bad = [one for one in moved if one.reason and one.line not in understood]
+            understood = self.between.look(bad, self.lines, rows_in(self.chunks))
+            bad = [one for one in bad if one.reason and one.line not in understood]
         self.bad_count += len(bad)
-        self.bad += bad[: SHOWN - len(self.bad)]
+        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
         self.lines += lines
         if chunk.rows:
             self.chunks.append(chunk)

@@ -20,7 +20,7 @@ from stabdiag.readers.columns import BadLine, Columns, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Grammar
+from stabdiag.readers.text.grammar import Grammar, Part
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.spelling import plainly
 from stabdiag.readers.text.steps import told_in
@@ -58,8 +58,8 @@ class TextLog:
         self._offset = 0
         self._line = 1
 
-    def add(self, block: bytes) -> tuple[Text, list[tuple[int, int]]]:
-        """Read one more block; return its text, and from where to where in it something is told."""
+    def add(self, block: bytes) -> tuple[Text, list[Part], list[tuple[int, int]]]:
+        """Read one more block; return its text, what was found in it, and the spans of messages."""
         grammar = self._grammar
         text = Text(block, first_line=self._line)
         text.data = plainly(text.data, grammar.spelt)
@@ -74,11 +74,10 @@ class TextLog:
             self._ends += [self._offset + one.start() for one in ends]
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
-        told = self._messages.look(text, self._offset)
-        told += [(place, place) for _, part in found for place in part.starts]
+        spans = self._messages.look(text, self._offset)
         self._offset += len(text.data)
         self._line += block.count(b"\n")
-        return text, told
+        return text, [part for _, part in found], spans
 
     def copy(self) -> Self:
         """Return the same, to which more can be added on trial."""
@@ -146,20 +145,23 @@ class Between(TextLog):
         other.heard = [*self.heard]
         return other
 
-    def look(self, others: Sequence[BadLine]) -> set[int]:
-        """Take in the other lines of a block, and return the numbers of those understood."""
-        self._line, offset = others[0].line, self._offset
+    def look(self, others: Sequence[BadLine], lines: int, records: int) -> set[int]:
+        """Take in the other lines of a block, and return the numbers of those understood.
+
+        So many ``lines`` and ``records`` precede the block, from whose start these count.
+        """
+        self._line, offset = lines + others[0].line, self._offset
         numbers = np.array([one.line for one in others])
         gaps = np.diff(numbers, prepend=numbers[0]).tolist()
         block = "".join("\n" * gap + one.text for gap, one in zip(gaps, others, strict=True))
-        text, told = self.add(block.replace("\r", " ").encode("utf-8", "replace"))
-        told.sort()
-        begin, end = (text.lines_at([span[side] for span in told]) for side in (0, 1))
+        text, parts, spans = self.add(block.replace("\r", " ").encode("utf-8", "replace"))
+        told = sorted([*spans, *((place, place) for part in parts for place in part.starts)])
+        begin, end = (text.lines_at([span[side] for span in told]) - lines for side in (0, 1))
         rows = np.searchsorted(numbers, begin).tolist()
         for (place, _), row in zip(told, rows, strict=True):
-            self.heard.append((offset + place, others[row].above))
-        lines = map(range, begin.tolist(), (end + 1).tolist())
-        return {number for one in lines for number in one}
+            self.heard.append((offset + place, records + others[row].above))
+        stretches = map(range, begin.tolist(), (end + 1).tolist())
+        return {number for one in stretches for number in one}
 
     def among(self, steps: Floats) -> tuple[Rows, tuple[Event, ...]]:
         """Return what is told among records with these steps; see ``Table.among``."""
