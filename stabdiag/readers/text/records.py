@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
@@ -86,8 +86,7 @@ def _has_a_table_of_a_training(data: bytes) -> bool:
 # numbers the first is that of the step; the second is the mean of the epoch so far. The steps of an
 # evaluation have the same lines, but no global step: only their means are taken.
 _GLOBAL_STEP: Final = "global_step"
-_TRAINED: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)")
-_EVALUATED: Final = re.compile(rb"--> EVAL PERFORMANCE")
+_ABOVE: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)|--> EVAL PERFORMANCE")
 
 # How much of a line is looked at, and how many lines a record may have.
 _LONGEST: Final = 400
@@ -99,22 +98,21 @@ _VALUE: Final = re.compile(
 )
 
 
-def _trained(data: bytes) -> Iterator[_Record]:
-    for match in _TRAINED.finditer(data):
-        if values := _below(data, match.end()):
-            yield match.start(), {_GLOBAL_STEP: match[1], **values}
-
-
-def _evaluated(data: bytes) -> Iterator[_Record]:
-    for match in _EVALUATED.finditer(data):
-        if values := _below(data, match.end()):
-            means = ((name.removeprefix("avg_"), value) for name, value in values.items())
-            yield match.start(), {f"eval_{name}": value for name, value in means}
+def _steps(data: bytes) -> Iterator[_Record]:
+    """Yield what stands below each global step, and the means below each evaluation."""
+    for match in _ABOVE.finditer(data):
+        values = _below(data, match.end())
+        if match[1] is None:
+            values = {f"eval_{name.removeprefix('avg_')}": one for name, one in values.items()}
+        elif values:
+            values[_GLOBAL_STEP] = match[1]
+        if values:
+            yield match.start(), values
 
 
 def _below(data: bytes, place: int) -> dict[str, bytes]:
     """Return the names and values on the lines below a place, as long as there are some."""
-    values = {}
+    values: dict[str, bytes] = {}
     for _ in range(_LINES):
         place = data.find(b"\n", place) + 1
         pair = _VALUE.match(data, place, place + _LONGEST) if place else None
@@ -151,20 +149,12 @@ def _event(line: bytes) -> dict[str, bytes] | None:
         return None
     if not (isinstance(metadata, dict) and isinstance(key, str) and _MEASURED.search(key)):
         return None
-    clock = next(filter(_is_number, map(metadata.get, _CLOCKS)), None)
+    clock = next((one for one in map(metadata.get, _CLOCKS) if type(one) in (int, float)), None)
     if clock is None:
         return None
     values = value if isinstance(value, dict) else {key: value}
-    found = {name: _cell(one) for name, one in values.items() if _is_number(one)}
-    return {"step": _cell(clock), **found} if found else None
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return type(value) in (int, float)
-
-
-def _cell(value: float) -> bytes:
-    return repr(value).encode()
+    found = {name: one for name, one in values.items() if type(one) in (int, float)}
+    return {name: b"%a" % one for name, one in {"step": clock, **found}.items()} if found else None
 
 
 # YOLOv5, YOLOv7 and Ultralytics: a heading over a bar that is drawn again and again. It shows the
@@ -210,10 +200,7 @@ BASELINES: Final = Grammar(
 COQUI: Final = Grammar(
     step=_GLOBAL_STEP,
     block=_BLOCK,
-    kinds=(
-        _Records(found=_trained, told_by=_TRAINED.search),
-        _Records(found=_evaluated, told_by=_EVALUATED.search, tells=False),
-    ),
+    kinds=(_Records(found=_steps, told_by=lambda data: b"-- GLOBAL_STEP: " in data),),
 )
 MLLOG: Final = Grammar(
     step="step",
