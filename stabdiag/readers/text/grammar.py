@@ -23,14 +23,10 @@ NUMBER: Final = (
 # A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
-# How frameworks part names from values: | lm loss: 7.07E-01 |, "lr": "1e-4", and loss=2.31 or
-# loss: 2.31. A field between bars needs the one behind it: another rank may have cut it short.
+# How frameworks part names from values: | lm loss: 7.07E-01 |, and "lr": "1e-4". A field between
+# bars needs the one behind it: another rank may have cut it short.
 BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER
 QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER
-SIGNS: Final = (
-    rb"([A-Za-z][\w.]{0,80})(?:=|: {0,12})(\d{1,3}(?:,\d{3}){1,6}(?:\.\d{1,9})?|%b)"
-    rb"(?:ms|s|GiB|%%)?(?=[\s,(]|$)" % NUMBER
-)
 
 # What is nothing but a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER
@@ -120,15 +116,15 @@ class Line(Kind):
     ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has an
     upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
     ``names``. With ``pairs``, one more group holds names and values, which the two groups of
-    ``pairs`` take apart; ``named`` turns such a name into that of a column, or into None to leave
-    it out. ``fixed`` are cells that the line implies. ``told_by`` recognises the framework, where
-    the pattern itself would also match lines of others.
+    ``pairs`` take apart; ``named`` turns such a name into that of a column. ``fixed`` are cells
+    that the line implies. ``told_by`` recognises the framework, where the pattern itself would also
+    match lines of others.
     """
 
     pattern: bytes
     names: tuple[str, ...] = ()
     pairs: bytes | None = None
-    named: Callable[[str], str | None] = str
+    named: Callable[[str], str] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
     told_by: bytes | None = None
 
@@ -167,15 +163,11 @@ class Line(Kind):
             parts.append(self._part([*self.names, *map(self.named, written)], at, [*taken, *cells]))
         return parts
 
-    def _part(
-        self, names: Sequence[str | None], starts: list[int], columns: Sequence[Cells]
-    ) -> Part:
+    def _part(self, names: Sequence[str], starts: list[int], columns: Sequence[Cells]) -> Part:
         cells: dict[str, Cells] = {}
         for name, column in zip(names, columns, strict=True):
-            if name is not None:
-                cells.setdefault(name, column)
-        for name, cell in self.fixed.items():
-            cells[name] = [cell] * len(starts)
+            cells.setdefault(name, column)
+        cells |= {name: [cell] * len(starts) for name, cell in self.fixed.items()}
         return Part(names=tuple(cells), starts=starts, cells=list(cells.values()))
 
 

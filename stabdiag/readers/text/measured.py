@@ -239,7 +239,6 @@ class Evaluation(Kind):
     counter: bytes
     word: bytes = LOSS
     also: bytes | None = None
-    tells: bool = False
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""

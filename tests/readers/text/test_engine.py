@@ -105,14 +105,10 @@ class TestRecords:
         assert found[5] is None
 
     def test_names_and_values_of_changing_lines(self):
-        line = Line(
-            pattern=rb"r:([^\n]{1,80})",
-            pairs=rb"(\w{1,9})=(%b)" % NUMBER,
-            named=lambda name: None if name == "skip" else name,
-        )
-        assert table("r:x=1 y=2\nr:\nr: \nr:y=3 skip=9 x=4 x=5\n", line) == {
-            "x": [1, 4],
-            "y": [2, 3],
+        line = Line(pattern=rb"r:([^\n]{1,80})", pairs=rb"(\w{1,9})=(%b)" % NUMBER, named=str.upper)
+        assert table("r:x=1 y=2\nr:\nr: \nr:y=3 x=4 x=5\n", line) == {
+            "X": [1, 4],
+            "Y": [2, 3],
         }
 
 
