@@ -165,11 +165,13 @@ def grad_exploding(case: Case) -> Evidence | None:
 
 
 def _growth(what: str, size: Series) -> tuple[float, float, float]:
-    """Return how many times its lowest level a size ends at, and both."""
-    lowest, last = float(levels(size.values, TWENTIETHS).min()), median(size.values[-TELLING:])
-    # A softmax of logits below 1 is nearly flat, however small they are.
-    lowest = max(lowest, 1.0) if what == _INSIDE["max_attention_logit"] else lowest
-    return last / lowest if lowest > 0 else 0.0, lowest, last
+    """Return how many times its level a size ends at, and both; the lowest level for a gradient."""
+    reached, last = levels(size.values, TWENTIETHS), median(size.values[-TELLING:])
+    lowest = float(reached.min())
+    # A softmax of logits below 1 is nearly flat; activations grow at the beginning of healthy runs.
+    usual = {"attention logits": max(lowest, 1.0), "activations": median(reached)}
+    level = usual.get(what, lowest)
+    return last / level if level > 0 else 0.0, level, last
 
 
 def _got_worse(case: Case) -> bool:

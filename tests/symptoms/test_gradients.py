@@ -92,6 +92,7 @@ PASSED = [
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
     ("grad-exploding", log(FALLING, NORM, max_attn_logit=0.02 * RISING), FP32),
+    ("grad-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1000)}, FP32),
     # A run that has converged: gradients grow from next to nothing, or with next to no loss left.
     ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
     ("grad-exploding", log(np.exp(-np.minimum(STEPS, 200) / 40), NORM * np.exp(STEPS / 60)), FP32),
