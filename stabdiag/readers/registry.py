@@ -129,7 +129,7 @@ READERS: Final = (
         title="JSON lines, as mmdetection, detectron2, MAE, BEiT or W&B write them",
         module="stabdiag.readers.json.lines",
         suffixes=(".jsonl", ".ndjson", ".json"),
-        recognised="a line among the first that is one JSON object",
+        recognised="one of the first lines, or most of them, a JSON object",
         loses="lists of numbers, but for their first; not those of the losses of an epoch's steps",
         example='{"step": 100, "loss": 2.31, "grad_norm": 0.84, "lr": 0.0003}',
     ),

@@ -30,12 +30,17 @@ _LINES: Final = 20
 
 
 def recognises(head: bytes, *, whole: bool) -> bool:
-    """Return whether one of the first lines is a JSON object, and the file no JSON document."""
+    """Return whether one of the first lines is a JSON object, and the file no JSON document.
+
+    They may stand below other lines if there are more of them.
+    """
     text = head.removeprefix(b"\xef\xbb\xbf")
-    lines = [line.strip() for line in text.split(b"\n", _LINES + 1)]
+    lines = text.split(b"\n")
     if not whole and len(lines) > 1:
         lines.pop()
-    lines = [line for line in lines if line][:_LINES]
+    lines = list(filter(None, map(bytes.strip, lines)))
+    objects = [line for line in lines if line.startswith(b"{")]
+    lines = (objects if 2 * len(objects) > len(lines) else lines)[:_LINES]
     if not any(b"{" in line for line in lines) or is_document(text, whole=whole):
         return False
     decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)

@@ -8,6 +8,7 @@ import pytest
 
 from stabdiag.model.history import EventCode
 from stabdiag.readers.registry import reader
+from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
 
 SAID = {
@@ -70,6 +71,14 @@ def test_losses_and_scales_make_records(columns):
 def test_only_what_says_nothing_is_not_readable(columns, log):
     # Between the rows of a printed table anything may stand.
     assert columns.bad_count == (0 if log[0] == "printed-table" else 1)
+
+
+@pytest.mark.parametrize("name", ["csv", "jsonl"])
+def test_records_are_found_below_many_lines(name):
+    above, row = FORMS[name]
+    said = "".join(f"[10:00:{n}] [INFO] option_{n}: {n}\n" for n in range(40))
+    text = f"{said}{above}" + "".join(f"{row(n)}\n" for n in range(60))
+    assert sniff(Stream("run.log", io.BytesIO(text.encode()))).name == name
 
 
 def test_a_loss_of_the_next_record_is_not_finite_though_it_has_a_number(read):
