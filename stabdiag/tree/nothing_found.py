@@ -13,7 +13,8 @@ from stabdiag.model.report import NotLogged
 from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import FEWEST, median
+from stabdiag.stats.quantiles import FEWEST, median, robust_sigma
+from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
@@ -126,7 +127,9 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
         return f", so NaN, spikes and climbs cannot be tested{first}"
     known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
     untested = [f"{_MAIN[one]} ({answer.because})" for one, answer in open_.items()]
-    return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}"
+    found = (one for one in answers if one.question == "Q3.1" and one.measured.get("overflows"))
+    told = "".join(f". {capitalised(one.because)}" for one in found)
+    return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}{told}"
 
 
 def _course(case: Case) -> str:
@@ -149,7 +152,11 @@ def _course(case: Case) -> str:
         courses[-1] += (
             f"; the lowest evaluation loss was {num(held.values.min())}, at {case.unit} {at}"
         )
-    return f"{capitalised(listed(courses))}." if courses else ""
+    x, told = case.loss.values, f"{capitalised(listed(courses))}." if courses else ""
+    top = int(x.argmax()) if len(x) else 0
+    if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
+        told += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
+    return told
 
 
 def _grown_most(case: Case) -> Iterator[tuple[str, Floats]]:

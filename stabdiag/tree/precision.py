@@ -39,7 +39,8 @@ def _is_there_an_overflow(case: Case) -> Reply:
         norm = case.history.series.get("grad_norm")
         lost = 0 if norm is None else len(norm) - len(norm.finite())
         told = f"{plural(lost, 'gradient norm')} not finite, and " if lost else ""
-        return unknown(f"{told}neither the manifest nor the log names the dtype")
+        why = f"{told}neither the manifest nor the log names the dtype"
+        return unknown(why, measured={"overflows": lost} if lost else {})
     if dtype not in ("fp16", "bf16"):
         return no(f"the run is in {dtype}: only fp16 and bf16 are asked")
     # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.

@@ -270,3 +270,11 @@ def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
         changed(calm(), add(300, 5.0), add(500, 3.0), put("batch_id", 500, 470))
     )
     assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
+
+
+def test_a_short_log_is_told_its_overflows_and_its_highest_loss():
+    loss = [2.3, 2.2, 2.1, 2.05, 5.9, 2.0, 2.02, 1.98]
+    norm = [1.2, 1.1, np.inf, 1.3, np.inf, 1.1, 1.2, 1.1]
+    found = stabdiag.diagnose({"step": np.arange(8), "loss": loss, "grad_norm": norm}).diagnosis
+    assert "2 gradient norms not finite" in found.summary
+    assert found.summary.endswith("The highest loss was 5.9, at step 4.")
