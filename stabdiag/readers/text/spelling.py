@@ -13,6 +13,9 @@ from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER, Spelling
 
+# How many bytes are searched for signs at the head, and at the end of what is known.
+_ENDS: Final = 1 << 18
+
 _SPELLINGS: Final = (
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
     Spelling((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
@@ -82,7 +85,8 @@ _SPELLINGS: Final = (
 
 def spellings_of(data: bytes) -> tuple[Spelling, ...]:
     """Return the rows whose signs stand in a log."""
-    signs = {sign for sign in {*chain(*(one.signs for one in _SPELLINGS))} if sign in data}
+    ends = data[:_ENDS] + data[max(len(data) - _ENDS, _ENDS) :]
+    signs = {sign for sign in {*chain(*(one.signs for one in _SPELLINGS))} if sign in ends}
     return tuple(one for one in _SPELLINGS if signs.issuperset(one.signs))
 
 
