@@ -83,7 +83,8 @@ TEXT_READERS: Final = (
     ),
     TextReader(
         name="text",
-        title="a text log with names and values, as nanoGPT, llm.c and most others print it",
+        title="a text log with names and values, as nanoGPT, llm.c, OLMo, big_vision, LeRobot, "
+        "Marian, Darknet, YOLACT, Tacotron 2, BasicSR, pix2pix, WeNet and most others print it",
         module=f"{_PACKAGE}.general",
         recognised="a loss (or norm, scale) on many lines, a counter that rises beside or above it",
         loses="lines without a loss, where any has one",
