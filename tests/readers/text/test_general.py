@@ -154,6 +154,8 @@ BESIDE = [
     (", Perda de validação = 4.5", {"val loss": 4.5}),
     (", Потери на валидации: 4.5", {"val loss": 4.5}),
     ("epoch: 2/9, step_in_epoch: 7", {"epoch": 2, "step_in_epoch": 7}),
+    # A decimal comma.
+    ("grad_norm: 0,728", {}),
 ]
 
 
