@@ -16,10 +16,13 @@ Tree = dict[str | None, "Tree"]
 
 
 def record_in(text: str | bytes) -> Record:
-    """Return the JSON object that a text spells, an empty one where it spells none."""
+    """Return the JSON object that a text spells, an empty one where it spells none.
+
+    In a damaged database a number may stand where the text did.
+    """
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

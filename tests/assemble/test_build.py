@@ -127,6 +127,7 @@ def test_a_table_of_results_is_no_log(build, column):
         build(results)
     assert len(build([{**one, "step": i} for i, one in enumerate(results)]).series["loss"]) == 4
     assert len(build([{**one, column: "same"} for one in results]).series["loss"]) == 4
+    assert len(build([{**one, "step": np.inf} for one in results]).series["loss"]) == 4
     assert len(build(results, chosen={"loss": "loss"}).series["loss"]) == 4
 
 

@@ -85,8 +85,9 @@ def test_a_database_without_run_ids(project):
 def test_broken_records_keep_their_step(project):
     changed(project, "UPDATE metrics SET metrics = '{' WHERE step = 10")
     changed(project, "UPDATE metrics SET metrics = '[1]' WHERE step = 20")
+    changed(project, "UPDATE metrics SET metrics = 7 WHERE step = 30")
     loss = read_columns(project).load("train/loss")
-    assert np.flatnonzero(~loss.present).tolist() == [1, 2]
+    assert np.flatnonzero(~loss.present).tolist() == [1, 2, 3]
 
 
 def test_a_cut_project(project):
