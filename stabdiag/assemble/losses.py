@@ -20,6 +20,7 @@ from stabdiag.assemble.hidden import (
 from stabdiag.assemble.records import (
     ENOUGH,
     between_evaluations,
+    shown_name,
     up_to_last,
     without_gaps,
 )
@@ -93,7 +94,7 @@ def _no_measurement(
     """
     if column.is_text and role != "batch_id":
         what = "neither numbers nor times" if role == "clock" else "no numbers"
-        message = f"{name!r} holds words, {what}: it is not used as {role}"
+        message = f"{shown_name(name)!r} holds words, {what}: it is not used as {role}"
         if role == "loss":
             raise ColumnError(f"{source}: {message}; name another with --column loss=NAME")
         return Event(kind=EventKind.COLUMN, message=message)

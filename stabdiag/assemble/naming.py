@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, SHOWN
+from stabdiag.assemble.records import ENOUGH, SHOWN, shown_name
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
@@ -104,9 +104,10 @@ def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
     """Raise an error if some parts of the loss are numbers and others are not."""
     words = [name for name in parts if columns.load(name).is_text]
     if words and len(words) < len(parts):
+        shown = [*map(shown_name, parts[:SHOWN])]
         raise ColumnError(
-            f"{columns.source}: {words[0]!r} holds words, no numbers: the sum of"
-            f" {' and '.join(parts)} cannot serve as the loss; name one with --column loss=NAME"
+            f"{columns.source}: {shown_name(words[0])!r} holds words, no numbers: the sum of"
+            f" {listed(shown)} cannot serve as the loss; name one with --column loss=NAME"
         )
 
 
@@ -145,8 +146,7 @@ def _with_a_loss(named: Named) -> Named:
         return named
     if judge_without_a_loss(names):
         return named.take(names, "no loss was logged: only checks that need none can run")
-    # A damaged file has names of many lines.
-    shown = and_more([" ".join(name.split())[:60] for name in columns.names], SHOWN)
+    shown = and_more([*map(shown_name, columns.names)], SHOWN)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
         f"{shown}); name it with --column loss=NAME, in Python with "

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventKind
-from stabdiag.model.text import plural
+from stabdiag.model.text import clipped, plural
 from stabdiag.readers.columns import Column
 from stabdiag.readers.text.prefix import NO_RANK, of_one_rank
 
@@ -26,6 +26,11 @@ SELDOM = 0.05
 
 # So many columns are named, and the others counted.
 SHOWN = 8
+
+
+def shown_name(name: str) -> str:
+    """Return the name of a column as messages show it: a damaged file has names of many lines."""
+    return clipped(" ".join(name.split()), 60)
 
 
 def is_filled(others: Mapping[str, Column]) -> bool:

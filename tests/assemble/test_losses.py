@@ -117,3 +117,11 @@ def test_a_part_of_words_is_named(build):
         " loss; name one with --column loss=NAME"
     )
     assert build(records, chosen={"loss": "loss_cls"}).series["loss"].values.tolist() == [1.0] * 9
+
+
+@pytest.mark.parametrize("beside", [{}, {"loss_cls": 1.0}])
+def test_a_damaged_name_is_cut_and_on_one_line(build, beside):
+    with pytest.raises(ColumnError) as caught:
+        build([{"step": n, "loss\n" * 99 + "_box": "[1, 2]", **beside} for n in range(9)])
+    assert len(str(caught.value)) < 400
+    assert "\n" not in str(caught.value)
