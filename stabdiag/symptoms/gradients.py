@@ -40,11 +40,18 @@ def _inside(case: Case, *roles: str) -> list[tuple[str, Series]]:
     return [(_INSIDE[one], series) for one in roles for series in case.history.group(one).values()]
 
 
+def _norm_beside_a_loss(case: Case) -> str:
+    """Return that a loss was logged without a gradient norm: what else is inside tells no more."""
+    alone = bool(case.history.get("loss")) and not case.history.has("grad_norm")
+    return "takes the gradient norm, logged beside the loss: other sizes" if alone else ""
+
+
 @Symptom(
     slug="grad-nonfinite",
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
     needs=(_ANY_INSIDE,),
+    enough=(_norm_beside_a_loss,),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
     then=(
         Action(
@@ -105,13 +112,19 @@ def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
         .reload(f"{case.unit} {first}")
         .and_then(
             Do.INSPECT_LAYERS,
-            "run one step under torch.autograd.set_detect_anomaly(True) to find the operation "
-            "whose gradient is not finite",
+            "run one step under torch.autograd.set_detect_anomaly(True), with isfinite checks "
+            "after every layer, to find the first operation that is not finite",
             step=first,
         ),
         title=f"The {what} are not finite to the end",
         severity=Severity.ERROR,
     )
+
+
+def _sizes_to_tell(case: Case) -> str:
+    """Return that there are too few of the sizes that tell something, with a loss or without."""
+    roles = ("grad_norm", "max_attention_logit") if case.history.get("loss") else tuple(_INSIDE)
+    return at_least(MANY, *roles, groups=True)(case)
 
 
 def _losses_to_tell(case: Case) -> str:
@@ -125,7 +138,7 @@ def _losses_to_tell(case: Case) -> str:
     title="Exploding gradients",
     needs=(_ANY_INSIDE,),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, *_INSIDE, groups=True), _losses_to_tell),
+    enough=(_sizes_to_tell, _losses_to_tell),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -137,11 +150,11 @@ def grad_exploding(case: Case) -> Evidence | None:
 
     So it is told of attention logits whatever the loss does, and of any size without a loss.
     """
-    loss = case.history.get("loss")
+    loss, worse = case.history.get("loss"), _got_worse(case)
     told = _inside(case, *_INSIDE) if not loss else _inside(case, "max_attention_logit")
-    if loss and _got_worse(case):
+    if worse:
         told.append((_INSIDE["grad_norm"], case.history.logged("grad_norm")))
-    sizes = [(what, one.finite()) for what, one in told if len(one.finite()) >= MANY]
+    sizes = [(what, one) for what, each in told if len(one := each.finite()) >= MANY]
     if not sizes:
         return None
     what, norm = max(sizes, key=lambda one: _growth(*one)[0])
@@ -153,7 +166,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     sound = checkpoint_before(case, began, case.stride)
     return Evidence(
         because=f"{norm.column!r} rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on{', and the loss got worse' if _got_worse(case) else ''}.",
+        f"{case.unit} {began} on{', and the loss got worse' if worse else ''}.",
         title=f"Exploding {what}",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},

@@ -68,7 +68,7 @@ def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
 def test_every_symptom_says_when_there_is_too_little_to_go_by():
     """Those that have no condition here judge by a single point, or by the manifest alone."""
     bare = {one.slug for one in SYMPTOMS if not one.enough and not one.rules_out}
-    assert bare == {"eval-nonfinite", "grad-nonfinite", "adam-underflow-risk"}
+    assert bare == {"eval-nonfinite", "adam-underflow-risk"}
 
 
 def test_what_was_not_checked_is_told_once():

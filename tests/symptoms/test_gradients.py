@@ -156,3 +156,9 @@ def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
     told = found.next_actions[0].removeprefix("Clip the gradient norm at ")
     assert f"with the clip threshold at {told.removesuffix('.')}" in tree.first_action
     assert float(told.split()[0].rstrip(".")) > 0
+
+
+@pytest.mark.parametrize("slug", ["grad-nonfinite", "grad-exploding"])
+def test_activations_beside_a_loss_say_nothing_of_gradients(slug):
+    report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, "activation_norm": np.ones(N)})
+    assert any(one.symptom == slug and one.reason for one in report.not_checked)
