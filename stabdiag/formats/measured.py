@@ -12,7 +12,7 @@ from typing import Final
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Scalar
 from stabdiag.model.limits import Limits
-from stabdiag.model.text import num
+from stabdiag.model.text import and_more, num
 
 # Lines by which a job gives orders to the server that runs it, were they not changed: ``::error::``
 # of GitHub where a line begins, ``##[error]`` and ``##vso[…]`` of Azure anywhere in it.
@@ -53,6 +53,9 @@ _LABELS: Final[Mapping[str, str]] = {
     "window_points": "points in the window",
 }
 
+# A list, such as the steps of checkpoints, is cut after this many values.
+_MAX_LISTED: Final = 8
+
 # A smaller probability is rounding noise.
 _NO_CHANCE: Final = 1e-12
 
@@ -80,15 +83,23 @@ def span(values: Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def number(value: Scalar, digits: int = 4) -> str:
-    """Write a measured value in a few digits, whole numbers in full."""
+def number(value: object, digits: int = 4) -> str:
+    """Write a measured value in a few digits, whole numbers in full, lists by their first values.
+
+    Manifest fields and template values may have any type. What is not a number is written as
+    Python does.
+    """
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, int) else num(value, digits)
+    if isinstance(value, int | str):
+        return str(value)
+    if isinstance(value, float):
+        return num(value, digits)
+    if isinstance(value, tuple | list):
+        return and_more([number(part, digits) for part in value], _MAX_LISTED) or "none"
+    return str(value)
 
 
 def label(name: str) -> str:

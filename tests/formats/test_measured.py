@@ -34,3 +34,10 @@ def test_numbers_are_as_short_as_they_can_be():
         "word": "word",
     }
     assert {number(value): value for value in told.values()}.keys() == told.keys()
+
+
+def test_lists_are_written_by_their_first_values():
+    assert number((100, 200)) == "100, 200"
+    assert number(tuple(range(0, 1000, 100))) == "0, 100, 200, 300, 400, 500, 600, 700 and 2 more"
+    assert number(()) == "none"
+    assert number((0.1234567, None, "a")) == "0.1235, none, a"
