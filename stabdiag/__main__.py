@@ -120,7 +120,11 @@ def _code_of(error: BaseException, *, debug: bool) -> int:
     first = error
     while first.__cause__ is not None:  # the reason for a failed import
         first = first.__cause__
-    told = [f"internal error, and no verdict: {type(first).__name__}: {first}"]
+    cause = f"{type(first).__name__}: {first}"
+    verdict = getattr(error, "verdict", None)  # of a RenderError
+    told = [f"internal error, and no verdict: {cause}"]
+    if verdict is not None:
+        told = [f"internal error: {error} ({cause}); the result is {verdict}"]
     if debug:
         import traceback
 

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -307,3 +308,49 @@ def test_no_accident_ends_as_a_verdict_does(tmp_path):
         assert (place, how, count) == (place, how, lines.get(how, told.get(code)))
         # As after kill -9, the file under another name may be left, and nothing under its own.
         assert [name for name in left if how != "exit(1)" or name.startswith("out")] == []
+
+
+BREAK_FORMAT = """
+import sys
+from stabdiag.__main__ import run
+import stabdiag.formats as formats
+formats.FORMATS[{format!r}][{kind!r}] = "no_such_module:render"
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("format_name", "kind", "command", "report"),
+    [
+        ("html", "report", "diagnose LOG -o out.html", "ERROR|WARNING"),
+        ("json", "report", "diagnose LOG --json", "ERROR|WARNING"),
+        ("markdown", "postmortem", "postmortem LOG -o out.md", "ERROR|WARNING"),
+        ("markdown", "comparison", "compare LOG LOG -o out.md", "OK"),
+        ("json", "sheet", "checklist LOG --json", "CHECKLIST"),
+        ("json", "sheet", "preflight MANIFEST --json", "PREFLIGHT"),
+        ("html", "overview", "scan LOG --write html=XX),
+        ("junit", "overview", "check LOG -o out.xml", "Outcomes"),
+    ],
+)
+def test_failed_format_falls_back_to_the_terminal_report(
+    format_name, kind, command, report, tmp_path
+):
+    code = BREAK_FORMAT.format(format=format_name, kind=kind)
+    words = [{"LOG": str(LOG), "MANIFEST": str(MANIFEST)}.get(w, w) for w in command.split()]
+    done = python("-c", code, *words, cwd=tmp_path)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 70
+    assert any(re.match(report, line) for line in lines), done.stderr
+    message = next(line for line in lines if "internal error" in line)
+    assert f"the {format_name} output failed (ModuleNotFoundError: " in message
+    assert "; the result is " in message
+    assert "no verdict" not in done.stderr
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_terminal_format_still_gives_the_verdict(tmp_path):
+    code = BREAK_FORMAT.format(format="terminal", kind="report")
+    done = python("-c", code, "diagnose", LOG)
+    assert (done.returncode, done.stdout) == (70, "")
+    assert "stabdiag: warning: Loss spike from a learning-rate jump" in done.stderr

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, exit_code
+from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.rendering import render_pieces, render_report
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
@@ -39,7 +40,6 @@ def check(
     fail_on: options.Severe = None,
 ) -> Exit:
     """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""
-    from stabdiag.formats import pieces, render
     from stabdiag.formats.issues import limits_line
     from stabdiag.scan.overview import overview_of
 
@@ -54,7 +54,9 @@ def check(
     def show(report: Report) -> None:
         nonlocal code
         code = max(code, exit_code(report.findings, fails_on))
-        told.append(render(report, "lines", limits=False, color=color))
+        one_line = verdict(report.diagnosis)
+        lines = render_report(report, "lines", verdict=one_line, limits=False, color=color)
+        told.append(lines)
 
     for log in logs:
         try:
@@ -72,8 +74,9 @@ def check(
     def report() -> Iterable[str]:
         if chosen == "lines":
             return [ended] if shown else [*told, ended]
-        how = {"command": again(context), "fail_on": fails_on, **out.screen}
-        return pieces(overview_of(rows, places=logs), chosen, "overview", **how)
+        overview = overview_of(rows, places=logs)
+        shown = {"command": again(context), "fail_on": fails_on, **out.screen}
+        return render_pieces(overview, chosen, "overview", verdict=ended, **shown)
 
     out.tell(report, ended)
     return code

@@ -10,10 +10,10 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import exit_code
+from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
 from stabdiag.files import keep_inputs
-from stabdiag.formats import render
 
 if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
@@ -48,7 +48,7 @@ def preflight(
     sheet = run(told, how.limits, how.project.ignored)
     crossed = [t for t in sheet.ticks if t.state is State.CROSSED and t.ignored is None]
     line = f"{len(crossed)} to see to of {len([*sheet.ticks])}"
-    out.write(render(sheet, chosen, "sheet", **out.screen), line)
+    out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
     return exit_code(crossed, how.fails_on(fail_on))
 
 
@@ -94,5 +94,5 @@ def checklist(
     sheet = run(report)
     crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
     line = f"{len(crossed)} not done of {len([*sheet.ticks])}"
-    out.write(render(sheet, chosen, "sheet", **out.screen), line)
+    out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
     return Exit(bool(crossed) and fail_on is FailOnLine.NOT_DONE)

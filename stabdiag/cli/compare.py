@@ -9,9 +9,10 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.files import keep_inputs
-from stabdiag.formats import names, render
+from stabdiag.formats import names
 from stabdiag.model.comparison import Kind
 
 
@@ -67,7 +68,10 @@ def compare(
         ).ignoring(how.project.ignored)
     sources = [one.history.source for one in comparison.runs]
     keep_inputs([out.output], [file for source in sources for file in source.files])
-    told = verdict(comparison.diagnosis)
+    one_line = verdict(comparison.diagnosis)
     shown = {"verbose": verbose, "command": again(context), **out.screen}
-    out.tell(lambda: render(comparison, chosen, "comparison", **shown), told)
+    out.tell(
+        lambda: render_report(comparison, chosen, "comparison", verdict=one_line, **shown),
+        one_line,
+    )
     return exit_code(comparison.findings, how.fails_on(fail_on))

@@ -8,6 +8,7 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.rendering import render_report, terminal_fallback
 from stabdiag.cli.terminal import (
     Exit,
     add_to_summary,
@@ -31,8 +32,6 @@ def diagnose(
     literal: options.Literal = False,
 ) -> Exit:
     """Diagnose a training run: print one diagnosis and the first action to take."""
-    from stabdiag.formats import render
-
     beside = options.besides_of(also)
     files = [path for path, _ in beside]
     chosen = out.chosen(how, [*logs, how.manifest], files)
@@ -60,16 +59,18 @@ def diagnose(
         page = {"--format": name, "--output": path} if name == "html" else {}
         return again(context, **page)
 
-    def told(name: str, path: Path | None, **how: object) -> str:
-        shown = {"verbose": out.verbose, "fail_on": fails_on, "command": shown_by(name, path)}
-        return render(report, name, **shown, **how)
+    one_line = verdict(report.diagnosis)
 
-    said = verdict(report.diagnosis)
-    for path, content in [(path, told(name, path)) for path, name in beside]:
+    def render_as(name: str, path: Path | None, **screen: object) -> str:
+        options = {"verbose": out.verbose, "fail_on": fails_on, "command": shown_by(name, path)}
+        return render_report(report, name, verdict=one_line, **options, **screen)
+
+    for path, content in [(path, render_as(name, path)) for path, name in beside]:
         write(content, path)
-    out.tell(lambda: told(chosen, out.output, **out.screen), said, *files)
+    out.tell(lambda: render_as(chosen, out.output, **out.screen), one_line, *files)
     if chosen == "github":
-        add_to_summary(report, shown_by(chosen, out.output))
+        with terminal_fallback(report, chosen, verdict=one_line):
+            add_to_summary(report, shown_by(chosen, out.output))
     return exit_code(report.findings, fails_on)
 
 

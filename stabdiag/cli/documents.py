@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import verdict
+from stabdiag.cli.rendering import terminal_fallback
 from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
@@ -40,8 +41,10 @@ def postmortem(
     with progress(logs):
         report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
         keep_inputs([out.output], report.history.source.files)
-        text = document(report, chosen)
-    out.write(text, verdict(report.diagnosis))
+        one_line = verdict(report.diagnosis)
+        with terminal_fallback(report, chosen, verdict=one_line):
+            text = document(report, chosen)
+    out.write(text, one_line)
 
 
 @options.bundled

@@ -15,6 +15,7 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import again
+from stabdiag.cli.rendering import render_pieces
 from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
@@ -89,7 +90,6 @@ def scan(
     color: options.Color = None,
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
-    from stabdiag.formats import pieces
     from stabdiag.model.findings import Severity, fails
     from stabdiag.scan.executors import opened, without_pandas
     from stabdiag.scan.rows import give_back_memory, write_rows
@@ -125,11 +125,15 @@ def scan(
         for line in passed.told():
             tell(line)
         told = {"command": again(context), "fail_on": fails_on, **out.screen}
+        severity_counts = {count.severity or UNREAD: 0 for count in overview.counts}
+        for count in overview.counts:
+            severity_counts[count.severity or UNREAD] += count.runs
+        ended = f"{plural(overview.runs, 'run')}: {totals(severity_counts)}"
         for path, name in (*beside, (None, chosen)):  # files first
             if path is not None and name == _ROWS:
                 write_rows(overview.rows, path)
             else:
-                write(pieces(overview, name, "overview", **told), path)
+                write(render_pieces(overview, name, "overview", verdict=ended, **told), path)
     severities = {one.severity for one in overview.counts}
     if any(one is not None and fails(Severity(one), fails_on) for one in severities):
         return Exit.FOUND

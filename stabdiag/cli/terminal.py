@@ -147,6 +147,13 @@ def tell(message: str) -> None:
         print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may
 
 
+def tell_text(text: str) -> None:
+    """Write a report to standard error; what the stream cannot encode is escaped."""
+    encoding = sys.stderr.encoding or "ascii"
+    with suppress(OSError):
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)  # noqa: T201
+
+
 def tell_of_runs_beside(place: str, source: Source) -> None:
     """Say how to diagnose all runs of a place that holds more than the one that was read."""
     if source.runs_beside:

@@ -14,6 +14,7 @@ import typer
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, exit_code, verdict
+from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
 from stabdiag.files import keep_inputs
@@ -69,7 +70,7 @@ def watch(
     The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
     report so far and exit code 130.
     """
-    from stabdiag.formats import render, writer
+    from stabdiag.formats import writer
     from stabdiag.model.findings import Severity
     from stabdiag.model.manifest import read_manifest
     from stabdiag.watch import End, Until, open_source
@@ -106,7 +107,7 @@ def watch(
         tell(f"stopped before anything was read ({seen.trouble})")
         return after(caught)  # stopping it is no bad input
     told = verdict(report.diagnosis)
-    text = render(report, chosen, verbose=out.verbose, **out.screen)
+    text = render_report(report, chosen, verdict=told, verbose=out.verbose, **out.screen)
     _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         return after(caught)
