@@ -328,7 +328,7 @@ run()
         ("markdown", "comparison", "compare LOG LOG -o out.md", "OK"),
         ("json", "sheet", "checklist LOG --json", "CHECKLIST"),
         ("json", "sheet", "preflight MANIFEST --json", "PREFLIGHT"),
-        ("html", "overview", "scan LOG --write html=XX),
+        ("html", "overview", "scan LOG --write html=out.html", "Outcomes"),
         ("junit", "overview", "check LOG -o out.xml", "Outcomes"),
     ],
 )

@@ -75,8 +75,8 @@ def check(
         if chosen == "lines":
             return [ended] if shown else [*told, ended]
         overview = overview_of(rows, places=logs)
-        shown = {"command": again(context), "fail_on": fails_on, **out.screen}
-        return render_pieces(overview, chosen, "overview", verdict=ended, **shown)
+        screen = {"command": again(context), "fail_on": fails_on, **out.screen}
+        return render_pieces(overview, chosen, "overview", verdict=ended, **screen)
 
     out.tell(report, ended)
     return code
