@@ -186,8 +186,8 @@ def _row(answer: Answer, *, strong: bool) -> list[str]:
 
 def _missing(report: Report) -> Iterator[str]:
     lines = [f"- {code(one.role)}: {escape(one.cost)}" for one in report.not_logged]
-    if report.not_checked:
-        lines.append(f"- not checked: {escape(unchecked(report))}")
+    if not_checked := unchecked(report):
+        lines.append(f"- not checked: {escape(not_checked)}")
     if lines:
         yield _folded("Not logged", "\n".join(lines))
 

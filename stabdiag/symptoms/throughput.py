@@ -9,8 +9,9 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Event, EventCode
-from stabdiag.model.text import num
+from stabdiag.model.history import Event, EventCode, Series
+from stabdiag.model.roles.names import words_of
+from stabdiag.model.text import capitalised, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.losses import TENTHS, rhythm
@@ -23,6 +24,10 @@ _SPEEDS = at_least(LEAST, "tokens_per_second", "step_time")
 
 # Fewer slow steps have no rhythm.
 _LEAST_SLOW = 5
+
+# A drop is this many times the usual distance between two levels. Noise alone reaches that in one
+# log of a hundred (lognormal, σ 0.5 to 1, 30 to 500 points); a steady slowdown makes it seven.
+_MIN_NOISE_RATIO = 5.0
 
 # A time stamp above this is in milliseconds: in seconds it would lie beyond the year 5000.
 _MILLISECONDS = 1e11
@@ -131,23 +136,30 @@ def _of_ranks(case: Case) -> tuple[list[str], Ints, Floats]:
 )
 def throughput_drop(case: Case) -> Evidence | None:
     """Has the throughput dropped, and stayed low?"""
-    found = _speed(case)
-    if found is None:
+    series = _pace(case)
+    if series is None:
         return None
-    steps, speed = found
+    is_time = series.role == "step_time"
+    steps, speed = series.steps, 1.0 / series.values if is_time else series.values
     level = levels(speed, TENTHS)
     # The first tenth is compilation and warm-up.
     usual, last = float(level[1:-2].max()), float(level[-2:].max())
-    share = last / usual if usual > 0 else 1.0
-    if share >= case.limits.throughput.drop_ratio:
+    fraction = last / usual if usual > 0 else 1.0
+    if fraction >= case.limits.throughput.drop_ratio or last <= 0 or not _stands_out(level):
         return None
     fast = np.flatnonzero(speed > (usual + last) / 2)
     since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
+    before, after = (1 / usual, 1 / last) if is_time else (usual, last)
+    what = "Steps" if case.unit == "step" else f"{capitalised(case.unit)}s"
+    change = f"The throughput fell by {1 - fraction:.0%}"
+    if is_time:
+        change = f"{what} became {after / before - 1:.0%} slower"
+    unit = _unit(series)
     return Evidence(
-        because=f"The throughput fell from {num(usual)} to {num(last)} ({share:.0%}) by "
-        f"{case.unit} {since} and stayed there.",
+        because=f"{change} ({num(before)} -> {num(after)}{unit and f' {unit}'}) by {case.unit} "
+        f"{since} and stayed that way.",
         step=since,
-        measured={"before": usual, "after": last, "share": share},
+        measured={"before": before, "after": after, "share": fraction, "unit": unit or None},
         first=Action(
             Do.CHECK_MACHINES,
             f"Compare the machines before and after {case.unit} {since}: accelerator clock and "
@@ -157,18 +169,47 @@ def throughput_drop(case: Case) -> Evidence | None:
     )
 
 
+def _stands_out(level: Floats) -> bool:
+    """Return True if the last two levels lie below all earlier ones by more than levels vary.
+
+    Medians of noisy step times differ by chance. Adjacent levels show by how much: a single drop
+    changes one of their distances, a steady slowdown is several times as large as each.
+    """
+    logs = np.log(np.maximum(level[1:], 1e-300))
+    before, after = logs[:-2], logs[-2:]
+    noise = median(np.abs(np.diff(logs)))
+    return bool(np.max(before) - np.max(after) > _MIN_NOISE_RATIO * noise)
+
+
+def _unit(series: Series) -> str:
+    """Return the unit that a column of step times or speeds names, or ""."""
+    words = words_of(series.column)
+    if series.role == "tokens_per_second":
+        what = next((word for word in words if word in ("tokens", "samples")), "")
+        return f"{what}/s" if what else ""
+    if "ms" in words or "milliseconds" in words:
+        return "ms"
+    return "s" if {"s", "sec", "secs", "seconds"} & set(words) else ""
+
+
+def _pace(case: Case) -> Series | None:
+    """Return the throughput as logged, or else the positive times of single steps."""
+    logged = map(case.history.finite, ("tokens_per_second", "step_time"))
+    series = next((series for series in logged if len(series) >= LEAST), None)
+    if series is None or series.role == "tokens_per_second":
+        return series
+    # A time that only ever rises is that of the run, not of a step.
+    is_total = series.values.min() <= 0 or np.all(np.diff(series.values) >= 0)
+    return None if is_total else series
+
+
 def _speed(case: Case) -> tuple[Ints, Floats] | None:
     """Return steps and speeds in any unit: as logged, or one over the time of a step."""
-    logged = map(case.history.finite, ("tokens_per_second", "step_time"))
-    series = next((one for one in logged if len(one) >= LEAST), None)
+    series = _pace(case)
     if series is None:
         return None
-    if series.role == "tokens_per_second":
-        return series.steps, series.values
-    # A time that only ever rises is that of the run, not of a step.
-    if series.values.min() <= 0 or np.all(np.diff(series.values) >= 0):
-        return None
-    return series.steps, 1.0 / series.values
+    is_time = series.role == "step_time"
+    return series.steps, 1.0 / series.values if is_time else series.values
 
 
 @Symptom(

@@ -102,7 +102,7 @@ def _sections(case: Case) -> Walk:
 
 def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
     """Return the findings, no warning of which tells to keep a run going that is to be set back."""
-    if not any(_sets_back(finding) for finding in findings):
+    if not any(finding.severity is Severity.ERROR for finding in findings):
         return tuple(findings)
     return tuple(
         replace(one, actions=one.actions[1:])
@@ -110,12 +110,6 @@ def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
         else one
         for one in findings
     )
-
-
-def _sets_back(finding: Finding) -> bool:
-    """Tell whether a finding is an error from which a run does not simply go on."""
-    recovered = finding.back is not None and finding.actions[0].kind is ActionKind.KEEP_GOING
-    return finding.severity is Severity.ERROR and not recovered
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
@@ -193,7 +187,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     last = list(answers.values())[-1]
     return Finding(
         slug=slug,
-        severity=outcome.severity,
+        severity=advice.severity or outcome.severity,
         section=outcome.section,
         question=last.question,
         title=advice.title or outcome.title,

@@ -1,5 +1,7 @@
 """The symptoms of throughput."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -241,3 +243,26 @@ def test_megatron_names_the_fastest_and_the_slowest_rank(symptom, tmp_path):
     found = symptom("straggler", path)
     assert found.step == 51
     assert "rank 13 takes 1.564 times as long" in found.summary
+
+
+def test_a_drop_names_unit_and_direction(symptom):
+    times = np.where(STEPS < 300, 83.0, 124.0) * EVEN
+    slower = symptom("throughput-drop", log(step_time_ms=times)).summary
+    assert re.match(r"Steps became \d\d% slower \(\S+ -> \S+ ms\) by step 300 and stayed", slower)
+    speeds = symptom("throughput-drop", log(tokens_per_second=DROPPED)).summary
+    assert re.match(r"The throughput fell by 6\d% \(\S+ -> \S+ tokens/s\) by step 300", speeds)
+
+
+def test_a_drop_in_an_unknown_unit_has_none(symptom):
+    summary = symptom("throughput-drop", log(step_time=1 / DROPPED)).summary
+    assert re.search(r"\(\S+ -> \S+\) by step 300", summary)
+
+
+def test_noisy_step_times_are_not_a_drop(symptom):
+    runs = np.random.default_rng(3).lognormal(0, 1, (200, 60))
+    logs = ({"step": np.arange(60), "loss": LOSS[:60], "step_time": times} for times in runs)
+    assert sum(symptom("throughput-drop", log) is not None for log in logs) <= 4
+
+
+def test_a_steady_slowdown_is_a_drop(symptom):
+    assert symptom("throughput-drop", log(step_time=EVEN * (1 + 2 * PART))) is not None

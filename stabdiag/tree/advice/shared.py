@@ -61,7 +61,7 @@ class Advice:
 
     ``step`` is the onset. ``reload`` is the clause that names the checkpoint to go back to, and
     ``began`` the step that this checkpoint precedes, where that is not the onset. ``back`` is as in
-    ``Finding``, and ``title`` replaces the leaf's where that is not true of this run.
+    ``Finding``. ``title`` and ``severity`` replace the leaf's where those are not true of this run.
     """
 
     summary: str
@@ -72,6 +72,7 @@ class Advice:
     began: int | None = None
     back: int | None = None
     title: str = ""
+    severity: Severity | None = None
 
 
 def shown(value: Scalar) -> str:

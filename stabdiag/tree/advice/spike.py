@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stabdiag.model.findings import Action, ActionKind, Answer
+from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
@@ -74,6 +74,7 @@ class _Spike:
         then: tuple[Action, ...],
         back: int | None = None,
         title: str = "",
+        severity: Severity | None = None,
     ) -> Advice:
         """Return advice on the spike, with the checkpoint from before it began."""
         return Advice(
@@ -85,6 +86,7 @@ class _Spike:
             began=self.began,
             back=back,
             title=title,
+            severity=severity,
         )
 
 
@@ -347,6 +349,8 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
         then=actions[1:],
         back=back,
         title="Loss spike that recovered late",
+        # A run that is worth keeping is not an error.
+        severity=None if why is None else Severity.WARNING,
     )
 
 
