@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.findings import Panel
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Series
+from stabdiag.model.history import History, Series
+from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -61,10 +63,17 @@ class Origin:
         return self.surged_from is not None or self.broke
 
 
+# Measured in the forward pass, before the loss of the same step is computed.
+FORWARD: Final = frozenset({"activation_norm", "max_attention_logit", "amax"})
+
 # What may not be finite before the loss.
-_MAY_GO_FIRST = frozenset(
-    {"grad_norm", "activation_norm", "weight_norm", "max_attention_logit", "amax"}
-)
+_MAY_GO_FIRST = FORWARD | {"grad_norm", "weight_norm"}
+
+# The largest number that fp16 holds.
+FP16_MAX: Final = float(np.finfo(np.float16).max)
+
+_EMBEDDINGS = frozenset({"embed", "embedding", "embeddings", "emb", "wte", "wpe", "tok"})
+_HEADS = frozenset({"head", "logits", "output", "out", "final", "classifier"})
 
 
 def first_bad(case: Case) -> FirstBad | None:
@@ -101,8 +110,7 @@ def origin(case: Case) -> Origin:
             # A scaler skips single overflows and lives on: only what leads to the NaN counts.
             if len(found):
                 first[role] = _start_of_last_stretch(series, bad.step)
-    # At the same step the gradient norm is a consequence of the loss, not its cause.
-    role = min(first, key=lambda name: (first[name], name != "loss"))
+    role = min(first, key=lambda name: (first[name], _order(name)))
     step = first[role]
     surge = surge_before(case, step)
     jump = lr_panel(case, before(case, step), step)
@@ -120,6 +128,65 @@ def origin(case: Case) -> Origin:
         broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
         began=min((step, *surged, *case.damaged, *jumps, *unsound)),
     )
+
+
+def _order(role: str) -> tuple[int, int, list[int], str]:
+    """Return the place of a role in the order in which a training step computes them.
+
+    At one step, activations come before the loss, from the embedding to the head. The gradient
+    norm comes after it and is a consequence of the loss, not its cause.
+    """
+    kind, _, layer = role.partition("/")
+    words = set(words_of(layer))
+    depth = 0 if words & _EMBEDDINGS else 2 if words & _HEADS else 1
+    numbers = [int(number) for number in re.findall(r"\d+", layer)]
+    return (0 if kind in FORWARD else 1 if kind == "loss" else 2, depth, numbers, layer)
+
+
+@frozen
+class Peak:
+    """The largest finite value of a series, and its step."""
+
+    column: str
+    value: float
+    step: int
+
+
+def activation_near_fp16_max(history: History, last: int) -> Peak | None:
+    """Return the largest logged activation up to a step if it is within a factor of 2 of 65504.
+
+    A norm over many values exceeds 65504 without harm: only columns of maxima count.
+    """
+    peaks = []
+    for series in history.group("activation_norm").values():
+        finite = series.finite().until(last)
+        if len(finite) and {"max", "amax", "maximum"} & set(words_of(series.column)):
+            at = int(np.argmax(np.abs(finite.values)))
+            value = float(abs(finite.values[at]))
+            peaks.append(Peak(column=series.column, value=value, step=int(finite.steps[at])))
+    peak = max(peaks, key=lambda peak: (peak.value, peak.column), default=None)
+    return None if peak is None or peak.value <= FP16_MAX / 2 else peak
+
+
+def describe_near_fp16_max(peak: Peak, unit: str) -> str:
+    """Return a clause on an activation near the largest number of fp16."""
+    return (
+        f"{peak.column!r} came to {num(peak.value, 5)} at {unit} {peak.step}, and fp16 holds at "
+        f"most {num(FP16_MAX, 5)}"
+    )
+
+
+def infinite_embedding_gradient(case: Case) -> str | None:
+    """Return the column of an embedding's gradient norm that was infinite up to the NaN."""
+    bad = found_bad(case).step
+    columns = [
+        series.column
+        for layer, series in case.history.group("grad_norm").items()
+        if _EMBEDDINGS.intersection(words_of(layer))
+        and _start_of_last_stretch(series, bad) <= bad
+        and np.isinf(series.until(bad).values[-3:]).any()
+    ]
+    return min(columns, default=None)
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
@@ -169,6 +236,8 @@ def _where_did_it_start(case: Case) -> Reply:
     where = "the loss went non-finite first"
     if start.role != "loss":
         where = f"{start.role} went non-finite {plural(lead, case.unit)} before the loss"
+    if start.role != "loss" and not lead:
+        where = f"{start.role} was non-finite at the same {case.unit}, ahead of the loss"
     norm, ratio = start.surge.of, num(start.surge.ratio)
     how = f"{norm} was calm before it (at most {ratio} x its mean)"
     if start.surge.since is not None:

@@ -12,7 +12,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import FEW
-from stabdiag.tree.nan import found_bad
+from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, found_bad
 from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
 
 # What each series says where nothing overflowed.
@@ -169,9 +169,13 @@ def _is_it_an_fp16_overflow(case: Case) -> Reply:
     }
     words = {True: "yes", False: "no", None: "unknown"}
     because = "; ".join(f"{_SIGNALS[name]}: {words[holds]}" for name, holds in signals.items())
-    measured = {name: words[holds] for name, holds in signals.items()}
+    measured: dict[str, Scalar] = {name: words[holds] for name, holds in signals.items()}
     first_three = list(signals.values())[:3]
-    if any(first_three):
+    peak = activation_near_fp16_max(case.history, bad)
+    if peak is not None:
+        because += f"; {describe_near_fp16_max(peak, case.unit)}"
+        measured["largest_activation"] = peak.value
+    if peak is not None or any(first_three):
         return yes(because, bad, measured=measured)
     if all(holds is False for holds in first_three):
         return no(because, bad, measured=measured)

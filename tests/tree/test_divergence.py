@@ -143,7 +143,7 @@ def test_a_loss_that_is_absurd_from_the_first_record_on_is_no_matter_of_the_data
     absurd = stabdiag.diagnose(climbing(400, 3.0, 1e26)).diagnosis
     assert "blow-up" in absurd.summary
     assert absurd.first_action.startswith("Restart from the beginning")
-    assert "halve the learning rate" in absurd.first_action
+    assert "lower the learning rate to a tenth" in absurd.first_action
 
 
 def test_weights_stand_still_only_while_the_rate_is_0():

@@ -30,7 +30,7 @@ def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):
         found.first_action
     )
     assert found.evidence["checkpoint"] == 550
-    assert "Inspect the batches of steps 599 to 603." in found.next_actions
+    assert "Inspect the batches of steps 599 to 603 (batch id 603)." in found.next_actions
 
 
 def test_a_surge_shows_however_large_the_steps_are(surging):
@@ -148,3 +148,109 @@ def test_a_run_that_came_through_a_nan_need_not_be_set_back(calm, dtype):
     soon = {role: values[:315] for role, values in log.items()}
     for_good = log | {"loss": np.where(np.arange(600) < 300, log["loss"], np.nan)}
     assert not any(map(told, (worse, soon, for_good)))
+
+
+def nan_after(calm, at=600, **more):
+    """Return a run whose loss is NaN from a record on, with other series."""
+    return changed(calm(), put("loss", slice(at, None), np.nan)) | more
+
+
+def from_record(first, last, value, at=600):
+    """Return a series of 800 values that are ``value`` from record ``at`` on."""
+    return np.where(np.arange(800) < at, np.linspace(first, last, 800), value)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_activations_at_the_step_of_the_loss_name_the_earliest_layer(calm, shuffled):
+    layers = {f"activation_norm/h.{i}": from_record(5, 6, np.nan) for i in (2, 10, 9)}
+    layers["activation_norm/embed"] = from_record(1, 1, 1.0)
+    layers["activation_norm/lm_head"] = from_record(5, 6, np.nan)
+    items = list(layers.items())[:: -1 if shuffled else 1]
+    report = stabdiag.diagnose(nan_after(calm, **dict(items)), manifest={"dtype": "fp32"})
+    assert asked(report, "Q1.3").measured["first_series"] == "activation_norm/h.2"
+    assert "isnan checks inside 'h.2' and on its input" in report.diagnosis.first_action
+
+
+def test_weights_at_the_step_of_the_loss_come_after_it(calm):
+    log = nan_after(calm, **{"weight_norm/h.2": from_record(5, 6, np.nan)})
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
+    assert asked(report, "Q1.3").measured["first_series"] == "loss"
+
+
+@pytest.mark.parametrize(
+    ("column", "peak", "is_near"),
+    [
+        ("activation_max/h.3", 60000.0, True),
+        ("activation_max/h.3", 20000.0, False),
+        # The norm of many values exceeds what one of them may be.
+        ("activation_norm/h.3", 60000.0, False),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["fp16", None])
+def test_largest_activations_are_compared_with_what_fp16_holds(calm, column, peak, is_near, dtype):
+    log = nan_after(calm, **{column: np.linspace(10, peak, 800)})
+    log[column][600:] = np.nan
+    log[column][599] = peak
+    report = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else {})
+    assert ("fp16 holds at most 65504" in report.diagnosis.summary) is is_near
+    if dtype:
+        assert (asked(report, "Q3.3").verdict == "yes") is is_near
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "is_clipped"),
+    [
+        ("grad_norm/embedding", np.inf, True),
+        ("grad_norm/wte", np.inf, True),
+        ("grad_norm/h.0", np.inf, False),
+        ("grad_norm/embedding", np.nan, False),
+    ],
+)
+def test_an_infinite_embedding_gradient_is_clipped_by_value(calm, column, value, is_clipped):
+    log = nan_after(calm, 601, **{column: from_record(1, 1, value)})
+    first = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis.first_action
+    assert ("clip gradients by value at ±100" in first) is is_clipped
+
+
+def first_kinds(report, count=3):
+    return {kind for action in report.diagnosis.actions[:count] for kind in action.kinds}
+
+
+SMALLER = {ActionKind.LOWER_LR, ActionKind.ADD_WARMUP, ActionKind.CLIP_GRADIENTS}
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", None])
+def test_smaller_steps_are_among_the_first_actions_on_a_nan(calm, dtype):
+    log = changed(calm(), put("loss", slice(60, None), np.nan), drop("grad_norm", "lr"))
+    report = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else {})
+    assert first_kinds(report) >= SMALLER
+
+
+def test_evidence_against_the_rate_keeps_smaller_steps_away(calm):
+    calm_gradients = nan_after(calm)
+    assert not SMALLER & first_kinds(stabdiag.diagnose(calm_gradients))
+    rate_of_0 = changed(nan_after(calm), put("lr", slice(None), 0.0), drop("grad_norm"))
+    assert not SMALLER & first_kinds(stabdiag.diagnose(rate_of_0))
+    before_any_update = changed(calm(), put("loss", slice(None), np.nan), drop("grad_norm"))
+    assert not SMALLER & first_kinds(stabdiag.diagnose(before_any_update))
+
+
+def test_a_warm_up_that_is_long_over_is_not_to_blame(calm):
+    warmed_up = 1e-3 * np.minimum(np.arange(800) / 20, 1)
+    log = changed(nan_after(calm, lr=warmed_up), drop("grad_norm"))
+    assert first_kinds(stabdiag.diagnose(log)) & SMALLER == SMALLER - {ActionKind.ADD_WARMUP}
+
+
+@pytest.mark.parametrize(("factor", "rate"), [(1.0, "half the"), (100.0, "a tenth of the")])
+def test_an_explosion_asks_for_a_tenth_of_the_rate(surging, factor, rate):
+    surging["loss"][599:603] *= factor
+    assert rate in stabdiag.diagnose(surging).diagnosis.first_action
+
+
+def test_the_batch_of_a_nan_is_named(calm):
+    log = nan_after(calm)
+    log["batch_id"] = log["batch_id"] + 7000
+    actions = stabdiag.diagnose(log).diagnosis.actions
+    assert any("(batch id 7600)" in action.text for action in actions)
+    del log["batch_id"]
+    assert not any("batch id" in a.text for a in stabdiag.diagnose(log).diagnosis.actions)

@@ -12,7 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import ABSURD, EXPLODES
-from stabdiag.tree.advice.rates import half_lr, lowered
+from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     LEVEL,
     Advice,
@@ -164,7 +164,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if answer.branch == "climbing" and _exploded(case) and (decay.now or 0.0) >= 0:
         # A decay takes the learning rate's share of it off the weights in a step: too little.
         told += " A loss this large is an optimization blow-up."
-        rate = half_lr(case, found.began)
+        rate = tenth_lr(case, found.began)
         first = found.reload.and_then(
             ActionKind.LOWER_LR, str(rate), str(decay), also=(decay.kind,), **rate.change
         )
@@ -198,7 +198,8 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if _is_frozen(case):
         data = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
         return found.advice(f"{_FROZEN} {told}", first=data, then=())
-    rate, threshold = half_lr(case, found.first), clip(case)
+    reduced = tenth_lr if _exploded(case) else half_lr
+    rate, threshold = reduced(case, found.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
     check = (found.check(), *decay_unknown(case))
     then = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
@@ -222,6 +223,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     elif _exploded(case):
         what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+        rate = tenth_lr(case, found.first)
         reload = _AGAIN if found_rise(case).best_level > ABSURD else found.reload
         first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
         then = (found.check(), *decay_unknown(case))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Finding, Panel, Verdict
-from stabdiag.model.text import capitalised, num, sentence
+from stabdiag.model.findings import (
+    RATE,
+    Action,
+    ActionKind,
+    Answer,
+    Change,
+    Finding,
+    Panel,
+    Verdict,
+)
+from stabdiag.model.text import capitalised, listed, num, sentence
 from stabdiag.stats.quantiles import median
-from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, usual
+from stabdiag.stats.shape import ABSURD, EXPLODES
+from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
     KEEP_IN_FP32,
@@ -18,6 +29,7 @@ from stabdiag.tree.advice.shared import (
     RESTORE_SCHEDULE,
     TO_BF16,
     Advice,
+    batch_id_at,
     batches_at,
     clip,
     first_of,
@@ -26,7 +38,15 @@ from stabdiag.tree.advice.shared import (
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.drivers import half_peak_at, why_not_known
-from stabdiag.tree.nan import FirstBad, Origin, origin
+from stabdiag.tree.nan import (
+    FORWARD,
+    FirstBad,
+    Origin,
+    activation_near_fp16_max,
+    describe_near_fp16_max,
+    infinite_embedding_gradient,
+    origin,
+)
 
 # A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
 # to half its peak.
@@ -38,11 +58,6 @@ _OVERFLOW = {
     Verdict.UNKNOWN: "In fp16 the first suspect is an activation or gradient above 65504.",
 }
 
-_LONGER_WARMUP = Action(
-    ActionKind.ADD_WARMUP,
-    "Lengthen the warm-up: it is the cheapest cure for an early blow-up.",
-    setting="warmup_steps",
-)
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
     "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 a value above 65504 is the "
@@ -60,12 +75,16 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16 or an unknown dtype."""
     start = origin(case)
     advice = _by_evidence(case, start)
-    then = (*_came_through(case), *advice.then)
+    then = (*_came_through(case), *_smaller_steps(case, start, advice.first), *advice.then)
     dtype = case.manifest.dtype
     if dtype == "bf16":
         then = (*then, _TRY_FP32)
+    peak = activation_near_fp16_max(case.history, start.bad.step) if dtype is None else None
+    if peak is not None:
+        near = sentence(describe_near_fp16_max(peak, case.unit))
+        advice = replace(advice, summary=f"{advice.summary} {near}")
     if dtype is None:
-        then = (_NAME_DTYPE, *then)
+        then = (*then[:1], _NAME_DTYPE, *then[1:])
     return _complete(case, start, replace(advice, then=then))
 
 
@@ -73,11 +92,60 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp16."""
     answer, start = answers["Q3.3"], origin(case)
     told = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
+    peak = activation_near_fp16_max(case.history, start.bad.step)
+    if peak is not None:
+        told = f"{told} {sentence(describe_near_fp16_max(peak, case.unit))}"
     first, then = _of_fp16(case, answer, start)
-    in_fp32 = _in_fp32(case, start.step)
-    then = (*_came_through(case), in_fp32, *then, KEEP_IN_FP32, CHECK_INITIALISATION)
-    advice = Advice(summary=told, first=first, then=then)
-    return _complete(case, start, advice)
+    smaller = _smaller_steps(case, start, first)
+    then = (*_came_through(case), *smaller, _in_fp32(case, start.step), *then, KEEP_IN_FP32)
+    embedding = infinite_embedding_gradient(case)
+    if embedding is not None:
+        then = (*then, _clip_by_value(embedding))
+    return _complete(
+        case, start, Advice(summary=told, first=first, then=(*then, CHECK_INITIALISATION))
+    )
+
+
+def _clip_by_value(column: str) -> Action:
+    """Return the action that an infinite gradient of an embedding needs."""
+    return Action(
+        ActionKind.CLIP_GRADIENTS,
+        f"Clip gradients by value at ±100 before clipping them by norm: {column!r} is infinite.",
+    )
+
+
+def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ...]:
+    """Return to take smaller steps where no evidence speaks against them.
+
+    Most runs that end in NaN are cured by a lower rate, a longer warm-up or clipping. Evidence
+    against it: gradients that were calm, a loss that was NaN before any update, a rate of 0, or a
+    rate that jumped, which is to be fixed instead.
+    """
+    rates = case.history.finite("lr").until(start.bad.step).values
+    is_calm = start.surge is not None and not start.blew_up and not case.damaged
+    is_first = start.bad.last_good is None and start.bad.step <= 1
+    is_first = is_first and not case.history.counts_records
+    if is_calm or is_first or start.jump or (len(rates) and not rates.any()):
+        return ()
+    clauses, kinds = [], []
+    rate = half_lr(case, start.bad.step)
+    if not RATE.intersection(first.kinds):
+        clauses.append(str(rate))
+        kinds.append(ActionKind.LOWER_LR)
+    if ActionKind.ADD_WARMUP not in first.kinds and _is_early(case, start.bad.step):
+        clauses.append("lengthen the warm-up")
+        kinds.append(ActionKind.ADD_WARMUP)
+    threshold = clip(case)
+    if ActionKind.CLIP_GRADIENTS not in first.kinds:
+        clauses.append(f"clip the gradient norm at {threshold}")
+        kinds.append(ActionKind.CLIP_GRADIENTS)
+    if not clauses:
+        return ()
+    kind, *also = kinds
+    by_kind = {ActionKind.LOWER_LR: rate.change, ActionKind.CLIP_GRADIENTS: threshold.change}
+    change = by_kind.get(kind, Change(setting="warmup_steps", from_=None, to=None))
+    text = f"{capitalised(listed(clauses))}: most runs that go NaN are cured by smaller steps."
+    return (Action(kind, text, also=tuple(also), **change),)
 
 
 def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> Finding:
@@ -136,8 +204,22 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         return Advice(summary=told, first=first, then=(RESTORE_SCHEDULE, warm_up))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
+    embedding = infinite_embedding_gradient(case)
+    if embedding is not None:
+        by_value = "clip gradients by value at ±100 before clipping them by norm"
+        return Advice(
+            summary=f"{_how_it_began(case, start)} {embedding!r} is infinite.",
+            first=_reload(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
+            then=(_check_data(case, start),),
+        )
     layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
     layers, also = f"{layers}loss", tuple[ActionKind, ...]()
+    kind, _, layer = start.role.partition("/")
+    if kind in FORWARD and layer:
+        layers = (
+            f"run one forward pass with isnan checks inside {layer!r} and on its input: it is the "
+            "earliest layer with a non-finite value"
+        )
     if case.manifest.dtype is None:
         layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
         also = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
@@ -154,15 +236,16 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
                 ActionKind.SAFE_OPERATIONS,
                 "Check reductions for 0/0, such as a batch whose mask is all zero.",
             ),
-            Action(
-                ActionKind.INSPECT_DATA,
-                f"Check the data of {logged_at(case, start.step)} for empty sequences, labels out "
-                "of range and NaN inputs.",
-                step=start.step,
-            ),
+            _check_data(case, start),
             Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
         ),
     )
+
+
+def _check_data(case: Case, start: Origin) -> Action:
+    where = f"{logged_at(case, start.step)}{batch_id_at(case, start.step)}"
+    text = f"Check the data of {where} for empty sequences, labels out of range and NaN inputs."
+    return Action(ActionKind.INSPECT_DATA, text, step=start.step)
 
 
 def _blown_up(case: Case, start: Origin) -> Advice:
@@ -180,7 +263,8 @@ def _blown_up(case: Case, start: Origin) -> Advice:
             f"The peak learning rate is {num(peak_rate(case) or 0.0)}, above the {num(high)} that "
             f"is usual for {whose}: suspect an optimization blow-up."
         )
-    rate = half_lr(case, start.bad.step, as_noun=True)
+    reduced = tenth_lr if _has_exploded(case, start) else half_lr
+    rate = reduced(case, start.bad.step, as_noun=True)
     suspects = Action(
         ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
     )
@@ -194,7 +278,6 @@ def _blown_up(case: Case, start: Origin) -> Advice:
             **rate.change,
         ),
         then=(
-            *((_LONGER_WARMUP,) if _is_early(case, start.bad.step) else ()),
             suspects,
             Action(ActionKind.CLIP_GRADIENTS, by_value),
         ),
@@ -231,8 +314,11 @@ def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[A
 
 
 def _in_fp32(case: Case, step: int) -> Action:
-    where = logged_at(case, step)
-    text = f"Re-run {where} in fp32 on the same data: if it stays finite, it was an fp16 overflow."
+    where, batch = logged_at(case, step), batch_id_at(case, step)
+    text = (
+        f"Re-run {where} in fp32 on the same data{batch}: if it stays finite, it was an fp16 "
+        "overflow."
+    )
     return Action(ActionKind.CHECK_PRECISION, text, step=step)
 
 
@@ -266,7 +352,16 @@ def _suspects(case: Case, start: Origin) -> str:
         first = first_of(case, start.surged_from)
     else:
         first = max(min(start.step - 2, first_of(case, start.step)), 0)
-    return f"the batches of {case.unit}s {first} to {start.bad.step}"
+    last = start.bad.step
+    return f"the batches of {case.unit}s {first} to {last}{batch_id_at(case, last)}"
+
+
+def _has_exploded(case: Case, start: Origin) -> bool:
+    """Return True if the loss had grown out of all proportion before it went NaN."""
+    loss = case.history.finite("loss").until(start.bad.step).values
+    before, peak = loss[:-LEVEL], float(loss[-LEVEL:].max(initial=0.0))
+    usual = abs(median(before)) if len(before) else math.inf
+    return bool(peak > min(EXPLODES * usual, ABSURD))
 
 
 def _is_early(case: Case, step: int) -> bool:

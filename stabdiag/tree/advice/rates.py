@@ -55,24 +55,40 @@ def for_any(case: Case) -> float:
 
 
 def half_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
-    """Return half of the learning rate in force at a step, or of its peak once it is down to 0.
+    """Return half of the learning rate in force at a step: what a loss that climbs needs."""
+    return _reduced_lr(case, step, 2.0, as_noun=as_noun)
+
+
+def tenth_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
+    """Return a tenth of the learning rate in force at a step: what an explosion needs."""
+    return _reduced_lr(case, step, 10.0, as_noun=as_noun)
+
+
+_WORDS = {
+    2.0: ("halve the learning rate to", "half the learning rate"),
+    10.0: ("lower the learning rate to a tenth,", "a tenth of the learning rate"),
+}
+
+
+def _reduced_lr(case: Case, step: int, divisor: float, *, as_noun: bool) -> Setting:
+    """Return the rate in force at a step over a divisor, or its peak's once it is down to 0.
 
     The words are an imperative clause, or the rate itself.
     """
-    what = "half the learning rate" if as_noun else "halve the learning rate"
+    verb, noun = _WORDS[divisor]
     logged = case.history.finite("lr")
     rates = logged.until(step)
     if not len(rates) or (peak := float(rates.values.max())) <= 0:
-        return Setting(words=what, name="lr")
+        words = noun if as_noun else verb.removesuffix(" to").removesuffix(",")
+        return Setting(words=words, name="lr")
     rate, name = float(rates.values[-1]), "lr"
     # After a NaN the log may go on: what it logs last is not the rate of now.
     is_now = num(rate) == num(float(logged.values[-1])) and not case.before_nan
-    told = f"now {num(rate)}" if is_now else f"{num(rate)} at {case.unit} {int(rates.steps[-1])}"
+    now = f"now {num(rate)}" if is_now else f"{num(rate)} at {case.unit} {int(rates.steps[-1])}"
     if not rate:
-        told, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
-    new = lowered(case, rate, 2)
-    if new < typed(rate / 2):
+        now, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
+    new = lowered(case, rate, divisor)
+    what = f"{noun}," if as_noun else verb
+    if new < typed(rate / divisor):
         what = "a learning rate of" if as_noun else "lower the learning rate to"
-    else:
-        what += "," if as_noun else " to"
-    return Setting(words=f"{what} {num(new)} ({told})", name=name, now=rate, new=new)
+    return Setting(words=f"{what} {num(new)} ({now})", name=name, now=rate, new=new)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.model.findings import RATE, Action, ActionKind, Change, Finding, Scalar, Severity
 from stabdiag.model.frozen import frozen
-from stabdiag.model.text import listed, num, plural
+from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
 from stabdiag.tree.changes import MOST, changes_near, near_spike, went
@@ -40,8 +40,9 @@ TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 # What a resume has to bring back.
 STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
 
-# What the tree lowers the clip threshold to (Q2.4).
+# What the tree lowers the clip threshold to (Q2.4), and where clipping starts that was off.
 _CLIP = 0.5
+_FIRST_CLIP = 1.0
 
 # The weight decay that AdamW has unless told otherwise.
 _DECAY = 0.01
@@ -114,7 +115,7 @@ def clip(case: Case) -> Setting:
         return Setting(words=num(_CLIP), name="grad_clip", new=_CLIP)
     # A threshold of 0 or less is how clipping is turned off.
     if now <= 0:
-        return Setting(words=f"{num(_CLIP)} (now off)", name="grad_clip", new=_CLIP)
+        return Setting(words=f"{num(_FIRST_CLIP)} (now off)", name="grad_clip", new=_FIRST_CLIP)
     lower = now / 2 if now <= _CLIP else _CLIP
     words = f"{num(lower)} (now {num(now)})"
     return Setting(words=words, name="grad_clip", now=now, new=lower)
@@ -230,6 +231,12 @@ def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
     if first_of(case, step) < step:
         return f"the batches of {where}"
     return f"the batch of {where}" + (" and the two before it" if and_before else "")
+
+
+def batch_id_at(case: Case, step: int) -> str:
+    """Return the id of a step's batch, " (batch id 12)", or "" if it was not logged there."""
+    batches = case.history.finite("batch_id").between(step, step)
+    return f" (batch id {whole(float(batches.values[0]))})" if len(batches) else ""
 
 
 def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
