@@ -103,7 +103,9 @@ def test_a_jump_shows_in_a_few_lines(loss, slug):
 def test_what_multiplies_time_and_again_is_no_single_batch(loss, slug):
     report = stabdiag.diagnose({"step": list(range(len(loss))), "loss": loss})
     assert report.diagnosis.slug == slug
-    assert ("ower the learning rate to a tenth" in report.diagnosis.first_action) == (slug[0] == "d")
+    assert ("ower the learning rate to a tenth" in report.diagnosis.first_action) == (
+        slug[0] == "d"
+    )
 
 
 def test_an_evaluation_that_stands_in_for_the_loss_is_no_single_batch():
