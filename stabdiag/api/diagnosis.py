@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from stabdiag.model import report as reported
-    from stabdiag.model.findings import Baseline, Finding
+    from stabdiag.model.findings import Finding, RollingBaseline
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -48,7 +48,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     known = infer(told, history)
     case = (LiteralCase if literal else Case)(history=history, manifest=known, limits=limits)
 
-    def beside() -> tuple[Checked, Baseline]:
+    def beside() -> tuple[Checked, RollingBaseline]:
         # The baseline comes last: while spikes are searched for, memory is short.
         return Checked() if literal else check_symptoms(case), case.baseline
 
@@ -69,7 +69,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         literal=literal,
         not_checked=symptoms.not_checked,
         clear=symptoms.clear(of_the_tree),
-        baseline=baseline,
+        rolling_baseline=baseline,
     )
 
 

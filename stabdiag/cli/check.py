@@ -84,8 +84,8 @@ def check(
 
 def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
     """Yield the row of a log, or of every run below a folder; ``show`` gets each report."""
-    from stabdiag.scan.find import find
-    from stabdiag.scan.group import Passed
+    from stabdiag.places.find import find
+    from stabdiag.places.group import Passed
     from stabdiag.scan.work import row_of, rows_of_jobs
 
     if not Path(log).is_dir():

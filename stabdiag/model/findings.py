@@ -318,7 +318,7 @@ def fails(severity: Severity, fail_on: str) -> bool:
 
 
 @frozen
-class Baseline:
+class RollingBaseline:
     """What Q2.1 holds each finite loss against: the mean of the losses before it.
 
     ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first

@@ -10,7 +10,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
-    from stabdiag.model.findings import Answer, Baseline, Finding
+    from stabdiag.model.findings import Answer, Finding, RollingBaseline
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
@@ -69,7 +69,7 @@ class Report(Diagnosed):
     ``findings`` are those of the tree and the symptoms, worst first. Equally bad ones are in the
     order of the tree, symptoms last. ``healthy`` is a finding only if nothing else was found.
     ``not_checked`` names the symptoms that could not be checked, ``clear`` those that do not hold.
-    ``baseline`` is what the losses were compared with.
+    ``rolling_baseline`` is what Q2.1 compared each loss with.
     """
 
     tree: Tree
@@ -80,7 +80,7 @@ class Report(Diagnosed):
     literal: bool = False
     not_checked: tuple[NotChecked, ...] = ()
     clear: tuple[str, ...] = ()
-    baseline: Baseline | None = None
+    rolling_baseline: RollingBaseline | None = None
 
     @property
     def ok(self) -> bool:

@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
+from stabdiag.places.group import Job, Passed
 from stabdiag.scan.executors import Hands
-from stabdiag.scan.group import Job, Passed
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.work import Ask, Batch, read_batch, unread
 

@@ -19,9 +19,9 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.limits import Limits
 from stabdiag.model.scan import Overview
 from stabdiag.model.text import and_more
+from stabdiag.places.find import find
+from stabdiag.places.group import Passed
 from stabdiag.scan.executors import Hands, opened
-from stabdiag.scan.find import find
-from stabdiag.scan.group import Passed
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.overview import where as select
 from stabdiag.scan.run import Found, Reading

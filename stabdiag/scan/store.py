@@ -23,7 +23,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
-from stabdiag.scan.group import PART, Job
+from stabdiag.places.group import PART, Job
 from stabdiag.scan.rows import (
     METADATA,
     SCHEMA,

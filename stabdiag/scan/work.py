@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
 from typing import Final, Self, TypeAlias
 
 import numpy as np
@@ -30,17 +29,18 @@ from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
-from stabdiag.places import Found, read_place
+from stabdiag.places import Found
 from stabdiag.places.archives import open_archive
-from stabdiag.places.best import ARCHIVES, best_of, only_log
-from stabdiag.places.folder import Entry, Folder, Place
+from stabdiag.places.best import ARCHIVES
+from stabdiag.places.find import jobs_below
+from stabdiag.places.folder import Entry, Place
+from stabdiag.places.group import File, Job, Lister, Passed
+from stabdiag.places.jobs import path_of, read_job, read_job_in
 from stabdiag.places.read import is_archive
 from stabdiag.places.remote import Remote
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.executors import Reader, TimedOut
-from stabdiag.scan.find import jobs_below
-from stabdiag.scan.group import File, Job, Lister, Passed
 from stabdiag.scan.rows import table_of
 
 Show: TypeAlias = Callable[[Report], None]
@@ -117,7 +117,7 @@ def rows_of_jobs(
         reading = _Reading(ask=ask, passed=passed, show=show, reader=reader)
         for job in jobs:
             if not job.logs[0].path.lower().endswith(ARCHIVES):
-                yield from reading.row(job, partial(_found, job, ask))
+                yield from reading.row(job, partial(read_job, job, ask.of_a_log))
                 continue
             try:
                 yield from reading.packed(job)
@@ -161,7 +161,7 @@ class _Reading:
 
     def packed(self, job: Job) -> Iterator[Row]:
         """Yield the rows of all runs in an archive, which is gone through once for all of them."""
-        path = _path(job.root, job.logs[0])
+        path = path_of(job.root, job.logs[0])
         with Remote(path).file() if "://" in path else open_stream(path) as stream:
             if not is_archive(stream):
                 raise LogError(f"{stream.name}: named like an archive, but it is none")
@@ -175,7 +175,7 @@ class _Reading:
         for run, held in _held(place, runs, entries):
             # What tells whether it changed is the archive.
             inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=held.name)
-            for row in self.row(inside, partial(_of_place, held, inside, self.ask)):
+            for row in self.row(inside, partial(read_job_in, held, inside, self.ask.of_a_log)):
                 rows += 1
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
         if not rows:
@@ -197,41 +197,10 @@ def _about(job: Job, ask: Ask, row: Row) -> Row:
 
 def unread(job: Job, ask: Ask, reason: str) -> Row:
     """Return the row of a log that was not read."""
-    path = shown(_path(job.root, job.logs[0]))
+    path = shown(path_of(job.root, job.logs[0]))
     for name in (path, job.key, shown(job.root)):
         reason = reason.removeprefix(f"{name}: ")
     return _about(job, ask, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
-
-
-def _path(root: str, one: File) -> str:
-    return f"{root}/{one.path}" if root else one.path
-
-
-def _found(job: Job, ask: Ask) -> Found:
-    """Read the log of a run that lies on a disk, in a bucket or behind a URL."""
-    paths = [_path(job.root, one) for one in job.logs]
-    is_url = "://" in (job.root or paths[0])
-    if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_place(paths, ask.of_a_log)
-    place = Remote(job.root) if is_url else Folder(Path(job.root))
-    return _of_place(place, job, ask)
-
-
-def _of_place(place: Place, job: Job, ask: Ask) -> Found:
-    base = str(place.path) if isinstance(place, Folder | Remote) else ""
-    root = f"{base.rstrip('/')}/" if base else ""
-    keyed = [
-        Entry(
-            path=PurePosixPath(one.path),
-            size=one.size,
-            written=one.written or 0.0,
-            key=f"{root}{one.path}",
-        )
-        for one in (*job.logs, *job.beside)
-    ]
-    if len(job.logs) == 1:
-        return only_log(place, keyed[0], keyed, ask.of_a_log)
-    return best_of(place, keyed, ask.of_a_log)
 
 
 def _lister(entries: Mapping[str, Entry]) -> Lister:

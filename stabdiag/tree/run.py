@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from stabdiag.model.arrays import Mask
-from stabdiag.model.findings import Baseline
+from stabdiag.model.findings import RollingBaseline
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
@@ -131,12 +131,12 @@ class Run:
         return min(self.spike_window, max(len(self.loss) // 2, self.limits.spike.min_points))
 
     @cached_property
-    def baseline(self) -> Baseline:
+    def baseline(self) -> RollingBaseline:
         """The rolling mean and deviation that the original rule of Q2.1 holds each loss against."""
         window = self.baseline_window
         mean, sigma = trailing_moments(self.loss.values, window)
         above = self.loss.values > mean + self.limits.spike.sigma * sigma
-        return Baseline(
+        return RollingBaseline(
             window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
         )
 

@@ -53,5 +53,5 @@ def test_a_report_that_tells_next_to_nothing_has_a_page(healthy, format_name):
     found = replace(healthy.diagnosis, actions=())
     answers = tuple(replace(one, limits={}) for one in healthy.tree.answers)
     tree = replace(healthy.tree, outcome=found, answers=answers)
-    report = replace(healthy, findings=(found,), tree=tree, not_checked=(), baseline=None)
+    report = replace(healthy, findings=(found,), tree=tree, not_checked=(), rolling_baseline=None)
     assert found.title in render(report, format_name, verbose=True)

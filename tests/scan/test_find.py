@@ -5,8 +5,8 @@ import os
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.scan.find import find
-from stabdiag.scan.group import Passed
+from stabdiag.places.find import find
+from stabdiag.places.group import Passed
 
 
 @pytest.fixture

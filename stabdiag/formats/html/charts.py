@@ -17,7 +17,7 @@ from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, movement
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.comparison import Comparison
-from stabdiag.model.findings import AskedOf, Baseline
+from stabdiag.model.findings import AskedOf, RollingBaseline
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, Series
 from stabdiag.model.report import Report
@@ -65,7 +65,7 @@ def panels(report: Report) -> Iterator[Panel]:
     loss = [report.history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
     if logged:
-        yield _loss(logged, report.baseline, places)
+        yield _loss(logged, report.rolling_baseline, places)
     for role in _BELOW:
         groups = [series for series in report.history.group(role).values() if len(series)]
         if groups:
@@ -87,7 +87,7 @@ def overlays(comparison: Comparison) -> Iterator[Panel]:
             yield _panel("gap", [replace(apart, column="difference")], apart.steps)
 
 
-def _loss(logged: list[Series], baseline: Baseline | None, places: list[int]) -> Panel:
+def _loss(logged: list[Series], baseline: RollingBaseline | None, places: list[int]) -> Panel:
     high = np.empty(0, dtype=np.int64)
     if baseline is not None:
         high = baseline.steps[baseline.above][-_MOST_EXCEEDANCES:]

@@ -15,8 +15,8 @@ from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
+from stabdiag.places.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 from stabdiag.places.remote import Remote, fail, written
-from stabdiag.scan.group import INNER, PART, File, Job, Lister, Passed, jobs_in
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64
