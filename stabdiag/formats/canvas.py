@@ -77,14 +77,15 @@ class Scale:
 
     def share(self, values: Floats) -> Floats:
         """Return the position of each finite value between the lowest, 0, and the highest, 1."""
-        if self.high <= self.low:
+        # Halved before the difference is taken, which may overflow; half of the least float is 0.
+        half = self.high / 2 - self.low / 2
+        if half <= 0:
             return np.full(values.shape, 0.5)
         if self.log:
             shares = np.log(values) - math.log(self.low)
             shares /= math.log(self.high) - math.log(self.low)
         else:
-            # Halved before the difference is taken: the range of two floats may be no float.
-            shares = (values / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
+            shares = (values / 2 - self.low / 2) / half
         return np.asarray(np.clip(shares, 0.0, 1.0), dtype=np.float64)
 
     def ticks(self, most: int) -> list[float]:
