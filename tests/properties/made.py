@@ -46,7 +46,7 @@ def _climbing(loss):
 
 
 LOSSES = {
-    "healthy": lambda: falling(),
+    "healthy": falling,
     "spike": lambda: _spiked(falling()),
     "step": lambda: _stepped(falling()),
     "nan": lambda: _not_finite(falling()),
@@ -71,9 +71,7 @@ CANDIDATES = (
     *("fp16", "bf16", "adamw", "cosine", True, False, 1, 50, 0.5, 1e-3, 1e300),
     *("100,200", tuple(range(0, 5000, 25)), "1e-3", [3]),
 )
-FIELDS = {
-    key.name: [value for value in CANDIDATES if key.parse(value) is not None] for key in KEYS
-}
+FIELDS = {key.name: [value for value in CANDIDATES if key.parse(value) is not None] for key in KEYS}
 
 # Values of other keys: configurations hold anything.
 ODD_KEYS = {
