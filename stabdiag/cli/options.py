@@ -166,8 +166,8 @@ class Told(Held):
         str | None,
         option(
             "--dtype DTYPE",
-            "fp16, bf16 or fp32; overrides the manifest.",
-            autocompletion=complete.among(("fp16", "bf16", "fp32")),
+            "fp16, bf16, fp8 or fp32; overrides the manifest.",
+            autocompletion=complete.among(("fp16", "bf16", "fp8", "fp32")),
         ),
     ] = None
     settings: Annotated[

@@ -134,6 +134,7 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
         "yes:fp32": "nan-fp32",
         "yes:fp64": "nan-fp32",
         "yes:bf16": "nan-bf16",
+        "yes:fp8": "nan-bf16",
         "yes": "nan-dtype-unknown",
     },
     "Q2.1": {"yes": "Q2.2", "no": "§3", "unknown": "§3"},

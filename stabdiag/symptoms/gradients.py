@@ -14,9 +14,11 @@ from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
+from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.scaler import skipped_throughout
 
 # A gradient that is usually this many times the clip threshold has another unit, or comes from
 # weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
@@ -69,6 +71,9 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         return min(ended, key=lambda one: one.step or 0, default=None)
     if norm is None or dtype in ("fp16", "bf16"):
         return None
+    skipped = skipped_throughout(case)
+    if skipped is not None:
+        return _nothing_updated(case, norm, skipped)
     bad = ~np.isfinite(norm.values)
     # Few points may be means over epochs with overflows among them, unless the last ones are bad.
     if dtype is None and len(norm) < MANY and not bad[-2:].all():
@@ -91,6 +96,28 @@ def grad_nonfinite(case: Case) -> Evidence | None:
             Do.INSPECT_LAYERS,
             f"Run the batch of {case.unit} {first} under torch.autograd.set_detect_anomaly(True) "
             "to find the operation whose gradient is not finite.",
+            step=first,
+        ),
+    )
+
+
+def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:
+    first, losses = int(norm.steps[0]), case.loss.values
+    stays = ""
+    if len(losses) > 1:
+        stays = f" The loss went from {num(float(losses[0]))} to {num(float(losses[-1]))}."
+    return Evidence(
+        because=f"{nothing_updated(records)}{stays}",
+        step=first,
+        measured={"steps": records, "of": records},
+        title=NOTHING_UPDATED,
+        severity=Severity.ERROR,
+        first=Action(
+            Do.INSPECT_LAYERS,
+            f"Stop the run, and run the batch of {case.unit} {first} under "
+            "torch.autograd.set_detect_anomaly(True) to find the operation whose gradient is not "
+            "finite.",
+            also=(Do.STOP_EARLY,),
             step=first,
         ),
     )

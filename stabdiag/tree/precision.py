@@ -13,7 +13,15 @@ from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import FEW
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, found_bad
-from stabdiag.tree.scaler import Overflows, fall_to_floor, is_averaged, last_fall, overflows
+from stabdiag.tree.scaler import (
+    Overflows,
+    fall_to_floor,
+    is_averaged,
+    last_fall,
+    overflows,
+    stuck_scale,
+    tolerated_overflows,
+)
 
 # What each series says where nothing overflowed.
 _FINE = {
@@ -73,7 +81,7 @@ def shows_overflows(case: Case) -> bool:
 def _what_does_the_scale_show(case: Case) -> Reply:
     scale, found = case.history.finite("loss_scale"), overflows(case)
     if case.manifest.dtype == "fp16" and len(scale):
-        special = _collapsed(case, scale, found) or _static(scale, found)
+        special = _collapsed(case, scale, found) or _static(case, scale, found)
         if special is not None:
             return special
     return _too_often(case, found)
@@ -113,14 +121,14 @@ def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
     )
 
 
-def _static(scale: Series, found: Overflows) -> Reply | None:
+def _static(case: Case, scale: Series, found: Overflows) -> Reply | None:
     if not _is_constant(scale) or not (scale.steps > found.at[0]).any():
         return None
     value, count = float(scale.values[0]), found.count
     told = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
     measured = {"scale": value, "overflows": count}
     # Those up to its first record may have moved it.
-    if found.after(int(scale.steps[0])) <= FEW:
+    if found.after(int(scale.steps[0])) <= tolerated_overflows(case):
         return no(f"{told}: too few to judge", measured=measured)
     because = f"{told}: dynamic scaling is off"
     return yes(because, int(found.at[0]), branch="static", measured=measured)
@@ -154,7 +162,15 @@ def _too_often(case: Case, found: Overflows) -> Reply:
     if crowded or found.later > max(factor * found.expected, FEW):
         first = found.first_unexplained(factor)
         return yes(told, first, branch="overflow", measured=measured)
-    if "loss_scale" in case.history.series:
+    scale = case.history.finite("loss_scale")
+    stuck = stuck_scale(scale, found) if len(scale) else None
+    if stuck is not None:
+        told += (
+            f"; the loss scale stays at {num(stuck.value)} for {plural(stuck.steps, case.unit)} "
+            f"after {case.unit} {stuck.since} and never grows again"
+        )
+        return no(told, measured={**measured, "stuck_since": stuck.since})
+    if len(scale):
         return no(f"{told}: the scaler works", measured=measured)
     return no(f"{told}: normal for a working scaler", measured=measured)
 
@@ -224,7 +240,7 @@ def _scaling_off(case: Case) -> bool | None:
     found, loss = overflows(case), case.history.series["loss"]
     over = np.union1d(found.at, loss.steps[~np.isfinite(loss.values)])
     first, last = int(scale.steps[0]), int(scale.steps[-1])
-    unmoved = np.count_nonzero((over > first) & (over < last)) > FEW
+    unmoved = np.count_nonzero((over > first) & (over < last)) > tolerated_overflows(case)
     ungrown = min(last, int(over[0]) if len(over) else last) - first > found.interval
     return True if unmoved or ungrown else None
 

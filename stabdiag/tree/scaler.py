@@ -31,6 +31,21 @@ _PROBE = 2.0
 _ROUNDED = 0.05
 
 
+# Frameworks whose scaler lets an overflow pass before it lowers the scale (hysteresis, delayed
+# shift), and how many overflows that may be.
+_LENIENT_FORMATS = ("megatron", "deepspeed")
+_LENIENCE = 2
+
+# A scaler that waits this many growth intervals without an overflow and does not grow is stuck.
+_STUCK_INTERVALS = 2.0
+
+# Fewer records are no run in which nothing was updated.
+_MIN_SKIPPED = 3
+
+# A loss that falls by less than this fraction has not learned.
+_UNCHANGED = 0.05
+
+
 @frozen
 class Fall:
     """The last fall of a loss scale to a bound: from where, how low, and since when.
@@ -115,6 +130,52 @@ class Overflows:
 def _place(times: Ints, number: int) -> int:
     """Return at which step the overflow of this number is, counted from 0."""
     return int(np.searchsorted(np.cumsum(times), number, side="right"))
+
+
+def tolerated_overflows(case: Case) -> int:
+    """Return how many overflows a dynamic scaler may let pass before it lowers its scale."""
+    settings = (*case.manifest.also, *case.manifest.unknown, *case.history.config)
+    is_lenient = any("hysteresis" in name or "delayed_shift" in name for name in settings)
+    return _LENIENCE if is_lenient or case.history.source.format in _LENIENT_FORMATS else 0
+
+
+@frozen
+class Stuck:
+    """A loss scale that fell and never grew again: its last fall, its value and its wait."""
+
+    since: int
+    value: float
+    steps: int
+
+
+def stuck_scale(scale: Series, found: Overflows) -> Stuck | None:
+    """Return how a scale that fell stands still, though its growth interval is long over.
+
+    One that stands at its highest value may be at the scaler's upper bound.
+    """
+    fell, _, grew = _changes(scale)
+    moved = max(int(found.at[-1]), int(fell[-1]) if len(fell) else 0)
+    waited = int(scale.steps[-1]) - moved
+    value = float(scale.values[-1])
+    is_highest = value >= float(scale.values.max())
+    has_grown = len(grew) > 0 and int(grew[-1]) > moved
+    if is_highest or has_grown or waited <= _STUCK_INTERVALS * found.interval:
+        return None
+    return Stuck(since=moved, value=value, steps=waited)
+
+
+def skipped_throughout(case: Case) -> int | None:
+    """Return the number of records if every one reports a skipped or unusable update, or None.
+
+    Every gradient norm is non-finite, and the loss, where it was logged, does not fall.
+    """
+    norm, loss = case.history.get("grad_norm"), case.loss.values
+    if norm is None or len(norm) < _MIN_SKIPPED or np.isfinite(norm.values).any():
+        return None
+    half = len(loss) // 2
+    if half and median(loss[-half:]) < median(loss[:half]) * (1 - _UNCHANGED):
+        return None
+    return len(norm)
 
 
 def overflows(case: Case) -> Overflows:

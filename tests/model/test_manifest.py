@@ -300,7 +300,7 @@ def test_override_by_hand():
     [
         ("dtyp", "fp16", "unknown manifest field 'dtyp'; did you mean dtype?"),
         ("unknown", "fp16", "unknown manifest field 'unknown'"),
-        ("dtype", "fp8", "dtype wants fp16, bf16 or fp32, not 'fp8'"),
+        ("dtype", "int8", "dtype wants fp16, bf16, fp8 or fp32, not 'int8'"),
         ("checkpoint_every", 0, "checkpoint_every wants a number of steps, not 0"),
         ("static_loss_scale", "maybe", "static_loss_scale wants true or false, not 'maybe'"),
     ],
@@ -474,3 +474,8 @@ def test_a_loss_scale_other_than_1_means_fp16(scales, dtype):
     assert manifest.dtype == dtype
     assert ("dtype" in manifest.inferred) is (dtype is not None)
     assert infer(Manifest(dtype="bf16"), run) == Manifest(dtype="bf16")
+
+
+@pytest.mark.parametrize("value", ["fp8", "float8", "FP8-hybrid", "torch.float8_e4m3fn"])
+def test_fp8_is_a_dtype(value):
+    assert parse_manifest({"dtype": value}).dtype == "fp8"

@@ -28,8 +28,10 @@ def fingerprint(log, **manifest):
         # It had no cause to move, it ought to have grown, and overflows left it where it was.
         (0, {}, "unknown"),
         (0, {"loss_scale_window": 500}, "yes"),
-        (1, {}, "unknown"),
-        (3, {}, "yes"),
+        (1, {}, "yes"),
+        # A scaler with hysteresis lets two overflows pass.
+        (2, {"hysteresis": 2}, "unknown"),
+        (3, {"hysteresis": 2}, "yes"),
     ],
 )
 def test_whether_a_scale_that_stays_is_static(failed, overflows, manifest, told):

@@ -87,15 +87,63 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(calm, logged, start):
 
 
 @pytest.mark.parametrize(
-    ("overflows", "slug"),
-    [([100, 300, 500], "loss-scale-static"), ([100, 300], "healthy"), ([], "healthy")],
+    ("overflows", "manifest", "slug"),
+    [
+        ([100, 300, 500], {}, "loss-scale-static"),
+        ([100], {}, "loss-scale-static"),
+        # Megatron's and DeepSpeed's scalers let two pass.
+        ([100, 300], {"hysteresis": 2}, "healthy"),
+        ([100, 300, 500], {"hysteresis": 2}, "loss-scale-static"),
+        # No scale was logged after the last overflow.
+        ([799], {}, "healthy"),
+        ([], {}, "healthy"),
+    ],
 )
-def test_three_overflows_under_a_constant_scale_are_a_static_scale(calm, overflows, slug):
+def test_a_scale_that_overflows_leave_unchanged_is_static(calm, overflows, manifest, slug):
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
     log["grad_norm"][overflows] = np.inf
-    found = diagnose(log).diagnosis
+    found = diagnose(log, **manifest).diagnosis
     assert found.slug == slug
     assert found.step == (100 if slug == "loss-scale-static" else None)
+
+
+@pytest.mark.parametrize(("window", "works"), [(100, True), (10**9, False)])
+def test_a_scale_that_never_grows_again_does_not_work(calm, window, works):
+    log = train(calm(), Scaler(65536.0, window), lambda at: 2.0**14 if at < 200 else 2.0**20)
+    answer = asked(diagnose(log, loss_scale_window=100), "Q3.2")
+    assert answer.verdict == "no"
+    assert ("the scaler works" in answer.because) is works
+    assert ("never grows again" in answer.because) is not works
+
+
+def unusable(calm, n=100, usable=()):
+    """Return a run that does not learn, and has usable gradients at a few records alone."""
+    log = calm() | {"loss": 2.3 + 0.01 * calm()["grad_norm"]}
+    log["grad_norm"] = np.where(np.isin(np.arange(800), usable), 1.0, np.nan)
+    return {name: values[:n] for name, values in log.items()}
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", None])
+def test_a_run_whose_updates_were_all_skipped_is_an_error(calm, dtype):
+    manifest = {"dtype": dtype} if dtype else {}
+    report = stabdiag.diagnose(unusable(calm), manifest=manifest)
+    assert report.diagnosis.title.startswith("No update was made")
+    assert report.diagnosis.severity == "error"
+    assert report.diagnosis.step == 0
+    some = stabdiag.diagnose(unusable(calm, usable=[30]), manifest=manifest)
+    assert not some.diagnosis.title.startswith("No update was made")
+    learning = unusable(calm) | {"loss": np.linspace(2.3, 1.0, 100)}
+    falls = stabdiag.diagnose(learning, manifest=manifest)
+    assert not falls.diagnosis.title.startswith("No update was made")
+
+
+@pytest.mark.parametrize("dtype", ["fp8", "float8_e4m3fn"])
+def test_a_nan_in_fp8_is_compared_with_bf16(calm, dtype):
+    log = calm()
+    log["loss"][600:] = np.nan
+    found = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
+    assert (found.slug, found.title) == ("nan-bf16", "The loss went NaN in fp8")
+    assert any("once in bf16" in action.text for action in found.actions[:4])
 
 
 def test_an_averaged_scale_cannot_tell(calm):

@@ -61,6 +61,10 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
         "o1 o2 o3"
     ),
     "bf16": names_in("bf16 bfloat16 bf16_mixed bf16_true mixed_bf16 mixed_bfloat16 amp_bf16"),
+    "fp8": names_in(
+        "fp8 float8 f8 fp8_mixed mixed_fp8 fp8_hybrid fp8_e4m3 fp8_e5m2 float8_e4m3fn float8_e5m2 "
+        "transformer_engine"
+    ),
     "fp32": ("fp32", "float32", "float", "32", "32_true", "f32", "single", "tf32", "no", "o0"),
     "fp64": ("fp64", "float64", "double", "64", "64_true", "f64"),
 }
@@ -147,7 +151,7 @@ def _key(name: str, wants: str, parse: Callable[[object], Any], names: str) -> K
 KEYS: tuple[Key, ...] = (
     _key(
         "dtype",
-        "fp16, bf16 or fp32",
+        "fp16, bf16, fp8 or fp32",
         dtype_of,
         "dtype precision mixed_precision torch_dtype param_dtype compute_dtype amp_dtype "
         "training_dtype autocast_dtype params_dtype mixed_precision_param opt_level "

@@ -69,16 +69,28 @@ _TRY_FP32 = Action(
     ActionKind.CHECK_PRECISION,
     "Run the step once in fp32 to compare: bf16 rounds at 1% and overflows near 1e38.",
 )
+_TRY_BF16 = Action(
+    ActionKind.CHECK_PRECISION,
+    "Run the step once in bf16 on the same batch: if it stays finite, check the scaling factors "
+    "(amax history, margin) and keep the first and last layers in bf16.",
+    also=(ActionKind.CHANGE_DTYPE,),
+    setting="dtype",
+    from_="fp8",
+    to="bf16",
+)
 
 
 def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp32, fp64, bf16 or an unknown dtype."""
+    """NaN in fp32, fp64, bf16, fp8 or an unknown dtype."""
     start = origin(case)
     advice = _by_evidence(case, start)
     then = (*_came_through(case), *_smaller_steps(case, start, advice.first), *advice.then)
     dtype = case.manifest.dtype
     if dtype == "bf16":
         then = (*then, _TRY_FP32)
+    if dtype == "fp8":
+        then = (*then[:2], _TRY_BF16, *then[2:])
+        advice = replace(advice, title="The loss went NaN in fp8")
     peak = activation_near_fp16_max(case.history, start.bad.step) if dtype is None else None
     if peak is not None:
         near = sentence(describe_near_fp16_max(peak, case.unit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stabdiag.model.findings import Action, ActionKind, Answer
+from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.text import sentence
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.advice.shared import (
@@ -17,8 +17,18 @@ from stabdiag.tree.advice.shared import (
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.scaler import skipped_throughout
+
+NOTHING_UPDATED = "No update was made: every gradient norm is NaN or infinite"
 
 _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
+
+
+def nothing_updated(records: int) -> str:
+    """Return that no record shows a usable gradient, as a sentence."""
+    return (
+        f"The gradient norm is NaN or infinite at all {records} records, so nothing was updated."
+    )
 
 
 def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -42,11 +52,18 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             step=step,
         )
         then = (_LOG_ACTIVATIONS,)
+    skipped = skipped_throughout(case)
+    summary = sentence(answer.because)
+    if skipped is not None:
+        step = int(case.history.series["grad_norm"].steps[0])
+        summary = f"{nothing_updated(skipped)} {summary}"
     return Advice(
-        summary=sentence(answer.because),
+        summary=summary,
         first=first,
         then=(*then, KEEP_IN_FP32, CHECK_INITIALISATION),
         step=step,
+        title="" if skipped is None else NOTHING_UPDATED,
+        severity=None if skipped is None else Severity.ERROR,
     )
 
 
