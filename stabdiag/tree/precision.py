@@ -128,10 +128,20 @@ def _static(case: Case, scale: Series, found: Overflows) -> Reply | None:
     told = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
     measured = {"scale": value, "overflows": count}
     # Those up to its first record may have moved it.
-    if found.after(int(scale.steps[0])) <= tolerated_overflows(case):
+    seen = found.after(int(scale.steps[0]))
+    if seen <= tolerated_overflows(case) or (seen == 1 and _is_in_spike(case, int(found.at[-1]))):
         return no(f"{told}: too few to judge", measured=measured)
     because = f"{told}: dynamic scaling is off"
     return yes(because, int(found.at[0]), branch="static", measured=measured)
+
+
+def _is_in_spike(case: Case, step: int) -> bool:
+    """Return True if a step is within a spike: a single overflow there belongs to the spike."""
+    margin = case.stride
+    return any(
+        case.at(spike.onset) - margin <= step <= case.at(spike.end) + margin
+        for spike in case.spikes
+    )
 
 
 def _is_constant(scale: Series) -> bool:

@@ -146,6 +146,15 @@ def test_a_nan_in_fp8_is_compared_with_bf16(calm, dtype):
     assert any("once in bf16" in action.text for action in found.actions[:4])
 
 
+def test_a_single_overflow_in_a_spike_belongs_to_the_spike(calm):
+    log = calm() | {"loss_scale": np.full(800, 1024.0)}
+    log["grad_norm"][400] = np.inf
+    log["loss"][400:403] += 10
+    assert diagnose(log).diagnosis.slug == "spike-recovered"
+    log["grad_norm"][600] = np.inf
+    assert diagnose(log).diagnosis.slug == "loss-scale-static"
+
+
 def test_an_averaged_scale_cannot_tell(calm):
     log = train(calm(4000), Scaler(start=65536.0, window=33), lambda at: 65536.0 / (1 + at % 7))
     mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
