@@ -26,9 +26,7 @@ _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of ea
 
 def nothing_updated(records: int) -> str:
     """Return that no record shows a usable gradient, as a sentence."""
-    return (
-        f"The gradient norm is NaN or infinite at all {records} records, so nothing was updated."
-    )
+    return f"The gradient norm is NaN or infinite at all {records} records, so nothing was updated."
 
 
 def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
