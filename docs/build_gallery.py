@@ -10,6 +10,7 @@ from build_pictures import ROOT, RUNS, diagnosed, drawing, run_of
 
 from stabdiag.formats import render
 from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.findings import PARTLY_READ
 from stabdiag.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ the pictures, red marks where the finding lies. The runs are small ones that wer
 def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     """Write the pictures into a folder; yield the name and the text of each page beside it."""
     folder.mkdir()
-    shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG}}
+    shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug != PARTLY_READ}}
     shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in SYMPTOMS}
     parts = [HEAD]
     for kind, runs in shown.items():

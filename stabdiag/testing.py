@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stabdiag.api import diagnose
 from stabdiag.formats import render
-from stabdiag.model.findings import fails
+from stabdiag.model.findings import UNTESTED, fails
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def assert_healthy(
         literal=literal,
         format=format,
     )
-    untested = report.tree.outcome.slug == "insufficient-data"
+    untested = report.tree.outcome.slug in UNTESTED
     if untested or fails(report.diagnosis.severity, fail_on):
         raise UnhealthyRun(report)
     return report

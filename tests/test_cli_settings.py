@@ -138,7 +138,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
             "zzz = 1",
             "unknown key 'zzz'; there are fail-on, format, ignore, columns, manifest, limits",
         ),
-        ("fail-on = 'warn'", "fail-on wants one of error, warning, never, not 'warn'"),
+        ("fail-on = 'warn'", "fail-on wants one of error, warning, unknown, never, not 'warn'"),
         ("format = 'jsn'", "format wants one of terminal, json, "),
         ("columns = 1", "columns is not a table"),
         ("columns.los = 'x'", "unknown role 'los'; did you mean loss?"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.api.partly_read import SAY_NOTHING, headed_by, partly_read
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
 from stabdiag.model.report import Detected, Tree
@@ -59,8 +60,13 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     of_the_tree, answers = symptoms.led(with_changes(case, found.findings)), found.answers
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])
+    incomplete = partly_read(history)
+    findings = worst_first((outcome, *of_the_tree[1:]), beside_it)
+    if incomplete is not None:
+        findings = headed_by(incomplete, findings)
+        outcome = incomplete if outcome.slug in SAY_NOTHING else outcome
     return Report(
-        findings=worst_first((outcome, *of_the_tree[1:]), beside_it),
+        findings=findings,
         tree=Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,

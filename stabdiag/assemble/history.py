@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.assemble.accounting import unused_after_loss
 from stabdiag.assemble.losses import (
     load,
     of_whole_epochs,
@@ -125,6 +126,7 @@ def build_history(
     run = order.run(number)
     losses = of_whole_epochs(losses, clock, order.steps, run)
     events += [*losses.events, *order.events]
+    events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
     if "loss" in names and not (run & losses.records).any():
         raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
     if order.runs > 1:

@@ -119,7 +119,7 @@ def _sum(one: Column, other: Column) -> Column:
         present=present,
         null=(one.null | other.null) & ~present,
         is_text=one.is_text or other.is_text,
-        strays=one.strays + other.strays,
+        stray_rows=np.union1d(one.stray_rows, other.stray_rows),
     )
 
 

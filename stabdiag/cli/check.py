@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.commands import again, report_exit_code, verdict
 from stabdiag.cli.rendering import render_pieces, render_report
 from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
+from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 
@@ -49,11 +50,10 @@ def check(
     shown = chosen == "lines" and not out.quiet and out.output is None
     if shown:
         write(limits_line(how.limits), None)
-    code, told, rows = Exit.OK, [limits_line(how.limits)], list[Row]()
+    codes, told, rows = list[Exit](), [limits_line(how.limits)], list[Row]()
 
     def show(report: Report) -> None:
-        nonlocal code
-        code = max(code, exit_code(report.findings, fails_on))
+        codes.append(report_exit_code(report, fails_on))
         one_line = verdict(report.diagnosis)
         lines = render_report(report, "lines", verdict=one_line, limits=False, color=color)
         told.append(lines)
@@ -63,12 +63,12 @@ def check(
             for row in _rows(log, how, ask, show):
                 rows.append(row)
                 if row.severity is None:
-                    code = complain(f"{row.path}: {row.reason}")
+                    codes.append(complain(f"{row.path}: {row.reason}"))
                 elif shown:
                     write(told.pop(), None)
         except StabdiagError as error:
-            code = complain(str(error))
-    counts = Counter(row.severity or UNREAD for row in rows)
+            codes.append(complain(str(error)))
+    counts = Counter(_standing(row) for row in rows)
     ended = f"{plural(len(rows), 'run')}: {totals(counts)}"
 
     def report() -> Iterable[str]:
@@ -79,7 +79,12 @@ def check(
         return render_pieces(overview, chosen, "overview", verdict=ended, **screen)
 
     out.tell(report, ended)
-    return code
+    return max(codes, default=Exit.OK)
+
+
+def _standing(row: Row) -> str:
+    """Return what a run counts as in the totals."""
+    return PARTLY_READ if row.outcome == PARTLY_READ else row.severity or UNREAD
 
 
 def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:

@@ -15,6 +15,7 @@ from stabdiag.model.text import shown
 if TYPE_CHECKING:
     from stabdiag.model.checks import Tick
     from stabdiag.model.findings import Finding
+    from stabdiag.model.report import Report
 
 # The parameters that decide what a report says, and not how or where it is written.
 _DECIDES = (
@@ -24,11 +25,12 @@ _DECIDES = (
 
 
 class FailOn(StrEnum):
-    """The lowest severity with exit code 1."""
+    """The lowest severity with exit code 1; ``unknown`` is ``error``, with 2 for what is open."""
 
     ERROR = "error"
     WARNING = "warning"
     NEVER = "never"
+    UNKNOWN = "unknown"
 
 
 def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
@@ -36,6 +38,18 @@ def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
     from stabdiag.model.findings import fails
 
     return Exit(any(fails(one.severity, fail_on) for one in found))
+
+
+def report_exit_code(report: Report, fail_on: FailOn) -> Exit:
+    """Return 1 for a finding as severe as that, else 2 if the log could not be judged."""
+    from stabdiag.model.findings import fails_run, is_check_error
+
+    if any(fails_run(finding, fail_on) for finding in report.findings):
+        return Exit.FOUND
+    slugs = {finding.slug for finding in report.findings if finding.ignored is None}
+    if report.diagnosis.ignored is None:
+        slugs.add(report.tree.outcome.slug)
+    return Exit.REFUSED if any(is_check_error(slug, fail_on) for slug in slugs) else Exit.OK
 
 
 def verdict(found: Finding) -> str:

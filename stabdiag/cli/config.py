@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMES = ("stabdiag.toml", "pyproject.toml")
 _TABLES = ("columns", "manifest", "limits")
 _SECTIONS = tuple(one.name for one in fields(Limits) if one.name != "set_by")
-_SEVERITIES = ("error", "warning", "never")
+_SEVERITIES = ("error", "warning", "unknown", "never")
 
 
 @frozen

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.commands import again, report_exit_code, verdict
 from stabdiag.cli.rendering import render_report, terminal_fallback
 from stabdiag.cli.terminal import (
     Exit,
@@ -71,7 +71,7 @@ def diagnose(
     if chosen == "github":
         with terminal_fallback(report, chosen, verdict=one_line):
             add_to_summary(report, shown_by(chosen, out.output))
-    return exit_code(report.findings, fails_on)
+    return report_exit_code(report, fails_on)
 
 
 def _of_a_manifest(logs: list[str]) -> LogError | None:

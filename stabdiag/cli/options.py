@@ -57,8 +57,8 @@ Severe = Annotated[
     FailOn | None,
     option(
         "--fail-on SEVERITY",
-        "Exit 1 at or above this severity: error, warning or never. Default: the settings file, "
-        "else error.",
+        "Exit 1 at or above this severity: error, warning or never. With unknown, exit 1 for an "
+        "error and 2 if too little was logged to tell. Default: the settings file, else error.",
     ),
 ]
 Logs = Annotated[

@@ -90,7 +90,7 @@ def scan(
     color: options.Color = None,
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
-    from stabdiag.model.findings import Severity, fails
+    from stabdiag.model.findings import PARTLY_READ, Severity, fails, is_check_error
     from stabdiag.scan.executors import opened, without_pandas
     from stabdiag.scan.rows import give_back_memory, write_rows
     from stabdiag.scan.scan import scan_into
@@ -134,10 +134,11 @@ def scan(
                 write_rows(overview.rows, path)
             else:
                 write(render_pieces(overview, name, "overview", verdict=ended, **told), path)
-    severities = {one.severity for one in overview.counts}
+    severities = {one.severity for one in overview.counts if one.outcome != PARTLY_READ}
     if any(one is not None and fails(Severity(one), fails_on) for one in severities):
         return Exit.FOUND
-    return Exit.REFUSED if None in severities else Exit.OK
+    is_open = any(is_check_error(one.outcome, fails_on) for one in overview.counts)
+    return Exit.REFUSED if None in severities or is_open else Exit.OK
 
 
 @contextmanager

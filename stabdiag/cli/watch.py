@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, exit_code, verdict
+from stabdiag.cli.commands import FailOn, report_exit_code, verdict
 from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
@@ -71,7 +71,7 @@ def watch(
     report so far and exit code 130.
     """
     from stabdiag.formats import writer
-    from stabdiag.model.findings import Severity
+    from stabdiag.model.findings import threshold
     from stabdiag.model.manifest import read_manifest
     from stabdiag.watch import End, Until, open_source
     from stabdiag.watch import watch as run
@@ -90,7 +90,7 @@ def watch(
     source = open_source(logs, ask.of_a_log)
     with closing(source), stopping() as caught, display(logs, out.color) as show:
         until = Until(
-            fail_on=None if fails_on is FailOn.NEVER else Severity(fails_on.value),
+            fail_on=threshold(fails_on),
             quiet=until_idle,
             process=job,
             stopped=lambda: bool(caught),
@@ -111,7 +111,7 @@ def watch(
     _hand_over(text, out, told, report.history.source.files)
     if seen.end is End.STOPPED and seen.certain is None:
         return after(caught)
-    return exit_code(report.findings, fails_on)
+    return report_exit_code(report, fails_on)
 
 
 def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from stabdiag.formats.json import Json, dumps
 from stabdiag.formats.measured import changed_limits, visible
-from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.history import Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
@@ -64,16 +64,26 @@ def gitlab(report: Report) -> str:
 
 
 def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
+    headline = _of_check(finding.headline) if is_partly_read(finding) else finding.headline
     return {
-        "description": visible(f"{finding.headline}: {finding.summary} {finding.first_action}"),
+        "description": visible(f"{headline}: {finding.summary} {finding.first_action}"),
         "check_name": finding.slug,
         "fingerprint": fingerprint,
-        "severity": GITLAB[finding.severity],
+        "severity": "blocker" if is_partly_read(finding) else GITLAB[finding.severity],
         "location": {
             "path": visible(path_of(finding, report)),
             "lines": {"begin": line_of(finding, report) or 1},
         },
     }
+
+
+def is_partly_read(finding: Finding) -> bool:
+    """Return True for the finding that the log was not judged to its end: an error of the check."""
+    return finding.slug == PARTLY_READ and finding.ignored is None
+
+
+def _of_check(headline: str) -> str:
+    return f"The check is incomplete: {headline[:1].lower()}{headline[1:]}"
 
 
 def github(report: Report) -> str:
@@ -103,12 +113,14 @@ def _annotations(report: Report) -> Iterator[str]:
         lines = [finding.summary]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
+        is_open = is_partly_read(finding)
+        headline = _of_check(finding.headline) if is_open else finding.headline
         yield annotation(
-            GITHUB[finding.severity],
+            "error" if is_open else GITHUB[finding.severity],
             *lines,
             file=log_path(source, finding.step),
             line=line_of(finding, report),
-            title=f"{finding.headline} [{finding.slug}]",
+            title=f"{headline} [{finding.slug}]",
         )
     if told := list(changed_limits(report.limits)):
         yield annotation("notice", *told, title="Limits that differ from their defaults")

@@ -1,7 +1,8 @@
 """The report as JUnit XML: a suite for the run, a test for each question.
 
-A question that led to a finding fails if the command fails for that finding. A question without
-an answer is skipped. Milder findings are in the output of their test.
+A question that led to a finding fails if the command fails for that finding. A log that could not
+be judged to its end is an error of the test. A question without an answer is skipped. Milder
+findings are in the output of their test.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from collections.abc import Mapping
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import changed_limits, pairs, visible
-from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict, fails
+from stabdiag.model.findings import (
+    Answer,
+    AskedOf,
+    Finding,
+    Severity,
+    Verdict,
+    fails,
+    is_check_error,
+)
 from stabdiag.model.report import NotChecked, Report
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
@@ -28,8 +37,9 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     cases += [_found(finding, fail_on) for finding in left]
     cases += [_not_checked(one) for one in report.not_checked]
     failed = sum(case.find("failure") is not None for case in cases)
+    errors = sum(case.find("error") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
-    counts = {"tests": len(cases), "failures": failed, "errors": 0}
+    counts = {"tests": len(cases), "failures": failed, "errors": errors}
     suites = element("testsuites", {"name": "stabdiag", **counts})
     name = report.history.source.name
     suite = element("testsuite", {"name": name, **counts, "skipped": skipped})
@@ -79,7 +89,10 @@ def _case(group: str, name: str) -> ET.Element:
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
     before = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
-    failed = any(fails(finding.severity, fail_on) for finding in findings)
+    failed = any(
+        fails(finding.severity, fail_on) or is_check_error(finding.slug, fail_on)
+        for finding in findings
+    )
     if answer.verdict is Verdict.UNKNOWN and not failed:
         case.append(element("skipped", {"message": answer.because}))
     told = [answer.because]
@@ -111,9 +124,11 @@ def _with_findings(
             f"{i}. {action}"
             for i, action in enumerate((finding.first_action, *finding.next_actions), start=1)
         )
-        if fails(finding.severity, fail_on):
+        is_error = is_check_error(finding.slug, fail_on)
+        if is_error or fails(finding.severity, fail_on):
             text = f"{finding.summary}\n\nWhat to do:\n{actions}"
-            case.append(element("failure", {"type": finding.slug, "message": headline}, text))
+            tag = "error" if is_error else "failure"
+            case.append(element(tag, {"type": finding.slug, "message": headline}, text))
         else:
             told = [f"{finding.severity.value}: {headline}. {finding.summary}", actions, *told]
     case.append(element("system-out", {}, "\n".join(told)))

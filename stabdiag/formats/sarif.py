@@ -9,7 +9,7 @@ import re
 from urllib.parse import quote
 
 from stabdiag._version import __version__
-from stabdiag.formats.issues import fingerprints, line_of, log_path
+from stabdiag.formats.issues import fingerprints, is_partly_read, line_of, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import AskedOf, Finding, Severity, Verdict
@@ -44,8 +44,13 @@ def render(report: Report) -> str:
         },
         "invocations": [
             {
-                "executionSuccessful": True,
+                "executionSuccessful": not any(map(is_partly_read, report.findings)),
                 "toolExecutionNotifications": [
+                    _notification(finding.slug, finding.summary, level="error")
+                    for finding in report.findings
+                    if is_partly_read(finding)
+                ]
+                + [
                     _notification(
                         answer.question,
                         f"{answer.question} could not be answered: {answer.because}",
@@ -123,8 +128,8 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
     }
 
 
-def _notification(about: str, told: str) -> Json:
-    return {"descriptor": {"id": about}, "level": "note", "message": _text(told)}
+def _notification(about: str, told: str, *, level: str = "note") -> Json:
+    return {"descriptor": {"id": about}, "level": level, "message": _text(told)}
 
 
 def rule_of(finding: Finding, limits: Limits) -> tuple[str, str]:

@@ -213,6 +213,7 @@ _LEAVES = (
     ("plateau", Severity.NOTE, "§4", "The loss has stopped falling"),
     ("healthy", Severity.OK, "", "No instability found"),
     ("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),
+    ("partly-read", _WARNING, "", "Only a part of the log was judged"),
 )
 
 OUTCOMES = tuple(map(Outcome._make, _LEAVES))

@@ -11,6 +11,15 @@ from typing import Final, Self, TypeAlias, TypedDict
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 
+# Outcomes of a log that was not judged to its end: for a check they are no pass.
+PARTLY_READ: Final = "partly-read"
+INSUFFICIENT_DATA: Final = "insufficient-data"
+
+UNTESTED: Final = frozenset({PARTLY_READ, INSUFFICIENT_DATA})
+
+# The outcome of a run in which nothing was found, though everything could be tested.
+HEALTHY: Final = "healthy"
+
 Scalar: TypeAlias = str | int | float | bool | None
 
 
@@ -104,6 +113,7 @@ class ActionKind(StrEnum):
     LOG_MORE = "log-more", "log what is missing"
     CHECK_SETTINGS = "check-settings", "check or name a setting"
     SEE_FINDING = "see-finding", "see to another finding, or diagnose another log"
+    INSPECT_LOG = "inspect-log", "look at the part of the log that was not read"
     READ_LOGS = "read-logs", "look for the cause in the logs of every rank"
     # The machines.
     CHECK_MACHINES = "check-machines", "check machines, network and disks"
@@ -312,9 +322,34 @@ def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
     return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
 
 
+# With ``--fail-on unknown`` an error fails, and what could not be judged is an error of the check.
+NEVER: Final = "never"
+UNKNOWN: Final = "unknown"
+
+
+def threshold(fail_on: str) -> Severity | None:
+    """Return the lowest severity that fails; None for ``never``."""
+    if fail_on == NEVER:
+        return None
+    return Severity.ERROR if fail_on == UNKNOWN else Severity(fail_on)
+
+
 def fails(severity: Severity, fail_on: str) -> bool:
-    """Tell whether one severity is as bad as another, or worse; none is for ``never``."""
-    return fail_on != "never" and severity.rank <= Severity(fail_on).rank
+    """Return True if a severity is at or above ``fail_on``; none is for ``never``."""
+    lowest = threshold(fail_on)
+    return lowest is not None and severity.rank <= lowest.rank
+
+
+def is_check_error(slug: str, fail_on: str) -> bool:
+    """Return True for an outcome that is an error of the check: the log was not judged."""
+    if slug == PARTLY_READ:
+        return fail_on != NEVER
+    return slug == INSUFFICIENT_DATA and fail_on == UNKNOWN
+
+
+def fails_run(finding: Finding, fail_on: str) -> bool:
+    """Return True if a finding is a failure of the run, and not one of the check."""
+    return fails(finding.severity, fail_on) and not is_check_error(finding.slug, fail_on)
 
 
 @frozen

@@ -78,6 +78,7 @@ class EventKind(StrEnum):
     STEPS = "steps"
     MESSAGE = "message"
     PLACE = "place"
+    LEFT_OUT = "left-out"
 
 
 class EventCode(StrEnum):
@@ -97,6 +98,11 @@ class EventCode(StrEnum):
     CUDA_ERROR = "cuda-error"
     KILLED = "killed"
     TRACEBACK = "traceback"
+    BYTES_LEFT_OUT = "bytes-left-out"
+    LINES_LEFT_OUT = "lines-left-out"
+    CELLS_LEFT_OUT = "cells-left-out"
+    RECORDS_LEFT_OUT = "records-left-out"
+    LOGS_LEFT_OUT = "logs-left-out"
 
 
 @frozen(eq=True)
@@ -118,6 +124,32 @@ class Event:
     said: str = ""
     line: int | None = None
     path: str | None = None
+
+
+@frozen(eq=True)
+class LeftOut:
+    """Content that a reader could not use, and that may hold a training loss.
+
+    ``code`` says what was left out, ``count`` how much of it. ``above`` is the number of records
+    above it; None if it follows all of them. ``message`` is one clause for people, such as "12
+    lines look like records and are not readable". ``line`` is the number of its first line, from 1.
+    """
+
+    code: EventCode
+    message: str
+    count: int = 1
+    above: int | None = None
+    line: int | None = None
+
+    def as_event(self) -> Event:
+        """Return the event of a history that reports it."""
+        return Event(
+            kind=EventKind.LEFT_OUT,
+            code=self.code,
+            message=self.message,
+            value=float(self.count),
+            line=self.line,
+        )
 
 
 @frozen(eq=True)
@@ -236,6 +268,11 @@ class History:
     def notes(self) -> list[Event]:
         """All other events: what was found, assumed or ignored while the log was read."""
         return [event for event in self.events if event.kind is not EventKind.MESSAGE]
+
+    @property
+    def left_out(self) -> list[Event]:
+        """Content after the last judged loss, or logs next to it, that may hold a loss."""
+        return [event for event in self.events if event.kind is EventKind.LEFT_OUT]
 
     @property
     def resumes(self) -> list[int]:

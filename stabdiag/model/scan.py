@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Final
 
+from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.frozen import frozen
 
 ANY_ERROR: Final = "error"
@@ -17,6 +18,7 @@ _TOLD: Final = {
     "warning": "with a warning",
     "note": "with a note",
     "ok": "healthy",
+    PARTLY_READ: "judged only in part",
     UNREAD: "not read",
 }
 

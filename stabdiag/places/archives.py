@@ -9,7 +9,7 @@ import struct
 import tarfile
 import zipfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -181,11 +181,7 @@ class Tar(Place):
         for number, (member, file) in enumerate(self._members()):
             entry = wanted.pop(str(number), None)
             if entry is not None:
-                notes: list[str] = []
-                pieces = Pieces(_contents(file, member.size, notes))
-                stream = Stream(f"{self.name}/{entry.path}", pieces)
-                stream.notes = notes
-                yield entry, stream
+                yield entry, _member_stream(f"{self.name}/{entry.path}", file, member.size)
             if not wanted:
                 return
 
@@ -243,7 +239,19 @@ class _Forward:
         return found
 
 
-def _contents(file: _Forward, size: int, notes: list[str]) -> Iterator[bytes]:
+def _member_stream(name: str, file: _Forward, size: int) -> Stream:
+    """Return the stream of a member of a tar archive."""
+    stream = Stream(name, Pieces(()))
+
+    def break_off() -> None:
+        stream.break_off(
+            "the archive breaks off in this file", rest="everything before the cut was read"
+        )
+
+    return stream.rewritten(_contents(file, size, break_off))
+
+
+def _contents(file: _Forward, size: int, break_off: Callable[[], None]) -> Iterator[bytes]:
     """Yield the bytes of a member of a tar archive, up to where it breaks off.
 
     If a part is missing, the standard library's file object gives nothing at all.
@@ -252,4 +260,4 @@ def _contents(file: _Forward, size: int, notes: list[str]) -> Iterator[bytes]:
         size -= len(found)
         yield found
     if size:
-        notes.append("the archive breaks off in this file; everything before was read")
+        break_off()

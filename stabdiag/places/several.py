@@ -9,7 +9,7 @@ them, step by step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Positions
 from stabdiag.model.frozen import frozen
+from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.places.folder import note
@@ -73,6 +74,7 @@ def one_log(files: Sequence[Columns], name: str) -> Columns:
         config=config,
         tells_null=all(part.columns.tells_null for part in parts),
         files=tuple(file for part in parts for file in part.columns.files),
+        left_out=tuple(_left_out(training[-1], rows[len(training) - 1])) if training else (),
         # The rows of the attempts come first; what stands beside them is of the same steps.
         parts=tuple((p.columns.source, where) for p, where in zip(training, rows, strict=False)),
     )
@@ -91,6 +93,15 @@ def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Piece], list[_Piece]]:
     if training:
         beside += [_part(one, file, roles, is_eval=True) for one, file in evaluations]
     return attempts, beside
+
+
+def _left_out(last: _Piece, rows: Positions) -> Iterator[LeftOut]:
+    """Yield what the reader of the last attempt left out, by its place in the whole."""
+    for left_out in last.columns.left_out:
+        above = left_out.above
+        if above is not None:
+            above = int(rows[above - 1]) + 1 if 0 < above <= len(rows) else None
+        yield replace(left_out, above=above, message=f"{last.file}: {left_out.message}")
 
 
 def _told_apart(paths: Sequence[str]) -> list[str]:
@@ -180,10 +191,10 @@ def _loaded(parts: Sequence[_Piece], rows: Sequence[Positions], total: int, name
     values = np.full(total, np.nan)
     present, null = np.zeros(total, bool), np.zeros(total, bool)
     words: list[str] = []
-    strays = sum(column.strays for column, _ in found)
+    strays = [where[column.stray_rows] for column, where in found]
     for column, where in found:
         if column.is_text and not is_text:
-            strays += int(column.present.sum())
+            strays.append(where[column.present])
             continue
         # The codes of words are each file's own: two files' words are never taken for equal.
         values[where[column.present]] = column.logged + len(words)
@@ -198,6 +209,6 @@ def _loaded(parts: Sequence[_Piece], rows: Sequence[Positions], total: int, name
         null=null & ~present,
         is_text=is_text,
         is_time=any(column.is_time for column, _ in found),
-        strays=strays,
+        stray_rows=np.concatenate(strays),
         words=tuple(words),
     )

@@ -37,6 +37,8 @@ def read_stream(
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
     columns = chosen.read(plain)
+    if plain.left_out:
+        columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
     if not under:
         return columns
     told = f"the log's lines stand under {under!r} in JSON, and are read from there"

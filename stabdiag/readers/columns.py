@@ -15,7 +15,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event
+from stabdiag.model.history import Event, LeftOut
 from stabdiag.readers.converted import Told
 from stabdiag.readers.words import (
     ABSENT,
@@ -36,6 +36,8 @@ SHOWN: Final = 20
 # What pandas calls the column of row numbers that it writes without a name.
 INDEX: Final = "index"
 
+NO_ROWS: Final[Positions] = np.empty(0, dtype=np.intp)
+
 # From here on floats do not tell whole numbers apart.
 EXACT: Final = 2.0**53
 
@@ -55,8 +57,8 @@ class Column:
     that the column holds words: the values are then arbitrary codes, equal for equal words, that
     serve only to be compared. ``words`` has the word of each code; numbers among the words have
     the codes after these. ``is_time`` says that the words spelt times: the values are seconds.
-    ``strays`` counts the words among numbers, and what is no time among times; they are neither
-    present nor null.
+    ``stray_rows`` are the records with a word among numbers, or with what is not a time among
+    times; these entries are neither present nor null.
     """
 
     values: Floats
@@ -64,8 +66,13 @@ class Column:
     null: Mask
     is_text: bool = False
     is_time: bool = False
-    strays: int = 0
+    stray_rows: Positions = field(default_factory=lambda: NO_ROWS)
     words: tuple[str, ...] = ()
+
+    @property
+    def strays(self) -> int:
+        """The number of entries that were left out: words among numbers."""
+        return len(self.stray_rows)
 
     @property
     def logged(self) -> Floats:
@@ -105,7 +112,8 @@ class Columns:
     one log. ``runs_beside`` is how many other runs lie in the folder in which it was chosen.
     ``ends`` are the rows before which the log says that a training had ended. ``epoch_length`` is
     what a step counter that restarts with each epoch counts up to, if
-    the log says so.
+    the log says so. ``left_out`` is what a reader could not use although it may hold a loss: only
+    what follows the last loss counts, and ``assemble`` decides that.
     """
 
     source: str
@@ -126,6 +134,7 @@ class Columns:
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     runs_beside: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
 
 _PLAIN = frozenset({float, int, bool})
@@ -298,7 +307,8 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
         values = np.where(numbers, values, np.nan)
-        return Column(values=values, present=numbers, null=null, strays=len(words))
+        strays = np.flatnonzero(states == WORD)
+        return Column(values=values, present=numbers, null=null, stray_rows=strays)
     times = seconds_of(words)
     spelt = counts_of(words) if times is None else times
     if spelt is not None:
@@ -327,5 +337,5 @@ def _spelt(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
     values[states == WORD] = numbers
     present = np.isfinite(values)
     null = states == NULL
-    strays = int(np.count_nonzero(~present & ~null & (states != ABSENT)))
-    return Column(values=values, present=present, null=null, is_time=is_time, strays=strays)
+    strays = np.flatnonzero(~present & ~null & (states != ABSENT))
+    return Column(values=values, present=present, null=null, is_time=is_time, stray_rows=strays)

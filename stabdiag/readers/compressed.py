@@ -91,6 +91,9 @@ _MOUTHFUL: Final = 1 << 20
 _XZ_MEMORY: Final = 1 << 28
 
 
+_BEFORE_THE_CUT: Final = "everything before the cut was read"
+
+
 def unpacked(stream: Stream) -> Stream:
     """Return the stream of unpacked bytes, or the stream itself if it is not packed."""
     head = stream.peek(6)
@@ -148,15 +151,14 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
         else:
             bite, waiting = waiting or gauge.took(stream.read(_BITE)), b""
             if not bite:
-                stream.notes.append(
-                    f"the {packing} stream breaks off; everything before the cut was read"
-                )
+                stream.break_off(f"the {packing} stream breaks off", rest=_BEFORE_THE_CUT)
                 return
         try:
             found = member.decompress(bite, _MOUTHFUL)
         except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
-            stream.notes.append(
-                f"the {packing} stream is damaged ({error}); everything before the damage was read"
+            stream.break_off(
+                f"the {packing} stream is damaged ({error})",
+                rest="everything before the damage was read",
             )
             return
         yield gauge.gave(found)
@@ -185,9 +187,7 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
         try:
             count = packed.readinto(found)
         except (OSError, ValueError):
-            stream.notes.append(
-                "the Zstandard stream breaks off; everything before the cut was read"
-            )
+            stream.break_off("the Zstandard stream breaks off", rest=_BEFORE_THE_CUT)
             yield bytes(found.rstrip(b"\0"))
             return
         yield gauge.gave(bytes(found[:count]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import (
     SHOWN,
@@ -30,24 +31,29 @@ if TYPE_CHECKING:
 class Gathered:
     """What was read of a log so far, block by block; of its bad lines the first few are kept.
 
-    ``between`` has what they say, if there are any.
+    ``between`` has what they say, if there are any, and ``left_out`` those that look like records.
+    ``is_ended`` says that the last line has an end: half a line is left by any job that is killed.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
     bad: list[BadLine] = field(default_factory=list)
     bad_count: int = 0
     lines: int = 0
+    is_ended: bool = True
+    left_out: list[LeftOut] = field(default_factory=list)
     between: Between | None = None
 
     def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
         """Add a block of so many lines; its bad lines are numbered from its own first one."""
         if bad:
             # Imported here: a clean log does not wait for it.
+            from stabdiag.readers.left_out import lines_left_out
             from stabdiag.readers.text.log import Between
 
             self.between = self.between or Between()
             understood = self.between.look(bad, self.lines, rows_in(self.chunks))
             bad = [one for one in bad if one.reason and one.line not in understood]
+            self.left_out += lines_left_out(bad, lines=self.lines, records=rows_in(self.chunks))
         self.bad_count += len(bad)
         self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
         self.lines += lines
@@ -57,11 +63,24 @@ class Gathered:
     def copy(self) -> Gathered:
         """Return the same, to which more can be added on trial."""
         between = self.between and self.between.copy()
-        return replace(self, chunks=[*self.chunks], bad=[*self.bad], between=between)
+        return replace(
+            self,
+            chunks=[*self.chunks],
+            bad=[*self.bad],
+            left_out=[*self.left_out],
+            between=between,
+        )
 
     def column(self, name: str) -> Column:
         """Return a whole column."""
         return join(self.chunks, name)
+
+    def _left_out(self) -> Sequence[LeftOut]:
+        """Return what was left out, without the half of a last line."""
+        last = self.left_out[-1:]
+        if not self.is_ended and last and (last[0].line, last[0].count) == (self.lines, 1):
+            return self.left_out[:-1]
+        return self.left_out
 
     def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
         """Return all columns, under the names of their source and its format."""
@@ -74,6 +93,7 @@ class Gathered:
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,
             notes=tuple(notes),
+            left_out=tuple(self._left_out()),
         )
         if self.between is None or not self.between.heard:
             return columns
@@ -124,7 +144,8 @@ def _with_words(columns: Columns, between: Between) -> Columns:
         if piece is not None:
             here = (piece.states == NUMBER) & (new | (name != clock))
             values[here], present[here], null[here] = piece.values[here], True, False
-        return replace(column, values=values, present=present, null=null)
+        strays = np.flatnonzero(np.isin(source, column.stray_rows) & ~new)
+        return replace(column, values=values, present=present, null=null, stray_rows=strays)
 
     events = (*columns.events, *events)
     if not said.keys() - {clock}:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
+from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.readers.columns import Wanted, every_column
 
 STANDARD_INPUT = "standard input"
@@ -45,6 +46,7 @@ class Stream:
         self.name = name
         self.path = path
         self.notes: list[str] = []
+        self.left_out: list[LeftOut] = []
         self.wanted: Wanted = every_column
         self.under = ""
         self._raw = raw
@@ -97,6 +99,11 @@ class Stream:
         """Return all bytes that are left, piece by piece."""
         return iter(lambda: self.read(_PIECE), b"")
 
+    def break_off(self, why: str, *, rest: str) -> None:
+        """Note why the bytes end before the log does, and what was read of it all the same."""
+        self.notes.append(f"{why}; {rest}")
+        self.left_out.append(LeftOut(code=EventCode.BYTES_LEFT_OUT, message=why))
+
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
         """Give the path of a file that holds the bytes, for libraries that need one.
@@ -136,6 +143,7 @@ class Stream:
         """Return a stream like this one that gives other bytes, such as its own unpacked."""
         inner = Stream(self.name, Pieces(pieces, self.__exit__))
         inner.notes = self.notes
+        inner.left_out = self.left_out
         inner.wanted = self.wanted
         return inner
 

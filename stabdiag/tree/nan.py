@@ -202,6 +202,8 @@ def _is_it_nan(case: Case) -> Reply:
     total = len(case.history.series["loss"])
     if bad is None:
         told = f"all {total} logged losses are finite" if total > 1 else "the only loss is finite"
+        if case.history.left_out:
+            return unknown(f"{told}, but not all of the log was read", measured={"logged": total})
         return no(told, measured={"logged": total})
     good = f"the last finite loss is at {case.unit} {bad.last_good}"
     if bad.last_good is None:

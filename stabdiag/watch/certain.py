@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.api.diagnosis import report_until
-from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.history import EventCode, EventKind, Series
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.report import Report
@@ -49,6 +49,7 @@ def certain(report: Report, fail_on: Severity) -> Finding | None:
         found
         for found in report.findings
         if found.severity.rank <= fail_on.rank
+        and found.slug != PARTLY_READ
         and not _begins_an_epoch(found, report)
         and not _gets_harder(found, report)
     ]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from stabdiag.formats import names, render
-from stabdiag.model.edges import BY_SLUG
 from tests.conftest import compare_golden, diagnosed
 from tests.formats.conftest import LEAVES
 
@@ -54,7 +53,7 @@ def test_leaves_as_json(slug):
 
 
 def test_every_leaf_has_its_file():
-    assert {path.stem for path in (GOLDEN / "leaves").glob("*.txt")} == set(BY_SLUG)
+    assert {path.stem for path in (GOLDEN / "leaves").glob("*.txt")} == set(LEAVES)
 
 
 @pytest.mark.parametrize("format_name", sorted({*names()} - {*SHORT, "svg"}))

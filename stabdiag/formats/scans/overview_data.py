@@ -16,7 +16,7 @@ from stabdiag.formats import scans as words
 from stabdiag.formats.json import Json, dumps, keys, plain
 from stabdiag.formats.junit import element, properties
 from stabdiag.formats.measured import visible
-from stabdiag.model.findings import Severity, fails
+from stabdiag.model.findings import Severity, fails, is_check_error
 from stabdiag.model.scan import Changes, Group, Overview, Row, Split
 
 SCHEMA = 1
@@ -124,8 +124,15 @@ def _number(text: str) -> bool:
 
 def junit_of(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
     """Yield a test for each run, which fails from ``fail_on`` on; unread logs are skipped."""
-    failed = sum(overview.of(one) for one in Severity if fails(one, fail_on))
-    counts = {"tests": overview.runs, "failures": failed, "errors": 0}
+    errors = sum(one.runs for one in overview.counts if is_check_error(one.outcome, fail_on))
+    failed = sum(
+        one.runs
+        for one in overview.counts
+        if one.severity is not None
+        and fails(Severity(one.severity), fail_on)
+        and not is_check_error(one.outcome, fail_on)
+    )
+    counts = {"tests": overview.runs, "failures": failed, "errors": errors}
     values = {"stabdiag": __version__, "summary": words.summary(overview)}
     values |= {"in common": "\n".join(map(words.statement, overview.common))}
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -154,9 +161,10 @@ def _case(row: Row, overview: Overview, fail_on: str) -> ET.Element:
     case = element("testcase", told)
     if row.severity is None:
         case.append(element("skipped", {"message": row.reason}))
-    elif fails(Severity(row.severity), fail_on):
+    elif is_check_error(row.outcome, fail_on) or fails(Severity(row.severity), fail_on):
+        tag = "error" if is_check_error(row.outcome, fail_on) else "failure"
         head = row.headline or row.outcome
-        case.append(element("failure", {"type": row.outcome, "message": head}, row.action))
+        case.append(element(tag, {"type": row.outcome, "message": head}, row.action))
     else:
         case.append(element("system-out", {}, f"{row.outcome}: {row.headline}\n{row.action}"))
     return case

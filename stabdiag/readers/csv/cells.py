@@ -199,6 +199,7 @@ class Parsed:
     bad: list[BadLine] = field(default_factory=list)
     repeated: list[int] = field(default_factory=list)
     renamed: list[int] = field(default_factory=list)
+    is_ended: bool = True
 
 
 def read_lines(
@@ -214,6 +215,7 @@ def read_lines(
     if not last_is_cut:
         lines.pop()
     parsed = Parsed(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
+    parsed.is_ended = not last_is_cut
     sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
     at = rows = 0
     while at < len(lines):

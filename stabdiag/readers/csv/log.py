@@ -83,6 +83,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         repeated += [found.lines + line for line in parsed.repeated]
         renamed += [found.lines + line for line in parsed.renamed]
         found.take(parsed.chunk, parsed.lines, parsed.bad)
+        found.is_ended = parsed.is_ended
     if not found.chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"

@@ -86,6 +86,7 @@ class JsonLines:
         if not self.found.lines:
             self.config = told_at_the_head(block)
         self.found.take(*self.work(block))
+        self.found.is_ended = block.endswith(b"\n")
 
     def copy(self) -> JsonLines:
         """Return the same, to which more can be added on trial."""
@@ -116,8 +117,9 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
 
         lines.work = _Fast()
         lines.found = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
-    for _, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
+    for block, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
         lines.found.take(*result)
+        lines.found.is_ended = block.endswith(b"\n")
     return lines.columns(stream)
 
 

@@ -25,6 +25,7 @@ from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.spelling import plainly
 from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
+from stabdiag.readers.text.unread import UnreadLines
 
 # 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
 _PRECISION: Final = (
@@ -55,6 +56,7 @@ class TextLog:
         self._messages = Messages()
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
+        self._unread = UnreadLines()
         self._offset = 0
         self._line = 1
 
@@ -75,6 +77,7 @@ class TextLog:
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset)
+        self._unread.look(text.data, [part for _, part in found], self._line)
         self._offset += len(text.data)
         self._line += block.count(b"\n")
         return text, [part for _, part in found], spans
@@ -85,6 +88,7 @@ class TextLog:
         other._table = self._table.copy()
         other._messages = self._messages.copy()
         other._ends = [*self._ends]
+        other._unread = self._unread.copy()
         return other
 
     def columns(self, stream: Stream) -> Columns:
@@ -110,6 +114,7 @@ class TextLog:
             events=(*self._put_back(rows), *self._messages.events(done.step_at)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
+            left_out=tuple(self._unread.left_out()),
         )
 
     def _put_back(self, rows: Rows) -> Iterator[Event]:

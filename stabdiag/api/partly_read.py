@@ -1,0 +1,107 @@
+"""The guard over what was not read: a verdict on a part of a log is not a verdict on the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.findings import (
+    HEALTHY,
+    INSUFFICIENT_DATA,
+    PARTLY_READ,
+    Action,
+    ActionKind,
+    Finding,
+)
+from stabdiag.model.history import EventCode
+from stabdiag.model.text import capitalised, listed, plural
+
+if TYPE_CHECKING:
+    from stabdiag.model.findings import Scalar
+    from stabdiag.model.history import Event, History
+
+# Outcomes of a run in which nothing was found.
+SAY_NOTHING = frozenset({HEALTHY, INSUFFICIENT_DATA})
+
+# What to do about each kind of content that was left out, the most telling first.
+_ACTIONS = {
+    EventCode.CELLS_LEFT_OUT: (
+        ActionKind.INSPECT_LOG,
+        "Look at the values that cannot be read: a loss that is no longer a number has most "
+        "likely failed.",
+    ),
+    EventCode.LINES_LEFT_OUT: (
+        ActionKind.INSPECT_LOG,
+        "Look at the lines that cannot be read: the run may have failed there.",
+    ),
+    EventCode.RECORDS_LEFT_OUT: (
+        ActionKind.INSPECT_LOG,
+        "Name the columns of the rest of the log with --column, and diagnose it again.",
+    ),
+    EventCode.BYTES_LEFT_OUT: (
+        ActionKind.INSPECT_LOG,
+        "Get the whole log, and diagnose it again.",
+    ),
+    EventCode.LOGS_LEFT_OUT: (
+        ActionKind.INSPECT_LOG,
+        "Diagnose each of the other logs: stabdiag check judges all runs of a folder or archive.",
+    ),
+}
+
+
+def partly_read(history: History) -> Finding | None:
+    """Return the finding that only a part of a log was judged, or None if all of it was."""
+    left_out = history.left_out
+    if not left_out:
+        return None
+    codes = {event.code for event in left_out}
+    kind, action = next(told for code, told in _ACTIONS.items() if code in codes)
+    leaf = BY_SLUG[PARTLY_READ]
+    return Finding(
+        slug=leaf.slug,
+        severity=leaf.severity,
+        section=leaf.section,
+        question="Q1.1",
+        title=leaf.title,
+        summary=f"{_judged(history)}. Not read: {listed([e.message for e in left_out])}. "
+        "Whether the run failed there is unknown.",
+        actions=(Action(kind, action),),
+        unit=history.unit,
+        evidence=_evidence(history, left_out),
+    )
+
+
+def _judged(history: History) -> str:
+    loss = history.get("loss")
+    if loss is None or not len(loss):
+        return "No loss was judged"
+    first, last = int(loss.steps[0]), int(loss.steps[-1])
+    return capitalised(
+        f"{plural(len(loss), 'loss was', 'losses were')} judged, up to {history.unit} {last}"
+        if first != last
+        else f"only the loss of {history.unit} {first} was judged"
+    )
+
+
+def _evidence(history: History, left_out: list[Event]) -> dict[str, Scalar]:
+    loss = history.logged("loss")
+    told: dict[str, Scalar] = {
+        "records": history.source.records,
+        "losses": len(loss),
+        "judged_until": int(loss.steps[-1]) if len(loss) else None,
+    }
+    for event in left_out:
+        if event.code is not None and event.value is not None:
+            name = event.code.value.replace("-", "_")
+            before = told.get(name)
+            told[name] = int(event.value) + (before if isinstance(before, int) else 0)
+    return told
+
+
+def headed_by(incomplete: Finding, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings of a run with the one on what was not read as the first warning.
+
+    It replaces the outcomes that say too little was logged, or that nothing was found.
+    """
+    others = (one for one in findings if one.slug not in SAY_NOTHING)
+    return tuple(sorted((incomplete, *others), key=lambda one: one.severity.rank))

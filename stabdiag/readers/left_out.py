@@ -1,0 +1,85 @@
+"""Which lines that are not records look as if they held a training loss.
+
+Lines between and after the records of a log are mostly messages. A line that breaks off, or has the
+cells of a record, may hold the very loss that is not finite: its reader counts it as left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from stabdiag.model.history import EventCode, LeftOut
+from stabdiag.model.text import plural
+from stabdiag.readers.columns import BadLine
+
+# A record of JSON or of Python that is damaged begins like a whole one.
+_RECORD: Final = re.compile(r"\s*[\[(]?\{\s*[\"'\w]")
+
+# A name of a loss before a value of any spelling. What is measured on held-out data is not it.
+_NAMED: Final = re.compile(
+    r"(?<![a-z])loss(?:es)?[\"']?(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
+    re.IGNORECASE,
+)
+_HELD_OUT: Final = re.compile(
+    r"(?<![a-z])(?:val|valid|validation|eval|test|dev)(?![a-z])", re.IGNORECASE
+)
+
+# Cells of a table: numbers between delimiters. Prose has words between its commas.
+_DELIMITER: Final = re.compile(r"[,;\t|]")
+_CELL: Final = re.compile(r"\s*[\"']?[-+.\d][-+.\deE]*[\"']?\s*")
+_MIN_CELLS: Final = 2
+
+# No record that matters is told by what follows this many characters.
+_LONGEST: Final = 4000
+
+
+def may_hold_loss(line: str) -> bool:
+    """Return True if a line that is not a record looks as if it held a training loss."""
+    line = line[:_LONGEST]
+    if _RECORD.match(line):
+        return True
+    if _NAMED.search(line) and not _HELD_OUT.search(line):
+        return True
+    cells = [cell for cell in _DELIMITER.split(line) if cell.strip()]
+    numbers = sum(_CELL.fullmatch(cell) is not None for cell in cells)
+    return len(cells) >= _MIN_CELLS and 2 * numbers >= len(cells)
+
+
+def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[LeftOut]:
+    """Return the bad lines of a block that may hold a loss, one entry for each place.
+
+    Args:
+        bad: the bad lines, numbered from the start of the block.
+        lines: the number of lines above the block.
+        records: the number of records above the block.
+    """
+    found: list[LeftOut] = []
+    for line in bad:
+        if not may_hold_loss(line.text):
+            continue
+        above = records + line.above
+        if found and found[-1].above == above:
+            found[-1] = unreadable(found[-1].count + 1, above=above, line=found[-1].line)
+        else:
+            found.append(unreadable(1, above=above, line=lines + line.line))
+    return found
+
+
+def unreadable(count: int, *, above: int | None, line: int | None) -> LeftOut:
+    """Return the entry for lines that look like records and are not readable."""
+    lines = plural(count, "line looks like a record and is", "lines look like records and are")
+    return LeftOut(
+        code=EventCode.LINES_LEFT_OUT,
+        message=f"{lines} not readable",
+        count=count,
+        above=above,
+        line=line,
+    )
+
+
+def merged(entries: Sequence[LeftOut]) -> LeftOut:
+    """Return one entry for several of unreadable lines."""
+    count = sum(entry.count for entry in entries)
+    return unreadable(count, above=entries[0].above, line=entries[0].line)

@@ -1,0 +1,102 @@
+"""Lines of a text log after its last loss that still look like its records.
+
+A grammar finds the lines that it knows. If the loss turns into a word, or the lines change form,
+it finds none from there on, and the log seems to end. These lines are counted as left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from copy import copy
+from typing import Final, Self
+
+from stabdiag.model.history import LeftOut
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.left_out import may_hold_loss, unreadable
+from stabdiag.readers.text.clean import line_end
+from stabdiag.readers.text.grammar import Part, is_a_loss
+
+# What stands before the value of a loss: all up to its name, and what parts the two.
+_BEFORE_VALUE: Final = re.compile(
+    rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
+)
+_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+_SPACE: Final = re.compile(rb"\s+")
+
+# So many record lines of a block show the forms that its lines have: a logger has few.
+_SAMPLE: Final = 20
+
+# Summaries after a training are a few lines that name a loss; more than this many are records.
+_MAX_SUMMARY: Final = 5
+
+_LONGEST: Final = 2000
+
+
+class UnreadLines:
+    """Counts the lines after the last loss that look like records, block by block."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._shapes: frozenset[bytes] = frozenset()
+        self._alike = 0
+        self._others = 0
+        self._line: int | None = None
+
+    def copy(self) -> Self:
+        """Return the same, to which more can be added on trial."""
+        return copy(self)
+
+    def look(self, data: bytes, parts: Iterable[Part], first_line: int) -> None:
+        """Take the next block of the log, and the lines that were found in it."""
+        losses: list[int] = []
+        used: set[int] = set()
+        for part in parts:
+            names = [name for name in part.names if is_a_loss(name)]
+            if names:
+                used.update(data.rfind(b"\n", 0, start + 1) for start in part.starts)
+            if not all(map(is_evaluation, names)):
+                losses += part.starts
+        begin = 0
+        if losses:
+            losses.sort()
+            self._shapes |= {_shape(_line_at(data, start)) for start in losses[-_SAMPLE:]} - {b""}
+            self._alike, self._others, self._line = 0, 0, None
+            begin = line_end(data, losses[-1], len(data))
+        if len(data) - begin < 2:
+            return
+        number = first_line + data.count(b"\n", 0, begin)
+        for line in data[begin + 1 :].split(b"\n"):
+            if begin not in used and b"oss" in line.lower():
+                self._take(line[:_LONGEST], number)
+            begin += len(line) + 1
+            number += 1
+
+    def _take(self, line: bytes, number: int) -> None:
+        alike = _shape(line) in self._shapes
+        if not alike and not (
+            any(48 <= byte <= 57 for byte in line)
+            and may_hold_loss(line.decode("utf-8", "replace"))
+        ):
+            return
+        self._alike += alike
+        self._others += not alike
+        self._line = number if self._line is None else self._line
+
+    def left_out(self) -> Sequence[LeftOut]:
+        """Return the entry for these lines, if they are more than a summary of the training."""
+        count = self._alike + (self._others if self._others > _MAX_SUMMARY else 0)
+        return [unreadable(count, above=None, line=self._line)] if count else []
+
+
+def _line_at(data: bytes, place: int) -> bytes:
+    begin = data.rfind(b"\n", 0, place + 1) + 1
+    return data[begin : line_end(data, begin, _LONGEST)]
+
+
+def _shape(line: bytes) -> bytes:
+    """Return a line up to the value of its loss, without its numbers; empty if it has no loss."""
+    head = _BEFORE_VALUE.match(line)
+    if head is None:
+        return b""
+    return _SPACE.sub(b" ", _NUMBER.sub(b"#", head[0].lower())).strip()

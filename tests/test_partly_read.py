@@ -1,0 +1,189 @@
+"""The guard: what has a place for a loss and was not read makes a log partly read, never healthy."""
+
+import gzip
+import json
+import tarfile
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.formats import render
+
+ROWS = 400
+CUT = 200
+
+
+@pytest.fixture
+def stabdiag_command(request):
+    """Run the command line; the module of that name is the API."""
+    return request.getfixturevalue("stabdiag")
+
+
+def losses():
+    rng = np.random.default_rng(3)
+    steps = np.arange(ROWS)
+    return (2 + 4 * np.exp(-steps / 60) + rng.normal(0, 0.02, ROWS)).round(4).tolist()
+
+
+def json_lines(change=lambda row: json.dumps(row), *, begin=CUT):
+    """Return JSON lines of a healthy run, the later ones changed."""
+    rows = [{"step": step, "loss": loss, "lr": 1e-4} for step, loss in enumerate(losses())]
+    return [*map(json.dumps, rows[:begin]), *map(change, rows[begin:])]
+
+
+def csv_lines(change=str):
+    rows = [f"{step},{loss},0.0001" for step, loss in enumerate(losses())]
+    return ["step,loss,lr", *rows[:CUT], *map(change, rows[CUT:])]
+
+
+def text_lines(change=str):
+    rows = [f"step {step} loss: {loss} lr: 0.0001" for step, loss in enumerate(losses())]
+    return [*rows[:CUT], *map(change, rows[CUT:])]
+
+
+def without(row, *names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+PARTLY = {
+    "a broken value.jsonl": json_lines(lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')),
+    "one broken line.jsonl": [*json_lines(), '{"step": 400, "loss": ?, "lr": 0.0001}'],
+    "renamed.jsonl": json_lines(
+        lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
+    ),
+    "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
+    "more cells.csv": csv_lines(lambda row: f"{row},1,2"),
+    "semicolons.csv": csv_lines(lambda row: row.replace(",", ";")),
+    "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
+}
+
+WHOLE = {
+    "whole.jsonl": json_lines(),
+    "half a line.jsonl": [*json_lines(), '{"step": 400, "lo'],
+    "half a row.csv": [*csv_lines(), "400,2."],
+    "a summary.jsonl": [*json_lines(), json.dumps({"train_runtime": 12.5, "train_loss": 2.41})],
+    "evaluations.jsonl": [
+        *json_lines(),
+        *(json.dumps({"step": 400 + step, "eval_loss": 2.1}) for step in range(5)),
+    ],
+    "a traceback.jsonl": [
+        *json_lines(),
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in <module>',
+        "KeyboardInterrupt",
+    ],
+    "last words.log": [*text_lines(), "Training done", "final loss: 2.01", "val loss: 2.2"],
+}
+
+
+def write(folder, name, lines):
+    path = folder / name.replace(" ", "-")
+    end = "" if name.startswith("half a") else "\n"
+    path.write_text("\n".join(lines) + end)
+    return path
+
+
+@pytest.mark.parametrize("name", PARTLY)
+def test_what_was_not_read_is_unknown(tmp_path, name):
+    report = stabdiag.diagnose(write(tmp_path, name, PARTLY[name]))
+    assert report.diagnosis.slug == report.tree.outcome.slug == "partly-read"
+    assert report.diagnosis.severity == "warning"
+    assert {a.question: a.verdict for a in report.tree.answers}["Q1.1"] == "unknown"
+    assert not report.ok
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_follows_a_training_is_not_left_out(tmp_path, name):
+    report = stabdiag.diagnose(write(tmp_path, name, WHOLE[name]))
+    assert "partly-read" not in {finding.slug for finding in report.findings}
+    assert report.history.left_out == []
+
+
+def test_the_numbers_are_those_of_the_log(tmp_path):
+    name = "a broken value.jsonl"
+    found = stabdiag.diagnose(write(tmp_path, name, PARTLY[name])).diagnosis
+    assert found.evidence == {
+        "records": CUT,
+        "losses": CUT,
+        "judged_until": CUT - 1,
+        "lines_left_out": ROWS - CUT,
+    }
+    assert "up to step 199" in found.summary
+    assert "200 lines" in found.summary
+
+
+def test_half_of_a_compressed_file_is_partly_read(tmp_path):
+    packed = gzip.compress("\n".join(json_lines()).encode())
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
+    path.write_bytes(packed)
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
+
+
+def test_half_of_an_archive_is_partly_read(tmp_path):
+    log, archive = write(tmp_path, "run.jsonl", json_lines()), tmp_path / "run.tar"
+    with tarfile.open(archive, "w") as tar:
+        tar.add(log, "run.jsonl")
+    archive.write_bytes(archive.read_bytes()[:8000])
+    assert stabdiag.diagnose(archive).diagnosis.slug == "partly-read"
+
+
+def test_a_nan_still_heads_the_report(tmp_path):
+    lines = json_lines()
+    lines[150] = '{"step": 150, "loss": NaN}'
+    report = stabdiag.diagnose(write(tmp_path, "run.jsonl", [*lines, '{"step": 400, "loss": ?}']))
+    assert [finding.slug for finding in report.findings][:2] == ["nan-dtype-unknown", "partly-read"]
+
+
+@pytest.mark.parametrize("command", ["diagnose", "check"])
+@pytest.mark.parametrize(
+    ("fail_on", "code"), [("error", 2), ("warning", 2), ("unknown", 2), ("never", 0)]
+)
+def test_the_exit_code_of_a_part_is_that_of_an_unread_log(
+    stabdiag_command, tmp_path, command, fail_on, code
+):
+    path = write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"])
+    assert stabdiag_command(command, str(path), "--fail-on", fail_on).code == code
+
+
+def test_an_error_beside_it_fails_the_check(stabdiag_command, tmp_path):
+    lines = [*json_lines(), '{"step": 400, "loss": ?}']
+    lines[150] = '{"step": 150, "loss": NaN}'
+    assert stabdiag_command("diagnose", str(write(tmp_path, "run.jsonl", lines))).code == 1
+
+
+@pytest.mark.parametrize("command", ["diagnose", "check"])
+@pytest.mark.parametrize(("fail_on", "code"), [("error", 0), ("unknown", 2)])
+def test_too_little_data_is_open_only_where_that_is_asked_for(
+    stabdiag_command, tmp_path, command, fail_on, code
+):
+    path = write(tmp_path, "run.jsonl", json_lines()[:7])
+    assert stabdiag_command(command, str(path), "--fail-on", fail_on).code == code
+
+
+def test_formats_report_an_error_of_the_check(tmp_path):
+    report = stabdiag.diagnose(write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"]))
+    suite = ET.fromstring(render(report, "junit"))
+    assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
+    assert suite.find(".//error").get("type") == "partly-read"
+    assert render(report, "github").startswith("::error ")
+    assert json.loads(render(report, "gitlab"))[0]["severity"] == "blocker"
+    (run,) = json.loads(render(report, "sarif"))["runs"]
+    assert run["invocations"][0]["executionSuccessful"] is False
+
+
+def test_an_ignored_part_is_no_error(stabdiag_command, tmp_path):
+    path = write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"])
+    config = tmp_path / "stabdiag.toml"
+    config.write_text(
+        '[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n'
+    )
+    assert stabdiag_command("diagnose", str(path), "--config", str(config)).code == 0
+
+
+def test_a_converted_log_is_no_whole_one(tmp_path):
+    stabdiag.convert(write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"]), tmp_path / "k.parquet")
+    assert stabdiag.diagnose(tmp_path / "k.parquet").diagnosis.slug == "partly-read"
