@@ -9,8 +9,7 @@ import pytest
 
 from stabdiag.formats.json import schema
 from stabdiag.model.edges import BY_SLUG
-from stabdiag.model.findings import PARTLY_READ
-from stabdiag.model.findings import Severity
+from stabdiag.model.findings import PARTLY_READ, Severity
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 from tests.conftest import NAMES, ONE_EACH, about, diagnosed
 

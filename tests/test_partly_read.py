@@ -1,4 +1,4 @@
-"""The guard: what has a place for a loss and was not read makes a log partly read, never healthy."""
+"""The guard: what was not read, and has a place for a loss, makes a log partly read."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ def losses():
     return (2 + 4 * np.exp(-steps / 60) + rng.normal(0, 0.02, ROWS)).round(4).tolist()
 
 
-def json_lines(change=lambda row: json.dumps(row), *, begin=CUT):
+def json_lines(change=json.dumps, *, begin=CUT):
     """Return JSON lines of a healthy run, the later ones changed."""
     rows = [{"step": step, "loss": loss, "lr": 1e-4} for step, loss in enumerate(losses())]
     return [*map(json.dumps, rows[:begin]), *map(change, rows[begin:])]
@@ -48,7 +48,9 @@ def without(row, *names):
 
 
 PARTLY = {
-    "a broken value.jsonl": json_lines(lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')),
+    "a broken value.jsonl": json_lines(
+        lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')
+    ),
     "one broken line.jsonl": [*json_lines(), '{"step": 400, "loss": ?, "lr": 0.0001}'],
     "renamed.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
@@ -178,9 +180,7 @@ def test_formats_report_an_error_of_the_check(tmp_path):
 def test_an_ignored_part_is_no_error(stabdiag_command, tmp_path):
     path = write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"])
     config = tmp_path / "stabdiag.toml"
-    config.write_text(
-        '[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n'
-    )
+    config.write_text('[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n')
     assert stabdiag_command("diagnose", str(path), "--config", str(config)).code == 0
 
 
