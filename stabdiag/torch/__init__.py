@@ -1,0 +1,15 @@
+"""Record a training run in PyTorch, so that a diagnosis finds what an ordinary log cannot show.
+
+    import stabdiag.torch as sd
+
+    recorder = sd.Recorder(model, optimizer, "run.jsonl")
+    for batch in recorder.batches(loader):
+        ...
+        recorder.step(loss)
+
+Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch and nothing else of stabdiag.
+"""
+
+from stabdiag.torch.recorder import Recorder
+
+__all__ = ["Recorder"]

@@ -1,0 +1,116 @@
+"""What is measured of a batch before it is trained on: labels, inputs, a digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+# Keys under which a batch keeps its targets.
+_TARGETS = ("labels", "label", "targets", "target", "y")
+
+# No more values of an input than this are read.
+_MAX_VALUES = 4096
+
+# Labels are compared by a histogram of at most this many classes.
+_MAX_CLASSES = 1024
+
+# Digests are written as integers that a float holds exactly.
+_MODULUS = 2**48
+
+
+def inputs_and_targets(batch: Any) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Return the first input tensor of a batch and its targets, None where there are none."""
+    if isinstance(batch, Mapping):
+        targets = next((batch[key] for key in _TARGETS if key in batch), None)
+        inputs = next((value for value in tensors_of(batch) if value is not targets), None)
+        return inputs, targets if isinstance(targets, torch.Tensor) else None
+    if isinstance(batch, Sequence) and not isinstance(batch, str) and len(batch) > 1:
+        targets = batch[-1]
+        inputs = next(tensors_of(batch[:-1]), None)
+        return inputs, targets if isinstance(targets, torch.Tensor) else None
+    return next(tensors_of(batch), None), None
+
+
+def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a batch, however it is nested."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from tensors_of(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_of(item)
+
+
+class Batches:
+    """Compares each batch with the one before it."""
+
+    def __init__(self) -> None:
+        self._last_histogram: torch.Tensor | None = None
+        self._mean_histogram: torch.Tensor | None = None
+        self._count = 0
+
+    def measure(self, batch: Any) -> tuple[dict[str, float], list[tuple[str, torch.Tensor]]]:
+        """Return numbers of a batch that are on the host, and others that may be on a GPU."""
+        inputs, targets = inputs_and_targets(batch)
+        known: dict[str, float] = {}
+        pending: list[tuple[str, torch.Tensor]] = []
+        if inputs is not None and inputs.numel():
+            part = _part(inputs)
+            if inputs.device.type == "cpu":
+                known["batch_id"] = float(_digest(part))
+            if inputs.is_floating_point():
+                part = part.float()
+                pending += [
+                    ("recorder/input_std", part.std(correction=0)),
+                    ("recorder/input_nonfinite", (~torch.isfinite(inputs.detach())).sum().float()),
+                ]
+        if targets is not None and targets.numel() and targets.device.type == "cpu":
+            if targets.ndim == 1 and not targets.is_floating_point():
+                if (change := self._label_correlation(targets)) is not None:
+                    known["recorder/label_correlation"] = change
+            elif targets.is_floating_point():
+                known["recorder/target_mean"] = float(targets.detach().float().mean())
+        return known, pending
+
+    def _label_correlation(self, labels: torch.Tensor) -> float | None:
+        """Return how alike this batch's classes are to the last one's, as a correlation.
+
+        Each histogram is compared with the mean of all so far: in shuffled data its differences
+        from the mean have nothing to do with those of the batch before.
+        """
+        labels = labels.detach()
+        labels = labels[(labels >= 0) & (labels < _MAX_CLASSES)].long()
+        if not len(labels):
+            return None
+        histogram = torch.bincount(labels, minlength=_MAX_CLASSES).double() / len(labels)
+        self._count += 1
+        mean = histogram if self._mean_histogram is None else self._mean_histogram
+        self._mean_histogram = mean + (histogram - mean) / self._count
+        last, self._last_histogram = self._last_histogram, histogram
+        if last is None or self._count < 3:
+            return None
+        one, other = last - self._mean_histogram, histogram - self._mean_histogram
+        norm = float(one.norm() * other.norm())
+        return float(one @ other) / norm if norm > 0 else None
+
+
+def _part(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of at most 4,096 values of a tensor, at equal distances."""
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(-(-flat.numel() // _MAX_VALUES), 1)]
+
+
+def _digest(values: torch.Tensor) -> int:
+    """Return a number that stands for the values of a batch and their order."""
+    contiguous = values.contiguous()
+    if contiguous.is_complex():
+        contiguous = torch.view_as_real(contiguous)
+    whole = contiguous.double().nan_to_num(0.5, 0.25, -0.25)
+    weights = torch.arange(1, whole.numel() + 1, dtype=torch.float64)
+    # Multiplication by irrational weights, then the bits: nearby sums differ in all of them.
+    total = (whole.reshape(-1) * (weights * 0.6180339887498949).frac().add(0.1)).sum()
+    return int(total.view(torch.int64)) * 0x9E3779B97F4A7C15 % 2**64 % _MODULUS

@@ -1,0 +1,178 @@
+"""What the graph of a loss shows of the code that computed it.
+
+Only the names, the shapes and the dtypes of its nodes are read: these outlive the backward pass,
+cost nothing, and never unpack a saved tensor (which activation checkpointing would compute again).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+# More nodes than this are not visited: a graph over the whole history of a run is never complete.
+_MAX_NODES = 20_000
+
+# Nodes that change the shape or the dtype of values, or pick some of them.
+_KEEPS_VALUES = frozenset(
+    f"{name}Backward{number}"
+    for number in (0, 1)
+    for name in (
+        *("Alias", "Clone", "Contiguous", "Expand", "Flatten", "Gather", "Index", "IndexSelect"),
+        *("Narrow", "Permute", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze", "T"),
+        *("ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View"),
+    )
+)
+_SOFTMAX = frozenset({"SoftmaxBackward0", "SafeSoftmaxBackward0"})
+_SIGMOID = frozenset({"SigmoidBackward0"})
+_LOG = frozenset({"LogBackward0", "Log2Backward0", "Log10Backward0"})
+_NLL = frozenset({"NllLossBackward0", "NllLoss2DBackward0", "NllLossNdBackward0"})
+_BCE_WITH_LOGITS = frozenset({"BinaryCrossEntropyWithLogitsBackward0"})
+_POINTWISE = frozenset({"MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"})
+_BATCH_NORM = frozenset(
+    {
+        "NativeBatchNormBackward0",
+        "CudnnBatchNormBackward0",
+        "BatchNormWithUpdateBackward0",
+        "MiopenBatchNormBackward0",
+    }
+)
+_PRODUCTS = frozenset(
+    {
+        "AddmmBackward0",
+        "MmBackward0",
+        "BmmBackward0",
+        "BaddbmmBackward0",
+        "ConvolutionBackward0",
+        "LinearBackward0",
+    }
+)
+_SCALES = frozenset({"MulBackward0", "DivBackward0"})
+
+# A constant factor, a loss scale and a number of accumulated batches are this many products.
+_MAX_SCALES = 4
+
+
+def inspect_loss(loss: torch.Tensor) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the facts of a loss's graph by name, 1.0 or 0.0, and what it shows of the settings.
+
+    A fact is left out if the graph has nothing that it could be about: a compiled loss is one node.
+    """
+    facts: dict[str, float] = {}
+    dtypes: Counter[str] = Counter()
+    settings: dict[str, Any] = {}
+    fewest, opaque = math.inf, False
+
+    def note(fact: str, holds: bool) -> None:
+        facts[fact] = max(facts.get(fact, 0.0), float(holds))
+
+    for node in walk(loss):
+        name = node.name()
+        opaque = opaque or name.startswith("Compiled")
+        if name == "LogSoftmaxBackward0":
+            before = _source(node)
+            note("softmax_twice", before in _SOFTMAX)
+            note("relu_logits", before == "ReluBackward0")
+            shape = _shape(node)
+            if shape and "vocab_size" not in settings:
+                settings["vocab_size"] = shape[_dim(node, len(shape))]
+        elif name in _NLL:
+            note("softmax_twice", _source(node) in _SOFTMAX)
+        elif name in _BCE_WITH_LOGITS:
+            before = _source(node)
+            note("softmax_twice", before in _SIGMOID | _SOFTMAX)
+            note("relu_logits", before == "ReluBackward0")
+        elif name in _LOG:
+            note("log_of_softmax", _source(node) in _SOFTMAX | _SIGMOID)
+        elif name in _POINTWISE:
+            note("broadcast_loss", _is_broadcast(node))
+        elif name in _BATCH_NORM and getattr(node, "_saved_training", True):
+            shape = _shape(node)
+            if len(shape) > 1:
+                fewest = min(fewest, math.prod(shape) / max(shape[1], 1))
+        elif name in _PRODUCTS:
+            dtypes[str(_dtype(node)).removeprefix("torch.")] += 1
+    if not opaque:
+        facts.setdefault("log_of_softmax", 0.0)
+    if math.isfinite(fewest):
+        facts["batch_norm_values"] = fewest
+    if dtypes:
+        settings["dtype"] = min(dtypes, key=lambda dtype: ("16" not in dtype, -dtypes[dtype]))
+    return facts, settings
+
+
+def walk(loss: torch.Tensor) -> Iterator[Any]:
+    """Yield each node of a loss's graph once, the loss's own first."""
+    stack: list[Any] = [loss.grad_fn]
+    seen: set[Any] = set()
+    while stack and len(seen) < _MAX_NODES:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack += [following for following, _ in node.next_functions]
+
+
+def is_scaled(root: Any, node: Any) -> bool:
+    """Return True if a root of a backward pass is a node, or that node times a few factors."""
+    for _ in range(_MAX_SCALES + 1):
+        if root is node:
+            return True
+        if root is None or root.name() not in _SCALES:
+            return False
+        root = next((following for following, _ in root.next_functions if following), None)
+    return False
+
+
+def ends_in_product(loss: torch.Tensor) -> bool:
+    """Return True if the last operation of a loss is a product or a quotient."""
+    return loss.grad_fn is not None and loss.grad_fn.name() in _SCALES
+
+
+def _source(node: Any) -> str:
+    """Return the name of the node that a node's first input comes from, past shapes and dtypes."""
+    while node.next_functions:
+        node = node.next_functions[0][0]
+        if node is None:
+            return ""
+        if node.name() not in _KEEPS_VALUES:
+            return str(node.name())
+    return ""
+
+
+def _is_broadcast(node: Any) -> bool:
+    """Return True if one input of a pointwise loss was repeated along the batch: (B, 1) and (B,).
+
+    The loss then compares every prediction with every target.
+    """
+    for following, _ in node.next_functions:
+        if following is None or following.name() != "ExpandBackward0":
+            continue
+        shape, before = _shape(following), getattr(following, "_saved_self_sym_sizes", None)
+        if before is not None and len(shape) == 2 and shape[0] == shape[1] > 1:
+            return tuple(before) in {(shape[0], 1), (shape[0],)}
+    return False
+
+
+def _metadata(node: Any) -> Any:
+    return next(iter(getattr(node, "_input_metadata", ())), None)
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    """Return the shape of what a node's operation computed; () if it is not known."""
+    metadata = _metadata(node)
+    return () if metadata is None else tuple(int(size) for size in metadata.shape)
+
+
+def _dtype(node: Any) -> Any:
+    return getattr(_metadata(node), "dtype", None)
+
+
+def _dim(node: Any, count: int) -> int:
+    """Return the dimension that a softmax sums over; autograd stores a negative one unsigned."""
+    dim = int(getattr(node, "_saved_dim", -1))
+    return dim if 0 <= dim < count else count - 1 if dim >= 2**63 or dim == -1 else dim % count

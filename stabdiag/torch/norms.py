@@ -1,0 +1,159 @@
+"""Norms of gradients and weights, and what a step changed: read around an optimizer's step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from stabdiag.torch.parameters import Parameters, local, sample
+
+
+class Vector:
+    """Named numbers that are still on their devices: read together, and a step later on a GPU."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Sequence[Any], torch.Tensor]] = []
+        self._ready: Any = None
+
+    def add(self, names: Sequence[Any], values: torch.Tensor) -> None:
+        """Add values of shape (n,) under n names."""
+        self._parts.append((names, values.detach()))
+
+    def send(self) -> None:
+        """Begin to copy what is on a GPU, without waiting for it."""
+        parts: list[tuple[Sequence[Any], torch.Tensor]] = []
+        for names, values in self._parts:
+            if values.is_cuda:
+                copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+                copy.copy_(values, non_blocking=True)
+                self._ready = torch.cuda.Event()
+                self._ready.record()
+                parts.append((names, copy))
+            else:
+                parts.append((names, values))
+        self._parts = parts
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the numbers can be read without waiting."""
+        return self._ready is None or bool(self._ready.query())
+
+    def read(self) -> dict[Any, float]:
+        """Return the numbers by name."""
+        return {
+            name: value
+            for names, values in self._parts
+            for name, value in zip(names, values.tolist(), strict=True)
+        }
+
+
+def stacked_norms(tensors: Sequence[torch.Tensor]) -> list[tuple[list[int], torch.Tensor]]:
+    """Return the norms of tensors in float32, by device and dtype, with their positions."""
+    groups: dict[tuple[Any, Any], list[int]] = {}
+    for position, tensor in enumerate(tensors):
+        groups.setdefault((tensor.device, tensor.dtype), []).append(position)
+    result = []
+    for positions in groups.values():
+        picked = [tensors[position] for position in positions]
+        norms = torch._foreach_norm(picked, 2, dtype=torch.float32)
+        result.append((positions, torch.stack(norms)))
+    return result
+
+
+class StepMeasurement:
+    """What one optimizer step did, from a view of gradients and weights before and after it."""
+
+    def __init__(self, parameters: Parameters, *, by_layer: bool) -> None:
+        self.by_layer = by_layer
+        self._names = [name for name, p in parameters.named.items() if p.grad is not None]
+        self._weights = [parameters.named[name] for name in self._names]
+        self._before: torch.Tensor | None = None
+
+    def before(self, vector: Vector, *, scale: torch.Tensor | None) -> None:
+        """Add the norms of the gradients, and copy a sample of the weights.
+
+        ``scale`` is what the gradients are still multiplied with.
+        """
+        if not self._weights:
+            return
+        gradients = [local(p.grad.detach()) for p in self._weights if p.grad is not None]
+        for positions, norms in stacked_norms(gradients):
+            unscaled = norms if scale is None else norms / scale.to(norms.device)
+            vector.add([("grad", self._names[position]) for position in positions], unscaled)
+        if self.by_layer:
+            for positions, norms in stacked_norms([local(p.detach()) for p in self._weights]):
+                vector.add([("weight", self._names[position]) for position in positions], norms)
+            self._before = self._samples()
+            device = self._before.device
+            self._has_gradient = torch.cat(
+                [(sample(p.grad) != 0).to(device) for p in self._weights if p.grad is not None]
+            )
+
+    def _samples(self) -> torch.Tensor:
+        """Return a copy of the sampled weights, all on the first one's device."""
+        device = self._weights[0].device
+        return torch.cat([sample(p).to(device, torch.float32) for p in self._weights])
+
+    def after(self, vector: Vector) -> None:
+        """Add how far the step moved the weights, and how many of them."""
+        if self._before is None:
+            return
+        sizes = [len(sample(p)) for p in self._weights]
+        step = self._samples() - self._before
+        changed = step != 0
+        # A value whose gradient is zero has no reason to move: an idle row of an embedding.
+        unchanged = (~changed & self._has_gradient).float().split(sizes)
+        counted = self._has_gradient.float().split(sizes)
+        parts = [step.pow(2).split(sizes), self._before.pow(2).split(sizes)]
+        parts += [changed.float().split(sizes), unchanged, counted]
+        kinds = ("step", "sampled", "changed", "unchanged", "counted")
+        for kind, pieces in zip(kinds, parts, strict=True):
+            sums = torch.stack([piece.sum() for piece in pieces])
+            vector.add([(kind, name) for name in self._names], sums)
+        vector.add([("size", name) for name in self._names], torch.tensor(sizes))
+
+
+def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:
+    """Return the columns of a row from the numbers of one step, by layer."""
+    sums: dict[tuple[str, str], float] = {}
+    total = 0.0
+    has_gradients = False
+    for key, value in numbers.items():
+        if not (isinstance(key, tuple) and key[1] in parameters.layer):
+            continue
+        kind, name = key
+        layer = parameters.layer[name]
+        squared = value**2 if kind in ("grad", "weight") else value
+        if kind == "grad":
+            total, has_gradients = total + squared, True
+        # The ratio of an update is that of matrices: biases and gains begin at 0 or 1.
+        if kind in ("step", "sampled") and parameters.named[name].ndim < 2:
+            continue
+        sums[kind, layer] = sums.get((kind, layer), 0.0) + squared
+    columns: dict[str, float] = {"grad_norm": math.sqrt(total)} if has_gradients else {}
+    if not any(kind == "weight" for kind, _ in sums):
+        return columns
+    for (kind, layer), value in sums.items():
+        if kind == "grad":
+            columns[f"grad_norm/{layer}"] = math.sqrt(value)
+        elif kind == "weight":
+            columns[f"weight_norm/{layer}"] = math.sqrt(value)
+        elif kind == "step" and sums["sampled", layer] > 0:
+            columns[f"update_ratio/{layer}"] = math.sqrt(value / sums["sampled", layer])
+        elif kind == "changed":
+            columns[f"moved_fraction/{layer}"] = value / sums["size", layer]
+        elif kind == "unchanged" and sums["counted", layer] > 0:
+            columns[f"recorder/unchanged/{layer}"] = value / sums["counted", layer]
+    unchanged = sum(value for (kind, _), value in sums.items() if kind == "unchanged")
+    counted = sum(value for (kind, _), value in sums.items() if kind == "counted")
+    if counted:
+        columns["recorder/unchanged"] = unchanged / counted
+    return columns
+
+
+def moved_parameters(numbers: dict[Any, float]) -> dict[str, float]:
+    """Return how many sampled values of each parameter a step changed."""
+    return {key[1]: value for key, value in numbers.items() if key[0] == "changed"}

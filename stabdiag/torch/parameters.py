@@ -1,0 +1,174 @@
+"""What is true of a model's parameters: which are trained, and which still are as they began."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from stabdiag.torch.layers import fold_names, plain_name
+
+# This many values of a parameter stand for all, at equal distances.
+SAMPLE_SIZE = 4096
+
+# Smaller matrices do not show whether their rows were drawn at random.
+_MIN_ROWS = 16
+
+# The norms of random rows differ as chance says, give or take this factor; those of trained rows
+# differ several times as much.
+_DISPERSION = 1.6
+
+# The kurtosis of a uniform draw is 1.8 and of a normal one 3; weights that were trained for long
+# have heavier tails.
+_KURTOSIS = (1.6, 3.3)
+
+
+class Parameters:
+    """The parameters of a model by layer, and what they were when the recorder was made."""
+
+    def __init__(self, model: nn.Module, pattern: str | None = None) -> None:
+        named = {name: p for name, p in model.named_parameters() if p.numel()}
+        layers = fold_names([*named], pattern)
+        self.named = {name: p for name, p in named.items() if name in layers}
+        self.layer = layers
+        self.layers = [*dict.fromkeys(layers[name] for name in self.named)]
+        self.ids = {id(p) for p in model.parameters()}
+        self.is_sharded = any(hasattr(p, "to_local") for p in named.values())
+        embeddings = {
+            id(p)
+            for module in model.modules()
+            if isinstance(module, nn.Embedding | nn.EmbeddingBag)
+            for p in module.parameters(recurse=False)
+        }
+        self._matrices = {
+            name: p
+            for name, p in self.named.items()
+            if p.ndim > 1 and p.is_floating_point() and not self.is_sharded
+        }
+        with torch.no_grad():
+            self._random = {
+                name: sample(p).clone() for name, p in self._matrices.items() if looks_random(p)
+            }
+            self.initial_std = dict(self._initial_std(embeddings))
+        self.never_had_gradient = {*self.named}
+
+    def _initial_std(self, embeddings: set[int]) -> Iterator[tuple[str, float]]:
+        """Yield the standard deviation of each layer's most unusual matrix, times √fan-in.
+
+        An embedding has no fan-in: its rows are picked, not summed.
+        """
+        worst: dict[str, float] = {}
+        for name, p in self._matrices.items():
+            std = float(p.detach().float().std())
+            if not math.isfinite(std) or std == 0 or p[0].numel() < _MIN_ROWS:
+                continue
+            value = std if id(p) in embeddings else std * math.sqrt(p[0].numel())
+            layer = self.layer[name]
+            if abs(math.log(value)) > abs(math.log(worst.get(layer, 1.0))) or layer not in worst:
+                worst[layer] = value
+        yield from worst.items()
+
+    def note_gradients(self) -> None:
+        """Strike the parameters that have a gradient from those that never had one."""
+        if self.never_had_gradient:
+            self.never_had_gradient = {
+                name for name in self.never_had_gradient if self.named[name].grad is None
+            }
+
+    def facts(self, optimized: set[int], moved: Mapping[str, float]) -> dict[str, float]:
+        """Return how many values are not trained, in all and by layer, for each reason.
+
+        Args:
+            optimized: the ids of the parameters that an optimizer has.
+            moved: the fraction of each parameter's values that the last step changed.
+        """
+        trainable = {name for name, p in self.named.items() if p.requires_grad}
+        missing = {name for name in trainable if id(self.named[name]) not in optimized}
+        no_gradient = {name for name in trainable - missing if name in self.never_had_gradient}
+        still = {
+            name
+            for name, start in self._random.items()
+            if torch.equal(sample(self.named[name]), start)
+        }
+        frozen = {name for name in still if not self.named[name].requires_grad}
+        unmoved = {name for name in still & trainable - missing - no_gradient if name in moved}
+        result: dict[str, float] = {}
+        for fact, names in (
+            ("not_in_optimizer", missing),
+            ("no_gradient", no_gradient),
+            ("frozen_random", frozen),
+            ("unmoved_random", unmoved),
+        ):
+            result[fact] = float(sum(self.named[name].numel() for name in names))
+            for name in sorted(names):
+                key = f"{fact}/{self.layer[name]}"
+                result[key] = result.get(key, 0.0) + self.named[name].numel()
+        return result
+
+    @property
+    def count(self) -> int:
+        """The number of values of all parameters."""
+        return sum(p.numel() for p in self.named.values())
+
+    @property
+    def trainable_count(self) -> int:
+        """The number of values that may be trained."""
+        return sum(p.numel() for p in self.named.values() if p.requires_grad)
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """Return this process's part of a tensor."""
+    shard: Any = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return shard
+
+
+def sample(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a view of at most 4,096 values of a tensor, at equal distances; shape (n,)."""
+    flat = local(tensor.detach()).reshape(-1)
+    return flat[:: max(-(-flat.numel() // SAMPLE_SIZE), 1)]
+
+
+def looks_random(weight: torch.Tensor) -> bool:
+    """Return True if a matrix looks as if its values were drawn independently of each other.
+
+    Trained matrices have rows and columns of unequal norms and heavy tails. Zeros, and matrices too
+    small to tell, do not look random.
+    """
+    if weight.numel() == 0 or weight.shape[0] < _MIN_ROWS or weight[0].numel() < _MIN_ROWS:
+        return False
+    values = weight.detach().float().reshape(weight.shape[0], -1)
+    centered = values - values.mean()
+    variance = float(centered.pow(2).mean())
+    if not math.isfinite(variance) or variance == 0:
+        return False
+    kurtosis = float(centered.pow(4).mean()) / variance**2
+    if not _KURTOSIS[0] <= kurtosis <= _KURTOSIS[1]:
+        return False
+    for dim in (0, 1):
+        squares = centered.pow(2).mean(dim)
+        expected = math.sqrt((kurtosis - 1) / values.shape[dim])
+        if float(squares.std()) / variance > _DISPERSION * expected:
+            return False
+    return True
+
+
+def optimized_ids(optimizers: Iterable[Any]) -> set[int]:
+    """Return the ids of the parameters that some optimizers have."""
+    return {
+        id(p)
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+
+
+def describe_missing(model: nn.Module, optimized: set[int]) -> list[str]:
+    """Return the plain names of the trainable parameters that no optimizer has."""
+    return [
+        plain_name(name)
+        for name, p in model.named_parameters()
+        if p.requires_grad and id(p) not in optimized
+    ]

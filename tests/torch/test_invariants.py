@@ -1,0 +1,287 @@
+"""Training does not notice the recorder."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import stabdiag.torch as sd
+from stabdiag.torch import patches
+from tests.torch.runs import batches, mlp, read, recorder, train
+
+STEPS = 50
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()
+        )
+        self.head = nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.head(self.body(x.unflatten(-1, (1, 4, 4))))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.LSTM(4, 16, batch_first=True, num_layers=2, dropout=0.2)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.body(x.unflatten(-1, (4, 4)))[0][:, -1])
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(4, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+        self.body = nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.body(self.embed(x.unflatten(-1, (4, 4)))).mean(1))
+
+
+def classify(model, path, *, autocast=None, resume=False):
+    """Train a classifier and return its state; with a path, with a recorder."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    rec = recorder(model, optimizer, path, every=3) if path else None
+    for step, (x, y) in enumerate(rec.batches(batches(STEPS)) if rec else batches(STEPS)):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast is not None):
+            loss = functional.cross_entropy(model(x).float(), y)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if rec:
+            rec.step(loss)
+        if resume and step == STEPS // 2:
+            saved = optimizer.state_dict()
+            optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+            optimizer.load_state_dict(saved)
+            if rec:
+                rec.close()
+                rec = recorder(model, optimizer, path, every=3)
+        if step % 20 == 19:
+            model.eval()
+            with torch.no_grad():
+                held = functional.cross_entropy(model(x).float(), y)
+            model.train()
+            if rec:
+                rec.evaluated(held)
+    if rec:
+        rec.close()
+    return state_of(model, optimizer)
+
+
+def gan(_, path):
+    """Train a generator and a discriminator, each by an optimizer of its own."""
+    torch.manual_seed(0)
+    generator, judge = nn.Linear(8, 16), nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 1))
+    ours = torch.optim.Adam(generator.parameters(), 1e-3)
+    theirs = torch.optim.Adam(judge.parameters(), 1e-3)
+    both = nn.ModuleList([generator, judge])
+    rec = recorder(both, [ours, theirs], path, every=3) if path else None
+    for x, _ in batches(STEPS):
+        fake = generator(torch.randn(16, 8))
+        theirs.zero_grad()
+        real = judge(x)
+        loss = functional.softplus(-real).mean() + functional.softplus(judge(fake.detach())).mean()
+        loss.backward()
+        theirs.step()
+        ours.zero_grad()
+        loss = functional.softplus(-judge(fake)).mean()
+        loss.backward()
+        ours.step()
+        if rec:
+            rec.step(loss)
+    if rec:
+        rec.close()
+    return state_of(both, ours, theirs)
+
+
+def state_of(model, *optimizers):
+    """Return every tensor of a run, and the state of the random numbers."""
+    tensors = [value.clone() for value in model.state_dict().values()]
+    for optimizer in optimizers:
+        for state in optimizer.state_dict()["state"].values():
+            tensors += [value.clone() for value in state.values()]
+    return [*tensors, torch.get_rng_state()]
+
+
+TASKS = {
+    "mlp": (mlp, classify, {}),
+    "cnn": (Conv, classify, {}),
+    "transformer-amp": (Attention, classify, {"autocast": "bf16"}),
+    "rnn": (Recurrent, classify, {}),
+    "gan": (lambda: None, gan, {}),
+    "resumed": (mlp, classify, {"resume": True}),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_training_is_identical_to_the_last_bit(task, tmp_path):
+    make, run, options = TASKS[task]
+    states = []
+    for path in (None, tmp_path / "run.jsonl"):
+        torch.manual_seed(1)
+        states.append(run(make(), path, **options))
+    assert len(states[0]) == len(states[1])
+    assert all(torch.equal(one, other) for one, other in zip(*states, strict=True))
+    _, rows = read(tmp_path / "run.jsonl")
+    assert sum("loss" in row for row in rows) == STEPS
+
+
+def test_pytorch_is_as_it_was_after_the_last_recorder(tmp_path):
+    before = (torch.autograd.backward, nn.Module.train, nn.utils.clip_grad_norm_)
+    model = mlp()
+    with sd.Recorder(model, torch.optim.SGD(model.parameters(), 0.1), tmp_path / "a.jsonl"):
+        assert torch.autograd.backward is not before[0]
+    assert (torch.autograd.backward, nn.Module.train, nn.utils.clip_grad_norm_) == before
+    assert not patches._listeners
+    assert not model[0].bias._backward_hooks
+
+
+@pytest.mark.parametrize("method", ["_take_loss", "_before_step_failure", "_write_row", "_inspect"])
+def test_an_error_switches_the_recorder_off(method, tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise RuntimeError("a defect")
+
+    if method == "_before_step_failure":
+        monkeypatch.setattr("stabdiag.torch.recorder.StepMeasurement", fail)
+    else:
+        monkeypatch.setattr(sd.Recorder, method, fail)
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    rec = recorder(model, optimizer, path)
+    for x, y in rec.batches(batches(5)):
+        loss = functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        rec.step(loss)
+        rec.evaluated(loss)
+    rec.close()
+    errors = [line for line in path.read_text().splitlines() if "recorder_error" in line]
+    assert [json.loads(line) for line in errors] == [{"recorder_error": "RuntimeError: a defect"}]
+    assert "training goes on" in capsys.readouterr().err
+    assert not patches._listeners
+
+
+def test_a_folder_that_cannot_be_written_costs_the_log_alone(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    rec = train_on(blocked / "run.jsonl")
+    assert rec.should_stop is False
+    assert "training goes on" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_costs_the_log_alone(tmp_path, capsys):
+    path = tmp_path / "run.jsonl"
+    path.symlink_to("/dev/full")
+    train_on(path)
+    assert "No space left" in capsys.readouterr().err
+
+
+def test_a_closed_file_costs_the_log_alone(tmp_path, capsys):
+    train_on(tmp_path / "run.jsonl", spoil=lambda rec: rec._file.close())
+    assert "training goes on" in capsys.readouterr().err
+
+
+def train_on(path, spoil=None):
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    rec = recorder(model, optimizer, path)
+    for step, (x, y) in enumerate(rec.batches(batches(5))):
+        loss = functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        rec.step(loss)
+        if spoil and step == 2:
+            spoil(rec)
+    assert step == 4
+    rec.close()
+    return rec
+
+
+ENDLESS = """
+import torch, itertools
+from tests.torch.runs import *
+model = mlp()
+optimizer = torch.optim.AdamW(model.parameters())
+rec = recorder(model, optimizer, __import__("pathlib").Path(r"{path}"))
+for step in itertools.count(1):
+    loss = model(torch.randn(8, 16)).square().mean()
+    loss.backward()
+    optimizer.step()
+    rec.step(loss)
+    print(step, flush=True)
+"""
+
+
+def test_a_killed_run_loses_at_most_the_last_row(tmp_path):
+    path = tmp_path / "run.jsonl"
+    code = ENDLESS.format(path=path)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        while int(process.stdout.readline()) < 20:
+            pass
+        process.send_signal(signal.SIGKILL)
+        done = [*process.stdout]
+    printed = int(done[-1]) if done else 20
+    _, rows = read(path)
+    assert [row["step"] for row in rows] == [*range(1, rows[-1]["step"] + 1)]
+    assert rows[-1]["step"] >= printed - 1
+
+
+def test_a_torn_line_is_ended_before_the_next_segment(tmp_path):
+    path = tmp_path / "run.jsonl"
+    model = mlp()
+    train(model, path, steps=4)
+    with path.open("a") as file:
+        file.write('{"step": 5, "lo')
+    train_on(path)
+    lines = path.read_text().splitlines()
+    assert lines[5] == '{"step": 5, "lo'
+    assert json.loads(lines[6])["config"]["recorder"]["segment"] == 2
+    assert len(lines) == 1 + 4 + 1 + 1 + 5
+
+
+def test_the_cadence_widens_until_the_cost_is_within_the_budget(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    rec = sd.Recorder(model, optimizer, path, budget=0.01)
+    for x, y in batches(400):
+        loss = functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        rec.step(loss)
+    rec.close()
+    _, rows = read(path)
+    assert len(rows) < 200
+
+
+def test_the_cadence_stays_where_steps_are_long(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    rec = sd.Recorder(model, optimizer, path, budget=0.2)
+    for x, y in batches(60):
+        loss = functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.02)
+        rec.step(loss)
+    rec.close()
+    _, rows = read(path)
+    assert len(rows) == 60
