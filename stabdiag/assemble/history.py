@@ -37,6 +37,7 @@ from stabdiag.model.history import (
 )
 from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_of
 from stabdiag.model.roles.opponents import contested
+from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, names_in, plural
 
@@ -136,6 +137,7 @@ def build_history(
     taken = set(names.values())
     series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
     series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
+    series |= {score.role: score for score in _scores(columns, taken, order.steps, run)}
     if not columns.unnamed:
         events += _without_a_role(columns.names, {one.column for one in series.values()} | taken)
     all_events = (*columns.events, *events)
@@ -331,6 +333,20 @@ def _parts_switched_on(
         on = part.values != 0
         if not on[:MANY].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
             yield replace(part, values=on.astype(np.float64), words=("off", "on"))
+
+
+def _scores(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the scores of a run that serve no other role, each under its own name."""
+    for role, name in scores_of(columns.names, taken).items():
+        column = columns.load(name)
+        which = run & column.present & np.isfinite(column.values)
+        if column.is_text or column.is_time or not which.any():
+            continue
+        at, values = steps[which], column.values[which]
+        at, values = _in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+        yield Series(role=role, column=name, steps=at, values=values)
 
 
 def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:

@@ -18,6 +18,8 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import (
     NUMBERS,
     SAVE_STRATEGY,
+    PRETRAINED,
+    is_pretrained,
     other_number,
     saves_by_epoch,
 )
@@ -75,6 +77,8 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
         value = other_number(told, field)
         if value is not None and field != "warmup_share":
             found[names[0]] = value
+    if (pretrained := is_pretrained(told)) is not None:
+        found[PRETRAINED[0]] = pretrained
     # Beside it a cadence in steps, which may have been given by hand, would not count.
     in_steps = manifest.checkpoint_every and "checkpoint_every" not in manifest.inferred
     if saves_by_epoch(told) and not in_steps:

@@ -15,6 +15,7 @@ from stabdiag.symptoms import (
     gradients,
     learning,
     precision,
+    progress,
     rates,
     resume,
     reward,
@@ -39,11 +40,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.initial_loss_off,
     curve.plateau_early,
     curve.too_good,
+    progress.no_progress,
+    progress.score_collapsed,
     # A loader that is stuck comes before what the model memorised by it.
     data.batch_repeats,
     # An evaluation of something else comes before what its losses seem to say.
     stuck.eval_constant,
     generalisation.overfitting,
+    generalisation.overconfident,
     generalisation.eval_rising,
     generalisation.eval_gap_from_start,
     generalisation.underfitting,
@@ -96,10 +100,12 @@ class Checked:
 
     def findings(self, found: tuple[Finding, ...], unit: str) -> tuple[Finding, ...]:
         """Return the symptoms as findings, except those that the tree's findings explain."""
+        shown = [pair for pair in self.held if not _explained(pair[0], found)]
+        present = {symptom.slug for symptom, _ in shown}
         return tuple(
             symptom.finding(evidence, unit)
-            for symptom, evidence in self.held
-            if not _explained(symptom, found)
+            for symptom, evidence in shown
+            if present.isdisjoint(symptom.yields_to)
         )
 
     def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:

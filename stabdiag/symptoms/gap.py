@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
-from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.quantiles import TELLING, diff_sigma, median, usual_gap
+from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
@@ -18,6 +20,9 @@ RUN_AWAY = 0.5
 
 # A turn is clear beyond four deviations of one evaluation from the next.
 _SIGMAS = 4.0
+
+# Evaluations rise after the best one if chance gives their trend once in twenty runs.
+_RISES_BY_CHANCE = 0.05
 
 
 @frozen
@@ -142,6 +147,20 @@ def _restarted(case: Case, step: int) -> bool:
     return 0 < case.limits.schedule.jump * float(until[-1]) <= up
 
 
+def _keeps_above(x: Floats, at: int) -> bool:
+    """Return True if evaluations stay above the best one by more than the best one's luck.
+
+    The lowest of many noisy evaluations lies below its own level. So the level around it counts,
+    and if enough evaluations follow, they have to rise.
+    """
+    level, after = median(x[max(at - 1, 0) : at + 2]), x[at + 1 :]
+    if median(after[-IN_A_ROW:]) <= level:
+        return False
+    if len(x) < TELLING or len(after) < TELLING:
+        return True
+    return mann_kendall(x[at:]) < _RISES_BY_CHANCE
+
+
 def find_turn(case: Case) -> Turn | None:
     """Return where the evaluation loss turned, if it did."""
     pair = with_evaluations(case, to_zero=True)
@@ -154,6 +173,8 @@ def find_turn(case: Case) -> Turn | None:
     if len(after) < 2:  # one may be noise
         return None
     best, last = float(x[at]), median(after)
+    if not _keeps_above(x, at):
+        return None
     then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
     step, is_clear = int(held.steps[at]), last - best > _SIGMAS * diff_sigma(x)
     if then is None or now is None or _restarted(case, step):

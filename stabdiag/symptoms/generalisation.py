@@ -26,6 +26,7 @@ from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
 from stabdiag.symptoms.stuck import held_out_is_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
 # beyond what evaluations differed by before.
@@ -93,10 +94,10 @@ def overfitting(case: Case) -> Evidence | None:
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
-    if (better := _still_better(case, turn)) is not None:
-        return better
+    if _better_score(case, turn) is not None:
+        return None
     is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
-    jump = _jump(case)
+    jump = _jump(case, turn)
     then = (stop,) if jump else (_LOOK,) if is_soon else ()
     found = Evidence(
         because=turn.words,
@@ -111,12 +112,13 @@ def overfitting(case: Case) -> Evidence | None:
     return replace(found, because=told, first=_CARRIES_NOTHING, then=overfitting.then)
 
 
-def _jump(case: Case) -> Action | None:
-    """Return what to do where the evaluation loss jumped up from one evaluation to the next."""
+def _jump(case: Case, turn: Turn) -> Action | None:
+    """Return what to do where the evaluation loss jumped up, after the best evaluation."""
     held = case.history.finite("eval_loss")
     x = held.values
+    best = int(np.searchsorted(held.steps, turn.step))
     rises = np.diff(x)
-    at = int(rises.argmax())
+    at = best + int(rises[best:].argmax())
     least = _AT_ONCE * (median(x[-IN_A_ROW:]) - float(x.min()))
     if at < _BEFORE or rises[at] < max(least, CLEAR * diff_sigma(x[at // 2 : at + 1])):
         return None
@@ -149,7 +151,7 @@ def _jump(case: Case) -> Action | None:
 def eval_rising(case: Case) -> Evidence | None:
     """Did the evaluation loss turn although the training loss no longer falls?"""
     turn = find_turn(case)
-    if turn is None or not turn.is_clear or turn.falls:
+    if turn is None or not turn.is_clear or turn.falls or _better_score(case, turn) is not None:
         return None
     return Evidence(
         because=turn.words,
@@ -165,31 +167,57 @@ def eval_rising(case: Case) -> Evidence | None:
     )
 
 
-def _still_better(case: Case, turn: Turn) -> Evidence | None:
-    """Report that the accuracy of the evaluations went on rising when their loss had turned.
-
-    The few answers that are wrong are given with more confidence, and cost more.
-    """
-    accuracy = case.history.finite("eval_accuracy")
-    then, x = accuracy.until(turn.step).values, accuracy.values
-    after = x[len(then) :]
-    if not len(then) or len(after) < 2 or median(after[-IN_A_ROW:]) <= float(then[-1]):
+@Symptom(
+    slug="overconfident",
+    severity=Severity.NOTE,
+    family="generalisation",
+    title="The evaluation loss rises while a score improves",
+    needs=("loss", "eval_loss", "eval_accuracy or score"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.REGULARISE,
+            "If the probabilities count, calibrate them: scale the temperature on held-out data, "
+            "or smooth the labels.",
+        ),
+    ),
+)
+def overconfident(case: Case) -> Evidence | None:
+    """Did the evaluation loss turn while a score of the evaluations went on improving?"""
+    turn = find_turn(case)
+    better = None if turn is None else _better_score(case, turn)
+    if turn is None or better is None:
         return None
-    step, highest = int(accuracy.steps[np.argmax(x)]), float(x.max())
+    score, then = better
+    best = score.best_at
+    step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
-        title="The model overfits, though its accuracy still improves",
-        because=f"{turn.words} The evaluation accuracy rose from {num(float(then[-1]))} to "
-        f"{num(highest)} meanwhile: wrong answers are given with more confidence.",
+        because=f"{turn.words} Since then {score.name!r} went from {num(then)} to {num(value)}: "
+        "the model still improves, and is more confident where it is wrong.",
         step=turn.step,
-        measured=turn.measured | {"accuracy_then": float(then[-1]), "best_accuracy": highest},
+        measured=turn.measured | {"score_then": then, "best_score": value},
         first=Action(
             Do.KEEP_CHECKPOINT,
-            f"Choose the checkpoint by the score that counts: {case.place_of(turn.step)} by the "
-            f"loss, {case.place_of(step)} by the accuracy.",
+            f"Choose the checkpoint by the score that counts: {case.place_of(step)} by "
+            f"{score.name!r}, {case.place_of(turn.step)} by the loss.",
             checkpoint=step,
         ),
-        then=(Action(Do.REGULARISE, "Smooth the labels if the probabilities count."),),
     )
+
+
+def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
+    """Return a held-out score that improved after a turn, with its value there, if none dropped.
+
+    The score has to be better at the end of the run than at the turn, not only in between.
+    """
+    gains = [(score, score.gain_since(turn.step)) for score in heldout_scores(case)]
+    known = [(score, gain) for score, gain in gains if gain is not None]
+    improved = [score for score, gain in known if gain > 0]
+    if not improved or len(improved) < sum(gain < 0 for _, gain in known):
+        return None
+    score = improved[0]
+    return score, float(score.series.until(turn.step).values[-1])
 
 
 @Symptom(

@@ -34,6 +34,7 @@ from stabdiag.symptoms.stuck import (
 )
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (2, 3, 5, 10)
@@ -101,6 +102,9 @@ def not_learning(case: Case) -> Evidence | None:
                 RANGE_TEST,
             ),
         )
+    # A pretrained model may start at the level where it stays.
+    if not still and starts_pretrained(case):
+        return None
     if not still and not _never_fell(case) and not _held_out_never_fell(case):
         return None
     return without_learning(

@@ -8,7 +8,15 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.edges import BY_SLUG
-from stabdiag.model.findings import Action, ActionKind, Answer, Finding, Verdict, open_questions
+from stabdiag.model.findings import (
+    Action,
+    ActionKind,
+    Answer,
+    Finding,
+    Scalar,
+    Verdict,
+    open_questions,
+)
 from stabdiag.model.report import NotLogged
 from stabdiag.model.roles.opponents import RUNNING_SUM
 from stabdiag.model.text import capitalised, listed, num, plural
@@ -19,6 +27,7 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
 from stabdiag.tree.precision import shows_overflows
+from stabdiag.tree.progress import find_progress
 
 # What the questions are about that a run in which nothing is found may leave open.
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
@@ -59,9 +68,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     told, check = ("", None)
     if len(case.loss) and "Q2.1" not in open_:
         told, check = _not_comparable(case)
-    if not told and not open_:
-        told, check = _hardly_moved(case)
     title = ""
+    evidence: dict[str, Scalar] = {}
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         most = max(len(case.loss), len(case.history.finite("reward")))
@@ -71,6 +79,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     else:
         leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
         first = check or _next_run(case)
+        progress = find_progress(case)
+        told, evidence = f"{told} {progress.sentence}".strip(), progress.measured
     return Finding(
         slug=leaf.slug,
         severity=leaf.severity,
@@ -79,6 +89,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         title=title or leaf.title,
         summary=f"{_logged(case)}{summary}. {told}".rstrip(),
         actions=(first,),
+        evidence=evidence,
         unit=case.unit,
     )
 
@@ -213,26 +224,6 @@ def _log_more(case: Case) -> Action:
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
     return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
-
-
-def _hardly_moved(case: Case) -> tuple[str, Action | None]:
-    """Return that a loss has hardly moved since its run began, which does not show learning."""
-    x, third = case.loss.values, len(case.loss) // 3
-    if len(x) < FEWEST or case.loss.steps[0] > 2 * case.stride:
-        return "", None
-    if case.reward is not None or case.contested is not None:
-        return "", None
-    before, after = median(x[:third]), median(x[-third:])
-    least, held = case.limits.learning.least_fall, case.history.finite("eval_loss").values
-    learns = len(held) > 0 and held.min() < (1 - least) * held[0]
-    if learns or not abs(before - after) < least * before:
-        return "", None
-    told = (
-        f"The loss hardly moved (from {num(before)} to {num(after)}), so the log does not show "
-        "that the model learns."
-    )
-    text = "Train on 32 examples alone: their loss falls to nearly zero in a model that learns."
-    return told, Action(ActionKind.TRY_SMALL, text)
 
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:

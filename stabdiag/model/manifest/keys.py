@@ -230,7 +230,8 @@ KEYS: tuple[Key, ...] = (
         "vocab_size",
         "a count",
         positive_count,
-        "vocab_size model_vocab_size n_vocab padded_vocab_size num_classes",
+        "vocab_size model_vocab_size n_vocab padded_vocab_size num_classes n_classes nb_classes "
+        "number_of_classes num_labels",
     ),
     _key("target_loss", "a number", number, "target_loss expected_loss loss_target"),
     _key(
@@ -278,6 +279,11 @@ NUMBERS: Final = {
             "seq_len seq_length sequence_length max_seq_len max_seq_length sequence_len "
             "block_size context_length context_len max_length"
         ),
+        "label_smoothing": "label_smoothing label_smoothing_factor smoothing",
+        "dropout": (
+            "dropout dropout_rate dropout_p dropout_prob hidden_dropout hidden_dropout_prob "
+            "resid_pdrop embd_pdrop attention_dropout drop_rate"
+        ),
         # The number of a process; one on each node that counts from 0 is no rank.
         "rank": "rank global_rank process_index process_rank dist_rank",
     }.items()
@@ -301,6 +307,37 @@ LABEL: Final = r"id2label_\d{1,6}"
 _LABELS: Final = ("id2label_", "label2id_")
 
 
+# What a model starts from. A path or a name means a pretrained model.
+PRETRAINED: Final = names_in(
+    "pretrained is_pretrained use_pretrained load_pretrained finetune finetuning fine_tune "
+    "fine_tuning finetuning_type finetuned_from pretrained_model pretrained_model_name_or_path "
+    "pretrained_path pretrained_weights model_name_or_path base_model base_model_name_or_path "
+    "init_from init_checkpoint initial_checkpoint restore_from peft_type lora_r lora_rank "
+    "lora_alpha use_lora use_peft"
+)
+_FROM_SCRATCH: Final = frozenset(
+    {"", "none", "null", "no", "off", "scratch", "from_scratch", "random", "train", "0"}
+)
+
+
+def is_pretrained(settings: Mapping[str, Any]) -> bool | None:
+    """Return whether a run starts from a pretrained model, or None if no setting says so.
+
+    ``settings`` are by plain spelling. A setting that says yes outweighs one that says no.
+    """
+    answers = [_names_a_model(settings[name]) for name in PRETRAINED if name in settings]
+    known = [answer for answer in answers if answer is not None]
+    return any(known) if known else None
+
+
+def _names_a_model(value: object) -> bool | None:
+    if value is None or flag(value) is not None:
+        return flag(value)
+    if isinstance(value, int | float):
+        return value > 0
+    return plain(str(value)) not in _FROM_SCRATCH if isinstance(value, str) else None
+
+
 def others(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names, plainly spelled, of settings that are understood besides the fields."""
     for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
@@ -310,6 +347,7 @@ def others(told: Mapping[str, Any]) -> Iterator[str]:
     for name in LOSS_SCALE:
         if name in told and (told[name] is None or is_static(told[name]) is not None):
             yield name
+    yield from (name for name in PRETRAINED if name in told)
     for names in NUMBERS.values():
         for name in names:
             if name in told and number(told[name]) is not None:

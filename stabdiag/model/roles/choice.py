@@ -34,6 +34,7 @@ from stabdiag.model.roles.opponents import (
     opponent_of,
     parts_of,
 )
+from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
@@ -96,6 +97,7 @@ def may_serve(name: str) -> bool:
         or names_results(name)
         or key == _SUM
         or setting_of(name) is not None
+        or direction_of(name) is not None
     )
 
 

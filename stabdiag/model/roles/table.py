@@ -296,6 +296,13 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     _role(
+        "score",
+        "a score whose better direction is known: F1, mAP, BLEU up; WER, perplexity, FID down",
+        "f1 map bleu dice iou auc psnr wer cer perplexity fid",
+        training=False,
+        several=True,
+    ),
+    _role(
         "setting",
         "a training setting that changes during the run",
         " ".join(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),

@@ -1,0 +1,167 @@
+"""Runs that are stable and show no learning, and scores that collapse."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.text import num
+from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.symptoms.losses import RANGE_TEST, TENTHS, few_trained, from_the_start, small_test
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.progress import find_progress
+from stabdiag.tree.scores import Score, scores
+
+# A loss within this fraction of log K starts at chance, and one this far above is worse than that.
+_NEAR_CHANCE: Final = 0.05
+
+# A score has collapsed if it ends below this fraction of its best and has lost this fraction of
+# what it had gained. Scores of a sound run go up and down by a tenth.
+_COLLAPSED: Final = 0.5
+_LOST_GAIN: Final = 0.5
+
+_LEARNING: Final = (
+    *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
+    *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
+)
+
+
+def _few_losses(case: Case) -> str:
+    """Return why the log is too short to show progress, or ""."""
+    needed = case.fewest_for_spikes
+    longest = max(len(case.loss), len(case.history.finite("reward")))
+    return "" if longest >= needed else too_few(needed, f"{longest} of loss")
+
+
+@Symptom(
+    slug="no-progress",
+    severity=Severity.NOTE,
+    family="learning",
+    title="Stable, but no learning shown",
+    needs=("loss or reward",),
+    enough=(_few_losses,),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    yields_to=_LEARNING,
+    then=(
+        RANGE_TEST,
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
+    ),
+)
+def no_progress(case: Case) -> Evidence | None:
+    """Does nothing that was logged end better than it began, beyond its noise?"""
+    progress = find_progress(case)
+    if progress.better or starts_pretrained(case):
+        return None
+    chance = _chance(case)
+    words = ["Nothing that was logged ends better than it began, beyond its noise."]
+    if progress.better is None:
+        words = ["The loss cannot be compared from beginning to end, and no score was logged."]
+    words.append(progress.sentence)
+    if chance is not None:
+        words.append(chance.text)
+    elif not from_the_start(case) and len(case.loss):
+        words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
+    level = change.last if (change := progress.change_of("loss")) is not None else None
+    return Evidence(
+        because=" ".join(filter(None, words)),
+        step=int(case.loss.steps[0]) if len(case.loss) else None,
+        measured=progress.measured | ({} if chance is None else chance.measured),
+        first=_first_action(case, level),
+        severity=None if chance is None or few_trained(case) else Severity.WARNING,
+    )
+
+
+@frozen
+class _Chance:
+    """A loss that is no better than a guess, in words and numbers."""
+
+    text: str
+    measured: dict[str, Scalar]
+
+
+def _chance(case: Case) -> _Chance | None:
+    """Return that the loss starts at chance, or ends worse than a guess, if log K is known."""
+    cost = chance_loss(case)
+    if cost is None or not from_the_start(case):
+        return None
+    first, *_, last = levels(case.loss.values, TENTHS).tolist()
+    is_at_chance = abs(first - cost) <= _NEAR_CHANCE * cost
+    if not is_at_chance and last <= (1 + _NEAR_CHANCE) * cost:
+        return None
+    classes = case.manifest.vocab_size
+    return _Chance(
+        text=f"A guess among {classes} classes costs {num(cost)}.", measured={"log_k": cost}
+    )
+
+
+def _first_action(case: Case, level: float | None) -> Action:
+    """Return what shows whether the model can learn: for a policy, an easy task."""
+    if level is None or "reward" in case.history.series:
+        return Action(
+            Do.TRY_SMALL,
+            "Run the same code on a task that is solved within minutes: if nothing improves "
+            "there either, the fault is in the code.",
+        )
+    return small_test(level)
+
+
+@Symptom(
+    slug="score-collapsed",
+    severity=Severity.ERROR,
+    family="generalisation",
+    title="A score collapsed",
+    needs=("accuracy or eval_accuracy or score",),
+    explained_by=("nan",),
+    then=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Evaluate an earlier checkpoint with the code of now: a low score means that the "
+            "evaluation changed, not the model.",
+        ),
+        Action(Do.LOWER_LR, "If the model changed, restart from there at a lower learning rate."),
+    ),
+)
+def score_collapsed(case: Case) -> Evidence | None:
+    """Did a score lose most of what it had gained, and stay down?"""
+    collapses = (_collapse(case, score) for score in scores(case))
+    return next((evidence for evidence in collapses if evidence is not None), None)
+
+
+def _collapse(case: Case, score: Score) -> Evidence | None:
+    good, steps = score.goodness, score.series.steps
+    # The best value may be luck: the best level of three in a row counts.
+    if len(good) < 2 * IN_A_ROW:
+        return None
+    level = np.array([median(good[i : i + IN_A_ROW]) for i in range(len(good) - IN_A_ROW + 1)])
+    at = int(np.argmax(level))
+    best, last = float(level[at]), float(level[-1])
+    lost, gained = best - last, best - float(good[0])
+    noise = 3 * diff_sigma(good)
+    is_far = last < _COLLAPSED * best if best > 0 else last < best / _COLLAPSED
+    if not is_far or lost <= max(noise, _LOST_GAIN * gained) or at + IN_A_ROW >= len(good):
+        return None
+    best_value, last_value = best * score.direction, last * score.direction
+    below = np.flatnonzero(good < (best + last) / 2)
+    step = int(steps[at + IN_A_ROW - 1])
+    onset = int(steps[below[below > at][0]]) if (below > at).any() else step
+    return Evidence(
+        because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
+        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, medians of {IN_A_ROW}); "
+        f"it began at {num(float(score.series.values[0]))}.",
+        step=onset,
+        measured={"best": best_value, "last": last_value},
+        first=Action(
+            Do.KEEP_CHECKPOINT,
+            f"Keep the checkpoint nearest to {case.place_of(step)}, and find out what changed "
+            f"before {case.place_of(onset)}: data, learning rate, evaluation.",
+            also=(Do.INSPECT_DATA,),
+            checkpoint=step,
+        ),
+    )

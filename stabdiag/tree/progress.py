@@ -1,0 +1,212 @@
+"""What a run has gained: its loss, evaluations, scores and reward at the start and at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Scalar
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import Series
+from stabdiag.model.text import capitalised, listed, num
+from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.quantiles import FEWEST, TELLING, diff_sigma, median, quantiles, robust_sigma
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.tree.case import Case
+from stabdiag.tree.scores import scores
+
+_TENTHS: Final = 10
+
+# A start is above the later losses if all of its first three values are among the highest
+# twentieth of the second half: chance gives that once in 8,000 runs. The distance in deviations
+# guards against noise that is correlated from step to step.
+_HIGHEST: Final = 0.95
+_FAR: Final = 3.5
+
+# One first value counts if it exceeds each value of the second half, by more deviations.
+_ONE_FAR: Final = 5.0
+
+# Evaluations are few: without an estimate of their noise, a change by this fraction counts.
+_CLEAR_CHANGE: Final = 0.02
+
+# A trend counts if chance gives it once in a thousand runs.
+_TREND_BY_CHANCE: Final = 0.001
+
+# How many scores a report gives figures of.
+_SHOWN_SCORES: Final = 2
+
+
+# A run this far into its planned steps is complete.
+_COMPLETE: Final = 0.95
+
+
+@frozen
+class Change:
+    """One quantity at the start and at the end of a log.
+
+    ``better`` says whether it ends better than it began, beyond its noise; None if too little was
+    logged to tell.
+    """
+
+    role: str
+    name: str
+    first: float
+    last: float
+    better: bool | None
+
+    @property
+    def text(self) -> str:
+        """The change in words, without a verb."""
+        return f"from {num(self.first)} to {num(self.last)}"
+
+
+@frozen
+class Progress:
+    """What a run has gained.
+
+    ``last_step`` is where the log ends, ``planned`` how many steps the manifest plans.
+    """
+
+    changes: tuple[Change, ...]
+    last_step: int
+    planned: int | None
+    unit: str
+
+    @property
+    def better(self) -> bool | None:
+        """Whether anything became better; None if that cannot be told."""
+        answers = {change.better for change in self.changes}
+        return True if True in answers else False if False in answers else None
+
+    def change_of(self, role: str) -> Change | None:
+        """Return the change of a role, if it was logged."""
+        return next((change for change in self.changes if change.role == role), None)
+
+    @property
+    def is_stopped_early(self) -> bool:
+        """Whether the log ends clearly before the planned number of steps."""
+        return self.planned is not None and self.last_step + 1 < _COMPLETE * self.planned
+
+    @property
+    def sentence(self) -> str:
+        """The figures as a sentence."""
+        parts = [f"{change.name} went {change.text}" for change in self.changes[:1]]
+        parts += [f"{change.name} {change.text}" for change in self.changes[1:]]
+        figures = f"{capitalised(listed(parts))}." if parts else ""
+        return " ".join(filter(None, (figures, self._length)))
+
+    @property
+    def _length(self) -> str:
+        if self.planned is None:
+            return ""
+        if self.is_stopped_early:
+            return f"The log ends at {self.unit} {self.last_step:,} of {self.planned:,} planned."
+        return f"All {self.planned:,} planned {self.unit}s are done."
+
+    @property
+    def measured(self) -> dict[str, Scalar]:
+        """The figures by name."""
+        figures: dict[str, Scalar] = {}
+        for change in self.changes:
+            figures |= {f"{change.role}_first": change.first, f"{change.role}_last": change.last}
+        if self.planned is not None:
+            figures |= {"last_step": self.last_step, "planned_steps": self.planned}
+        return figures
+
+
+def find_progress(case: Case) -> Progress:
+    """Return what a run has gained in its loss, its evaluations, its scores and its reward."""
+    return Progress(
+        changes=tuple(_changes(case)),
+        last_step=case.history.last_step or 0,
+        planned=case.manifest.total_steps,
+        unit=case.unit,
+    )
+
+
+def _changes(case: Case) -> Iterator[Change]:
+    if len(case.loss):
+        yield _loss_change(case)
+    eval_loss = case.history.finite("eval_loss")
+    if len(eval_loss) > 1:
+        yield _eval_change(eval_loss)
+    for score in scores(case)[:_SHOWN_SCORES]:
+        values = score.series.values
+        gain = score.gain(score.goodness[:1], score.goodness[1:][-IN_A_ROW:])
+        yield Change(
+            role=score.series.role,
+            name=repr(score.name),
+            first=float(values[0]),
+            last=float(values[-1]),
+            better=None if gain is None else gain > 0,
+        )
+    reward = case.history.finite("reward")
+    if len(reward) >= FEWEST:
+        yield _reward_change(reward)
+
+
+def _loss_change(case: Case) -> Change:
+    """Return the change of the loss; where its objective changed, of each part by itself."""
+    x = case.loss.values
+    better: bool | None = None
+    if case.contested is None and "reward" not in case.history.series and case.ramp is None:
+        starts = [shift.spike.onset for shift in case.shifts]
+        parts = [part for part in np.split(x, starts) if len(part) >= FEWEST]
+        better = any(map(falls, parts)) if parts else None
+    return Change(
+        role="loss",
+        name="the loss",
+        first=median(x[:IN_A_ROW]),
+        last=float(levels(x, _TENTHS)[-1]),
+        better=better,
+    )
+
+
+def falls(x: Floats) -> bool:
+    """Return True if a series ends lower than it began, beyond its noise.
+
+    Args:
+        x: shape (n,), finite, n at least 4.
+
+    Either its first values are far above its second half, or it has a falling trend.
+    """
+    late, last = x[len(x) // 2 :], float(levels(x, _TENTHS)[-1])
+    sigma = max(robust_sigma(late), diff_sigma(x))
+    high = float(quantiles(late, (_HIGHEST,))[0])
+    start = float(x[:IN_A_ROW].min())
+    if start > high and start - last > _FAR * sigma:
+        return True
+    if x[0] > late.max() and x[0] - last > _ONE_FAR * sigma:
+        return True
+    return mann_kendall(-x) < _TREND_BY_CHANCE
+
+
+def _eval_change(series: Series) -> Change:
+    x = series.values
+    last = median(x[1:][-IN_A_ROW:])
+    sigma = diff_sigma(x) if len(x) >= TELLING else 0.0
+    clear = max(3 * sigma, _CLEAR_CHANGE * abs(float(x[0])))
+    return Change(
+        role="eval_loss",
+        name="the evaluation loss",
+        first=float(x[0]),
+        last=float(x[-1]),
+        better=float(x[0]) - last > clear or mann_kendall(-x) < _TREND_BY_CHANCE,
+    )
+
+
+def _reward_change(series: Series) -> Change:
+    """Return the change of the reward; one that is as high as it can be need not rise."""
+    x = series.values
+    first, *_, last = levels(x, _TENTHS).tolist()
+    is_highest = x.max() > 0 and median(x) >= x.max()
+    return Change(
+        role="reward",
+        name=repr(series.column),
+        first=first,
+        last=last,
+        better=is_highest or falls(-x),
+    )

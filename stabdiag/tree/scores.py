@@ -1,0 +1,92 @@
+"""The scores of a run, turned so that higher is better."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import Series
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import Direction, direction_of, is_training_score
+from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.tree.run import Run
+
+# A score has improved or dropped if its level moved by more than this many deviations of single
+# values: the medians of three values from the same noise differ by 0.95 deviations.
+_CLEAR_SIGMAS = 3.0
+
+# With fewer values their noise is unknown, and a change has to be this fraction of the value.
+_MIN_FOR_NOISE = 6
+_CLEAR_CHANGE = 0.02
+
+
+@frozen
+class Score:
+    """One score: its series, which direction is better, and where it was measured."""
+
+    series: Series
+    direction: Direction
+    is_heldout: bool
+
+    @property
+    def name(self) -> str:
+        """The column, as the log names it."""
+        return self.series.column
+
+    @property
+    def goodness(self) -> Floats:
+        """The values with the sign that makes higher ones better."""
+        return self.series.values * float(self.direction)
+
+    @property
+    def best_at(self) -> int:
+        """The position of the best value."""
+        return int(np.argmax(self.goodness))
+
+    def gain(self, before: Floats, after: Floats) -> float | None:
+        """Return by how much one stretch of ``goodness`` is better than another, beyond noise.
+
+        It is 0 where the difference may be noise, and None where a stretch is empty.
+        """
+        if not len(before) or not len(after):
+            return None
+        change = median(after) - median(before)
+        values = self.goodness
+        if len(values) >= _MIN_FOR_NOISE:
+            least = _CLEAR_SIGMAS * diff_sigma(values) / min(len(before), len(after)) ** 0.5
+        else:
+            least = _CLEAR_CHANGE * float(np.abs(values).max())
+        return change if abs(change) > least else 0.0
+
+    def gain_since(self, step: int) -> float | None:
+        """Return how much better the last values are than those up to a step, beyond noise."""
+        until = len(self.series.until(step))
+        before = self.goodness[:until][-IN_A_ROW:]
+        return self.gain(before, self.goodness[until:][-IN_A_ROW:])
+
+
+def scores(run: Run) -> tuple[Score, ...]:
+    """Return the scores of a run, the held-out ones first."""
+    history = run.history
+    candidates = [
+        (history.finite("eval_accuracy"), Direction.HIGHER, True),
+        (history.finite("accuracy"), Direction.HIGHER, False),
+    ]
+    for series in history.group("score").values():
+        direction = direction_of(series.column)
+        if direction is not None:
+            is_heldout = is_evaluation(series.column) or not is_training_score(series.column)
+            candidates.append((series.finite(), direction, is_heldout))
+    logged = [
+        Score(series=series, direction=direction, is_heldout=is_heldout)
+        for series, direction, is_heldout in candidates
+        if len(series)
+    ]
+    return tuple(sorted(logged, key=lambda score: not score.is_heldout))
+
+
+def heldout_scores(run: Run) -> tuple[Score, ...]:
+    """Return the scores that were measured on held-out data."""
+    return tuple(score for score in scores(run) if score.is_heldout)
