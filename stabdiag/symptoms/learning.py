@@ -34,7 +34,7 @@ from stabdiag.symptoms.stuck import (
 )
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import starts_pretrained
+from stabdiag.tree.pretraining import is_configured_pretrained
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (2, 3, 5, 10)
@@ -103,7 +103,7 @@ def not_learning(case: Case) -> Evidence | None:
             ),
         )
     # A pretrained model may start at the level where it stays.
-    if not still and starts_pretrained(case):
+    if not still and is_configured_pretrained(case):
         return None
     if not still and not _never_fell(case) and not _held_out_never_fell(case):
         return None

@@ -27,6 +27,9 @@ _NEAR_CHANCE: Final = 0.05
 _COLLAPSED: Final = 0.5
 _LOST_GAIN: Final = 0.5
 
+# Three values for the best level and three for the last one.
+_MIN_SCORES: Final = 2 * IN_A_ROW
+
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
@@ -112,12 +115,19 @@ def _first_action(case: Case, level: float | None) -> Action:
     return small_test(level)
 
 
+def _few_scores(case: Case) -> str:
+    """Return why no score is long enough to show a collapse, or ""."""
+    longest = max((len(score.series) for score in scores(case)), default=0)
+    return "" if longest >= _MIN_SCORES else too_few(_MIN_SCORES, f"{longest} of a score")
+
+
 @Symptom(
     slug="score-collapsed",
     severity=Severity.ERROR,
     family="generalisation",
     title="A score collapsed",
     needs=("accuracy or eval_accuracy or score",),
+    enough=(_few_scores,),
     explained_by=("nan",),
     then=(
         Action(
@@ -136,9 +146,9 @@ def score_collapsed(case: Case) -> Evidence | None:
 
 def _collapse(case: Case, score: Score) -> Evidence | None:
     good, steps = score.goodness, score.series.steps
-    # The best value may be luck: the best level of three in a row counts.
-    if len(good) < 2 * IN_A_ROW:
+    if len(good) < _MIN_SCORES:
         return None
+    # The best value may be luck: the best level of three in a row counts.
     level = np.array([median(good[i : i + IN_A_ROW]) for i in range(len(good) - IN_A_ROW + 1)])
     at = int(np.argmax(level))
     best, last = float(level[at]), float(level[-1])

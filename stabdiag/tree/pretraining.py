@@ -37,12 +37,17 @@ def chance_loss(run: Run) -> float | None:
     return math.log(classes)
 
 
+def is_configured_pretrained(run: Run) -> bool | None:
+    """Return whether the settings name a pretrained model, None if they do not say."""
+    return is_pretrained(run.manifest.others(run.history.config))
+
+
 def starts_pretrained(run: Run) -> bool | None:
     """Return whether a run starts from a pretrained model, None if that is unknown.
 
     The settings say so; or else a first loss far below log K.
     """
-    configured = is_pretrained(run.manifest.others(run.history.config))
+    configured = is_configured_pretrained(run)
     chance = chance_loss(run)
     if configured is not None or chance is None or not len(run.loss):
         return configured

@@ -20,6 +20,10 @@ from stabdiag.tree.scores import scores
 
 _TENTHS: Final = 10
 
+# A whole twentieth of this many values lies above each value of the second half only by a trend.
+_TWENTIETHS: Final = 20
+_MANY: Final = 200
+
 # A start is above the later losses if all of its first three values are among the highest
 # twentieth of the second half: chance gives that once in 8,000 runs. The distance in deviations
 # guards against noise that is correlated from step to step.
@@ -149,20 +153,33 @@ def _changes(case: Case) -> Iterator[Change]:
 
 
 def _loss_change(case: Case) -> Change:
-    """Return the change of the loss; where its objective changed, of each part by itself."""
+    """Return the change of the loss."""
     x = case.loss.values
-    better: bool | None = None
-    if case.contested is None and "reward" not in case.history.series and case.ramp is None:
-        starts = [shift.spike.onset for shift in case.shifts]
-        parts = [part for part in np.split(x, starts) if len(part) >= FEWEST]
-        better = any(map(falls, parts)) if parts else None
+    comparable = case.contested is None and "reward" not in case.history.series
     return Change(
         role="loss",
         name="the loss",
         first=median(x[:IN_A_ROW]),
         last=float(levels(x, _TENTHS)[-1]),
-        better=better,
+        better=_loss_falls(case) if comparable and len(x) >= FEWEST else None,
     )
+
+
+def _loss_falls(case: Case) -> bool | None:
+    """Return whether the loss falls; where its objective changed, whether any part of it does.
+
+    A changed objective may hide what was learned before, so the lowest level counts as an end.
+    """
+    x = case.loss.values
+    cuts = sorted({case.settled.start, *(shift.spike.onset for shift in case.shifts)} - {0})
+    if not cuts and case.ramp is None:
+        return falls(x)
+    lowest = levels(x, _TENTHS).argmin()
+    parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // _TENTHS]]
+    long_enough = [part for part in parts if len(part) >= FEWEST]
+    if any(map(falls, long_enough)):
+        return True
+    return False if case.ramp is None and long_enough else None
 
 
 def falls(x: Floats) -> bool:
@@ -171,7 +188,7 @@ def falls(x: Floats) -> bool:
     Args:
         x: shape (n,), finite, n at least 4.
 
-    Either its first values are far above its second half, or it has a falling trend.
+    Its first values are far above its second half, or it has a falling trend.
     """
     late, last = x[len(x) // 2 :], float(levels(x, _TENTHS)[-1])
     sigma = max(robust_sigma(late), diff_sigma(x))
@@ -179,7 +196,10 @@ def falls(x: Floats) -> bool:
     start = float(x[:IN_A_ROW].min())
     if start > high and start - last > _FAR * sigma:
         return True
-    if x[0] > late.max() and x[0] - last > _ONE_FAR * sigma:
+    highest = late.max()
+    if x[0] > highest and x[0] - last > _ONE_FAR * sigma:
+        return True
+    if len(x) >= _MANY and x[: len(x) // _TWENTIETHS].min() > highest:
         return True
     return mann_kendall(-x) < _TREND_BY_CHANCE
 

@@ -201,15 +201,31 @@ def test_an_evaluation_that_rises_with_a_restart_is_left_alone(symptom, train, l
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "is_better"),
-    [((0.85, 0.87, 0.88), True), ((0.85, 0.85, 0.85), False), ((0.85, 0.86, 0.82), False)],
+    ("column", "values", "slug"),
+    [
+        ("eval_accuracy", (0.85, 0.87, 0.88), "overconfident"),
+        ("eval_accuracy", (0.85, 0.85, 0.85), "overfitting"),
+        ("eval_accuracy", (0.85, 0.86, 0.82), "overfitting"),
+        ("eval_wer", (30.0, 22.0, 20.0), "overconfident"),
+        ("eval_wer", (20.0, 22.0, 30.0), "overfitting"),
+        ("dev_f1", (0.85, 0.87, 0.88), "overconfident"),
+        # The direction of this one is unknown.
+        ("eval_magic", (0.85, 0.87, 0.88), "overfitting"),
+        # What the training data scores says nothing of the evaluation.
+        ("train_accuracy", (0.85, 0.9, 0.95), "overfitting"),
+    ],
 )
-def test_a_model_that_grows_overconfident_is_told_by_its_accuracy(symptom, accuracies, is_better):
+def test_a_score_that_still_improves_means_overconfidence(symptom, column, values, slug):
     logged = np.full(12, np.nan)
-    logged[3::4] = accuracies
-    found = symptom("overfitting", TUNED | {"eval_accuracy": logged})
-    assert ("wrong answers" in found.summary) == is_better
-    assert ("step 300 by the accuracy" in found.first_action) == is_better
+    logged[3::4] = values
+    log = TUNED | {column: logged}
+    finding = symptom(slug, log)
+    assert finding.severity == ("note" if slug == "overconfident" else "warning")
+    assert (f"step 300 by {column!r}" in finding.first_action) == (slug == "overconfident")
+    assert symptom({"overconfident", "overfitting"}.difference({slug}).pop(), log) in (
+        None,
+        ("eval_accuracy or score",),
+    )
 
 
 def test_a_checkpoint_near_a_record_without_a_step_is_told_by_its_epoch(symptom):
