@@ -335,9 +335,7 @@ def _parts_switched_on(
             yield replace(part, values=on.astype(np.float64), words=("off", "on"))
 
 
-def _scores(
-    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
-) -> Iterator[Series]:
+def _scores(columns: Columns, taken: Collection[str], steps: Ints, run: Mask) -> Iterator[Series]:
     """Yield the scores of a run that serve no other role, each under its own name."""
     for role, name in scores_of(columns.names, taken).items():
         column = columns.load(name)

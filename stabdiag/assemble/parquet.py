@@ -17,8 +17,8 @@ from stabdiag.model.history import History, Series, Source, unit_of
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import (
     NUMBERS,
-    SAVE_STRATEGY,
     PRETRAINED,
+    SAVE_STRATEGY,
     is_pretrained,
     other_number,
     saves_by_epoch,

@@ -30,6 +30,7 @@ from stabdiag.symptoms.rates import learning_slow, lower_rate
 from stabdiag.symptoms.stuck import without_learning
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import has_chance_level
 
 # Between bursts a loss that learns nothing comes back to one level: this share of each half of the
 # run lies there. Of healthy runs no more than a fifth of both halves lies at one level of chance.
@@ -105,6 +106,8 @@ def plateau_at_chance(case: Case) -> Evidence | None:
 
 def _by_classes(case: Case) -> Guess | None:
     """Return the guess among a number of classes that the losses after the warm-up cost."""
+    if not has_chance_level(case):
+        return None
     after = after_warmup(case)
     band, told = case.limits.learning.chance_band, case.manifest.vocab_size
     late = levels(after.values, TENTHS)[1:]

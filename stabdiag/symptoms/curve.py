@@ -20,11 +20,9 @@ from stabdiag.symptoms.losses import (
     RANGE_TEST,
     TENTHS,
     TWENTIETHS,
-    USUAL_CLASSES,
     after_warmup,
     few_trained,
     from_the_start,
-    no_course,
     no_distance,
     rhythm,
 )
@@ -32,12 +30,10 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss
 
 # Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
 _LEVELS = 100
-
-# Of a model that is right so often, only a loss of something else is beyond 1.
-_RIGHT = 0.8
 
 
 @Symptom(
@@ -131,46 +127,10 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
 
 
 @Symptom(
-    slug="initial-loss-off",
-    family="learning",
-    title="The first loss is far above chance",
-    needs=("loss", "manifest.vocab_size"),
-    enough=(no_course,),
-    then=(
-        Action(Do.CHECK_MODEL, "Check the normalisation of the inputs and before the logits."),
-        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
-        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
-    ),
-)
-def initial_loss_off(case: Case) -> Evidence | None:
-    """Is the first loss far above the logarithm of the number of classes?"""
-    classes = case.manifest.vocab_size or 0
-    # A loss that is the sum of several parts has no such level.
-    if classes < 2 or "+" in case.loss.column:
-        return None
-    first, chance = float(case.loss.values[0]), math.log(classes)
-    if first <= case.limits.learning.initial_factor * chance:
-        return None
-    return Evidence(
-        because=f"The first loss is {num(first)}, {num(first / chance)} x the {num(chance)} of an "
-        f"untrained model with {classes} classes.",
-        step=int(case.loss.steps[0]),
-        measured={"first_loss": first, "log_k": chance},
-        first=Action(
-            Do.CHECK_MODEL,
-            "Print the standard deviation of each layer's output before training, scale down the "
-            "initialisation of the first that is far above 1 until the first loss is near "
-            f"{num(chance)}, and check that the loss is a mean, not a sum.",
-            also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
-        ),
-    )
-
-
-@Symptom(
     slug="plateau-early",
     family="learning",
     title="The loss went flat above its target",
-    needs=("loss", "manifest.target_loss or accuracy or eval_accuracy"),
+    needs=("loss", "manifest.target_loss"),
     explained_by=("nan", "divergence"),
     enough=(few_trained,),
     then=(
@@ -179,11 +139,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
     ),
 )
 def plateau_early(case: Case) -> Evidence | None:
-    """Did the loss fall and then go flat far above the manifest's target, or its accuracy's?"""
-    return _squashed(case) or _above_target(case)
-
-
-def _above_target(case: Case) -> Evidence | None:
+    """Did the loss fall and then go flat far above the manifest's target?"""
     after, target = after_warmup(case), case.manifest.target_loss
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
@@ -209,47 +165,6 @@ def _above_target(case: Case) -> Evidence | None:
     )
 
 
-def _squashed(case: Case) -> Evidence | None:
-    """Report a loss at the least that a softmax of a softmax can give, though nearly all is right.
-
-    The right class has a probability of 1 and the others of 0 at best: ln(1 + (K - 1) / e) is left,
-    and 1 more for each example that is wrong.
-    """
-    told, band = case.manifest.vocab_size, case.limits.learning.chance_band
-    for name, role in (("loss", "accuracy"), ("eval_loss", "eval_accuracy")):
-        losses, right = (case.history.finite(one).values for one in (name, role))
-        if min(len(losses), len(right)) < TENTHS:
-            continue
-        share = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
-        *_, before, last = levels(losses, TENTHS // 2).tolist()
-        if share < _RIGHT or before - last > HARDLY * last:
-            continue
-        for classes in (told,) if told else USUAL_CLASSES:
-            least = math.log1p((classes - 1) / math.e)
-            if abs(last - (least + 1 - share)) <= band * least:
-                return _softmax_twice(case, name, classes, least=least, last=last, share=share)
-    return None
-
-
-def _softmax_twice(
-    case: Case, role: str, classes: int, *, least: float, last: float, share: float
-) -> Evidence:
-    name = "evaluation loss" if role == "eval_loss" else "loss"
-    return Evidence(
-        because=f"The {name} rests at {num(last)} though {share:.0%} of the examples are right: "
-        f"with {classes} classes, {num(least)} is the least that a softmax of a softmax can give.",
-        title="The softmax is applied twice",
-        measured={"loss": last, "accuracy": share, "least": least, "classes": classes},
-        first=Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Give the cross-entropy the logits: take the softmax out of the model, or use a loss "
-            "that expects probabilities.",
-            also=(Do.CHECK_MODEL,),
-        ),
-        then=(),
-    )
-
-
 @Symptom(
     slug="too-good",
     family="learning",
@@ -265,9 +180,10 @@ def _softmax_twice(
 def too_good(case: Case) -> Evidence | None:
     """Has the loss of a language model gone to nearly zero?"""
     limits, classes = case.limits.learning, case.manifest.vocab_size or 0
-    if classes < limits.least_classes:
+    chance = chance_loss(case)
+    if classes < limits.least_classes or chance is None:
         return None
-    x, chance = case.loss.values, math.log(classes)
+    x = case.loss.values
     last = float(levels(x, TENTHS)[-1])
     # A model that began that low was trained before.
     if last >= limits.too_good * chance or x[0] < chance / 2:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
-
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
@@ -19,13 +16,13 @@ from stabdiag.symptoms.gap import (
     find_gap,
     find_turn,
     knew_before,
-    train_beside,
     with_evaluations,
 )
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
 from stabdiag.symptoms.stuck import held_out_is_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
@@ -59,10 +56,6 @@ _FEW_EVALUATIONS = (
 )
 
 
-# A mean over four micro-batches or more that is none; augmentation and dropout make up for less.
-_SUMMED = 4.0
-
-
 @Symptom(
     slug="overfitting",
     family="generalisation",
@@ -78,14 +71,8 @@ _SUMMED = 4.0
 )
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss turn while the training loss went on falling?"""
-    turn = find_turn(case)
-    # Few noisy evaluations will do if the training loss runs away from them.
-    if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
-        return None
-    # What had not been seen before cannot have been memorised, and a gap from the start says more
-    # than a small rise.
-    gap = find_gap(case)
-    if gap is not None and (gap.is_of_first_epoch or turn.is_small):
+    turn = _memorizing_turn(case)
+    if turn is None or _carries_nothing(case, turn):
         return None
     stop = Action(
         Do.STOP_EARLY,
@@ -94,22 +81,40 @@ def overfitting(case: Case) -> Evidence | None:
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
-    if _better_score(case, turn) is not None:
-        return None
     is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
     jump = _jump(case, turn)
     then = (stop,) if jump else (_LOOK,) if is_soon else ()
-    found = Evidence(
+    return Evidence(
         because=turn.words,
         step=turn.step,
         measured=turn.measured,
         first=jump or stop,
         then=(*then, *overfitting.then),
     )
-    if jump or turn.best <= _NOTHING * beginning(case.loss.values):
-        return found
-    told = f"{turn.words} Nothing of what was learned carries over to the evaluation."
-    return replace(found, because=told, first=_CARRIES_NOTHING, then=overfitting.then)
+
+
+def _memorizing_turn(case: Case) -> Turn | None:
+    """Return where the evaluation loss turned while training went on and no score improved."""
+    turn = find_turn(case)
+    # Few noisy evaluations will do if the training loss runs away from them.
+    if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
+        return None
+    # What had not been seen before cannot have been memorized, and a gap from the start says more
+    # than a small rise.
+    gap = find_gap(case)
+    if gap is not None and (gap.is_of_first_epoch or turn.is_small):
+        return None
+    return None if _better_score(case, turn) is not None else turn
+
+
+def is_memorizing(case: Case) -> bool:
+    """Return True if the evaluation loss turned while the training loss went on falling."""
+    return _memorizing_turn(case) is not None
+
+
+def _carries_nothing(case: Case, turn: Turn) -> bool:
+    """Return True if the best evaluation is no better than an untrained model, without a jump."""
+    return _jump(case, turn) is None and turn.best > _NOTHING * beginning(case.loss.values)
 
 
 def _jump(case: Case, turn: Turn) -> Action | None:
@@ -237,28 +242,13 @@ def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    # What is memorised soon is overfitting.
-    if overfitting.found(case):
+    # What is memorized soon is overfitting.
+    if is_memorizing(case) or learning_not_transferring.found(case):
         return None
     gap = find_gap(case)
-    if gap is None:
-        return _nothing_shows(case) or _summed(case)
+    if gap is None or gap.is_factor:
+        return None
     measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
-    if gap.is_factor:
-        return Evidence(
-            title="The evaluation loss is a multiple of the training loss",
-            because=f"The evaluation loss is {num(gap.least)} to {num(gap.most)} x the training "
-            f"loss from {case.unit} {gap.step} to the end: a factor between them, not a gap.",
-            step=gap.step,
-            measured=measured,
-            first=Action(
-                Do.CHECK_LOSS_FUNCTION,
-                "Check that both losses are means over the same unit (tokens or examples), not "
-                "sums. If they are, compare how the inputs of both sets are scaled.",
-                also=(Do.CHECK_EVALUATION,),
-            ),
-            then=eval_gap_from_start.then[1:],
-        )
     return Evidence(
         because=f"At {case.unit} {gap.step}, {gap.share:.0%} into the run, the evaluation loss is "
         f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
@@ -276,10 +266,28 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     )
 
 
-def _nothing_shows(case: Case) -> Evidence | None:
-    """Report that training halved the loss, and no evaluation shows any of that."""
+@Symptom(
+    slug="learning-not-transferring",
+    family="generalisation",
+    title="What is learned does not show in any evaluation",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    enough=_FEW_EVALUATIONS,
+    then=(
+        Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that both losses are means over the same unit, with the same mask.",
+        ),
+        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+    ),
+)
+def learning_not_transferring(case: Case) -> Evidence | None:
+    """Did training lower the loss while no evaluation was better than at the start?"""
+    turn = _memorizing_turn(case)
+    if turn is not None:
+        return _turned_at_start(turn) if _carries_nothing(case, turn) else None
     pair = with_evaluations(case)
-    if pair is None or knew_before(case) or held_out_is_constant(case):
+    if pair is None or knew_before(case) or held_out_is_constant(case) or find_gap(case):
         return None
     train, held = pair
     early, *_, now = levels(train.values, TENTHS).tolist()
@@ -287,7 +295,6 @@ def _nothing_shows(case: Case) -> Evidence | None:
     if now > RUN_AWAY * early or best <= _NOTHING * max(begun, float(held.values[0])):
         return None
     return Evidence(
-        title="What is learned does not show in any evaluation",
         because=f"The training loss went from {num(begun)} to {num(now)}; no evaluation loss was "
         f"below {num(best)}.",
         step=int(held.steps[0]),
@@ -296,34 +303,13 @@ def _nothing_shows(case: Case) -> Evidence | None:
     )
 
 
-def _summed(case: Case) -> Evidence | None:
-    """Report a training loss that was a multiple of the evaluation loss before both fell, and is.
-
-    Summed over the micro-batches of a step, its gradients are as many times too large.
-    """
-    pair = with_evaluations(case)
-    if pair is None:
-        return None
-    train, held = pair
-    late = range(len(held) // 2, len(held))
-    beside = [train_beside(train, held, at) or 0.0 for at in (0, *late)]
-    ratios = np.array(beside) / held.values[[0, *late]]
-    least, most = float(ratios.min()), float(ratios.max())
-    same = _SUMMED <= least <= most < case.limits.generalisation.gap * least
-    if not same or beside[-1] > RUN_AWAY * beside[0]:
-        return None
+def _turned_at_start(turn: Turn) -> Evidence:
     return Evidence(
-        title="The training loss is a multiple of the evaluation loss",
-        because=f"The training loss is {num(least)} to {num(most)} x the evaluation loss, before "
-        "both fell and since: a factor between them.",
-        step=int(held.steps[0]),
-        measured={"least_ratio": least, "most_ratio": most},
-        first=Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Check that the training loss is divided by the number of micro-batches of a step "
-            f"(about {num(median(ratios), 2)}): summed, its gradients are as many times too large.",
-        ),
-        then=eval_gap_from_start.then[:1],
+        because=f"{turn.words} Nothing of what was learned carries over to the evaluation.",
+        step=turn.step,
+        measured=turn.measured,
+        first=_CARRIES_NOTHING,
+        then=overfitting.then,
     )
 
 
@@ -343,10 +329,10 @@ def _summed(case: Case) -> Evidence | None:
 def underfitting(case: Case) -> Evidence | None:
     """Are both losses still near chance at the end of the run?"""
     pair, after, classes = with_evaluations(case), after_warmup(case), case.manifest.vocab_size
-    if pair is None or not classes or classes < 2:
+    chance = chance_loss(case)
+    if pair is None or chance is None:
         return None
     last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-IN_A_ROW:])
-    chance = math.log(classes)
     learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
     if not learned or last < case.limits.generalisation.underfit * chance or held < last:
         return None

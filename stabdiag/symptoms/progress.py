@@ -19,12 +19,12 @@ from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import find_progress
 from stabdiag.tree.scores import Score, scores
 
-# A loss within this fraction of log K starts at chance, and one this far above is worse than that.
+# A loss that ends within this fraction of log K, or above, is no better than a guess.
 _NEAR_CHANCE: Final = 0.05
 
 # A score has collapsed if it ends below this fraction of its best and has lost this fraction of
 # what it had gained. Scores of a sound run go up and down by a tenth.
-_COLLAPSED: Final = 0.5
+_COLLAPSED: Final = 0.4
 _LOST_GAIN: Final = 0.5
 
 # Three values for the best level and three for the last one.
@@ -60,7 +60,9 @@ def _few_losses(case: Case) -> str:
 def no_progress(case: Case) -> Evidence | None:
     """Does nothing that was logged end better than it began, beyond its noise?"""
     progress = find_progress(case)
-    if progress.better or starts_pretrained(case):
+    # The loss of a policy or of two networks that compete shows no progress either way.
+    is_unknown = progress.better is None and case.contested is not None
+    if progress.better or is_unknown or starts_pretrained(case):
         return None
     chance = _chance(case)
     words = ["Nothing that was logged ends better than it began, beyond its noise."]
@@ -83,20 +85,19 @@ def no_progress(case: Case) -> Evidence | None:
 
 @frozen
 class _Chance:
-    """A loss that is no better than a guess, in words and numbers."""
+    """A loss that ends no better than a guess, in words and numbers."""
 
     text: str
     measured: dict[str, Scalar]
 
 
 def _chance(case: Case) -> _Chance | None:
-    """Return that the loss starts at chance, or ends worse than a guess, if log K is known."""
+    """Return that the loss ends at chance or above, if log K is known."""
     cost = chance_loss(case)
     if cost is None or not from_the_start(case):
         return None
-    first, *_, last = levels(case.loss.values, TENTHS).tolist()
-    is_at_chance = abs(first - cost) <= _NEAR_CHANCE * cost
-    if not is_at_chance and last <= (1 + _NEAR_CHANCE) * cost:
+    last = float(levels(case.loss.values, TENTHS)[-1])
+    if last < (1 - _NEAR_CHANCE) * cost:
         return None
     classes = case.manifest.vocab_size
     return _Chance(

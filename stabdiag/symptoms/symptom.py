@@ -51,8 +51,8 @@ class Symptom:
     step_time``); ``message`` is any message among the log's lines. ``enough`` holds functions that
     return why a log is too short to be checked, or "". Without all of these the symptom is not
     checked. ``rules_out`` holds the same for what a log needs only to rule the symptom out.
-    ``then`` lists what to do after the first action. A symptom that ``yields_to`` others is left out
-    where one of these is present. A finding of the tree whose slug starts with
+    ``then`` lists what to do after the first action. A symptom that ``yields_to`` others is left
+    out where one of these is present. A finding of the tree whose slug starts with
     one of ``explained_by`` replaces the symptom. One that ``leads`` is behind the spikes that the
     tree finds: what to do about it comes first.
     """

@@ -24,17 +24,23 @@ _NOT_NATS: Final = frozenset(
 )
 
 
+def has_chance_level(run: Run) -> bool:
+    """Return True if guessing among K classes would cost log K of this loss.
+
+    It does not of a perplexity, a squared error, a sum of several parts or the loss of a policy.
+    """
+    column = run.loss.column
+    is_sum = "+" in column
+    return not is_sum and _NOT_NATS.isdisjoint(words_of(column)) and run.contested is None
+
+
 def chance_loss(run: Run) -> float | None:
     """Return what a guess among the manifest's classes costs in nats, log K.
 
-    It is None if K is unknown, or if the loss is not the cross-entropy of one choice: a
-    perplexity, a squared error, a sum of several parts, the loss of a policy.
+    It is None if K is unknown, or if the loss has no such level.
     """
-    classes, column = run.manifest.vocab_size or 0, run.loss.column
-    has_parts = "+" in column or not _NOT_NATS.isdisjoint(words_of(column))
-    if classes < 2 or has_parts or run.contested is not None:
-        return None
-    return math.log(classes)
+    classes = run.manifest.vocab_size or 0
+    return math.log(classes) if classes > 1 and has_chance_level(run) else None
 
 
 def is_configured_pretrained(run: Run) -> bool | None:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import stabdiag
+
 N = 800
 AT = np.arange(N)
 EVERY = 40
@@ -86,7 +88,7 @@ def every(points):
         ),
         # No evaluation is better than an untrained model's.
         (
-            "overfitting",
+            "learning-not-transferring",
             run(TRAIN, 5.0 + AT / 400),
             {},
             "with their labels, as the model gets them",
@@ -96,10 +98,10 @@ def every(points):
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         # No better than an untrained model all along, in steps and in epochs.
-        ("eval-gap-from-start", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
-        ("eval-gap-from-start", OTHERWISE, {}, "20 evaluation examples"),
+        ("learning-not-transferring", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
+        ("learning-not-transferring", OTHERWISE, {}, "20 evaluation examples"),
         # A sum over the micro-batches of a step, and their mean.
-        ("eval-gap-from-start", run(16 * FLAT, FLAT), {}, "micro-batches of a step (about 16)"),
+        ("train-loss-summed", run(16 * FLAT, FLAT), {}, "micro-batches of a step (about 16)"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
@@ -133,8 +135,13 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("eval-gap-from-start", run(np.full(N, 0.05), np.full(N, 0.13)), {}),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5) | {"accuracy": np.ones(N)}, {}),
         # Some of what was learned shows, if on another scale.
-        ("eval-gap-from-start", OTHERWISE | {"eval_loss": np.linspace(2.3, 1.9, 8)}, {}),
-        ("eval-gap-from-start", OTHERWISE | {"eval_loss": np.linspace(40.0, 4.0, 8)}, {}),
+        ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(2.3, 1.9, 8)}, {}),
+        ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(40.0, 4.0, 8)}, {}),
+        # A factor that is no sum, and one that changes.
+        ("train-loss-summed", run(3 * FLAT, FLAT), {}),
+        ("train-loss-summed", run(FLAT * np.linspace(5, 12, N), FLAT), {}),
+        ("eval-loss-scaled", run(TRAIN, 1.8 * TRAIN), {}),
+        ("eval-far-below-train", run(3 * FLAT, FLAT), {}),
         # No early evaluation.
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN, first=200), {}),
         # Training below zero.
@@ -165,14 +172,29 @@ def test_what_is_told_of_an_evaluation_was_logged(symptom):
 
 
 @pytest.mark.parametrize(
-    ("held", "is_factor"),
-    [(32 * TRAIN, True), (1.8 * TRAIN, False), (3 * TRAIN + 0.5, False)],
+    ("heldout", "slug"),
+    [
+        (32 * TRAIN, "eval-loss-scaled"),
+        (1.8 * TRAIN, "eval-gap-from-start"),
+        (3 * TRAIN + 0.5, "eval-gap-from-start"),
+    ],
     ids=["sum", "small", "gap"],
 )
-def test_losses_that_keep_a_factor_apart_are_not_measured_alike(symptom, held, is_factor):
-    found = symptom("eval-gap-from-start", run(TRAIN, held))
-    assert found.first_action.startswith("Check that both losses are means over") is is_factor
-    assert found.title.endswith("is a multiple of the training loss") is is_factor
+def test_a_constant_factor_between_losses_has_its_own_slug(symptom, heldout, slug):
+    other = {"eval-loss-scaled", "eval-gap-from-start"}.difference({slug}).pop()
+    assert symptom(slug, run(TRAIN, heldout)) is not None
+    assert symptom(other, run(TRAIN, heldout)) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "slug"), [(1.2, None), (8.0, "eval-far-below-train")], ids=["usual", "leak"]
+)
+def test_an_evaluation_far_below_training_may_leak(factor, slug):
+    # The model learns to read the label of the evaluation by and by.
+    heldout = TRAIN / np.linspace(1.0, factor, N) ** 2
+    report = stabdiag.diagnose(run(TRAIN, heldout))
+    slugs = {finding.slug: finding.severity for finding in report.findings}
+    assert slugs.get("eval-far-below-train") == (None if slug is None else "note")
 
 
 def test_an_evaluation_alone_is_no_training_loss(symptom):

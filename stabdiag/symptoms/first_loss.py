@@ -1,0 +1,205 @@
+"""The level of a cross-entropy: where it starts, and the floor of a softmax applied twice."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.symptoms.losses import HARDLY, TENTHS, USUAL_CLASSES, no_course
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss, has_chance_level
+
+# A mean cross-entropy of 14 gives the right class a probability of one in a million: no untrained
+# model is that sure.
+_BEYOND_UNTRAINED: Final = 14.0
+
+# A sum over n examples starts within this factor of n times log K.
+_NEAR_SUM: Final = 1.5
+
+# Without a known batch size, this close to a power of two is a sum over that many examples.
+_AT_POWER: Final = 0.05
+_MIN_POWER: Final = 8
+
+# If at least this fraction of the examples is right, only a loss of something else is beyond 1.
+_MOSTLY_RIGHT: Final = 0.8
+
+# Without an accuracy, the loss ends this close above the floor, and never falls below it. The
+# floor of two classes, 0.31, is a level where many runs end.
+_NEAR_FLOOR: Final = 0.05
+_MIN_CLASSES: Final = 3
+
+_SCALE_DOWN: Final = (
+    "Print the standard deviation of each layer's output before training, and scale down the "
+    "initialization of the first that is far above 1"
+)
+
+
+@Symptom(
+    slug="initial-loss-off",
+    family="learning",
+    title="The first loss is far above chance",
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    enough=(no_course,),
+    then=(
+        Action(Do.CHECK_MODEL, "Check the normalization of the inputs and before the logits."),
+        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
+        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
+    ),
+)
+def initial_loss_off(case: Case) -> Evidence | None:
+    """Is the first loss far above the logarithm of the number of classes?"""
+    if not has_chance_level(case):
+        return None
+    first, cost = float(case.loss.values[0]), chance_loss(case)
+    if cost is None:
+        return _beyond_untrained(case, first)
+    ratio = first / cost
+    if ratio <= case.limits.learning.initial_factor:
+        return None
+    classes, count = case.manifest.vocab_size, _summed_examples(case, ratio)
+    because = (
+        f"The first loss is {num(first)}, {num(ratio)} x the {num(cost)} of an "
+        f"untrained model with {classes} classes."
+    )
+    measured = {"first_loss": first, "log_k": cost}
+    step = int(case.loss.steps[0])
+    scale_down = Action(
+        Do.CHECK_MODEL,
+        f"{_SCALE_DOWN} until the first loss is near "
+        f"{num(cost)}, and check that the loss is a mean, not a sum.",
+        also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
+    )
+    if count is None:
+        return Evidence(because=because, step=step, measured=measured, first=scale_down)
+    return Evidence(
+        title="The first loss is a sum over the batch",
+        because=f"{because} A sum over {count} examples starts at {num(count * cost)}.",
+        step=step,
+        measured=measured | {"examples": count},
+        first=_use_mean(count),
+        then=(scale_down, *initial_loss_off.then),
+    )
+
+
+def _summed_examples(case: Case, ratio: float) -> int | None:
+    """Return how many examples a first loss sums over, if it does.
+
+    The batch size says so; or else a ratio to log K near a power of two.
+    """
+    batch = case.manifest.batch_size
+    if batch is not None and batch >= _MIN_POWER:
+        return batch if batch / _NEAR_SUM <= ratio <= batch * _NEAR_SUM else None
+    power = 2 ** round(math.log2(ratio))
+    return power if power >= _MIN_POWER and abs(ratio / power - 1) <= _AT_POWER else None
+
+
+def _use_mean(count: int | None) -> Action:
+    divisor = "the number of examples" if count is None else f"the {count} examples"
+    return Action(
+        Do.CHECK_LOSS_FUNCTION,
+        f'Divide the loss by {divisor} of a batch (reduction="mean"), and start again: a summed '
+        "loss multiplies the gradients, and so the learning rate, by the same factor.",
+    )
+
+
+def _beyond_untrained(case: Case, first: float) -> Evidence | None:
+    """Report a first loss that no mean cross-entropy of an untrained classifier has."""
+    if first <= _BEYOND_UNTRAINED:
+        return None
+    return Evidence(
+        because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
+        f"cross-entropy of an untrained classifier is log K; {num(_BEYOND_UNTRAINED)} would give "
+        "the right class a probability of one in a million.",
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": first},
+        first=_use_mean(case.manifest.batch_size),
+        then=(
+            Action(
+                Do.CHECK_MODEL,
+                f"{_SCALE_DOWN}; scale the inputs to a standard deviation of 1.",
+                also=(Do.CHANGE_MODEL, Do.INSPECT_DATA),
+            ),
+            *initial_loss_off.then,
+        ),
+    )
+
+
+@Symptom(
+    slug="softmax-twice",
+    family="learning",
+    title="The softmax is applied twice",
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    explained_by=("nan", "divergence"),
+    enough=(at_least(TENTHS, "loss"), no_course),
+)
+def softmax_twice(case: Case) -> Evidence | None:
+    """Does the loss rest at the least that a softmax of a softmax can give?
+
+    At best the right class has a probability of 1 and the others of 0 before the second softmax:
+    log(e + K - 1) - 1 is left, and 1 more for each example that is wrong.
+    """
+    if not has_chance_level(case):
+        return None
+    return _by_accuracy(case) or _by_floor(case)
+
+
+def _by_accuracy(case: Case) -> Evidence | None:
+    configured, band = case.manifest.vocab_size, case.limits.learning.chance_band
+    for role, score in (("loss", "accuracy"), ("eval_loss", "eval_accuracy")):
+        losses, right = (case.history.finite(name).values for name in (role, score))
+        if min(len(losses), len(right)) < TENTHS:
+            continue
+        fraction = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
+        *_, before, last = levels(losses, TENTHS // 2).tolist()
+        if fraction < _MOSTLY_RIGHT or before - last > HARDLY * last:
+            continue
+        for classes in (configured,) if configured else USUAL_CLASSES:
+            floor = _floor(classes)
+            if abs(last - (floor + 1 - fraction)) <= band * floor:
+                name = "evaluation loss" if role == "eval_loss" else "loss"
+                return _evidence(
+                    f"The {name} rests at {num(last)} though {fraction:.0%} of the examples are "
+                    f"right: with {classes} classes, {num(floor)} is the least that a softmax of "
+                    "a softmax can give.",
+                    {"loss": last, "accuracy": fraction, "least": floor, "classes": classes},
+                )
+    return None
+
+
+def _by_floor(case: Case) -> Evidence | None:
+    """Report a loss that ends just above the floor and never falls below it, if K is known."""
+    classes, x = case.manifest.vocab_size or 0, case.loss.values
+    if classes < _MIN_CLASSES or case.history.has("accuracy") or case.history.has("eval_accuracy"):
+        return None
+    floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
+    is_at_floor = floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
+    has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
+    if not is_at_floor or not has_fallen or before - last > HARDLY * last:
+        return None
+    return _evidence(
+        f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "
+        "that is the least that a softmax of a softmax can give.",
+        {"loss": last, "least": floor, "classes": classes},
+    )
+
+
+def _floor(classes: int) -> float:
+    return math.log(math.e + classes - 1) - 1
+
+
+def _evidence(because: str, measured: dict[str, float]) -> Evidence:
+    return Evidence(
+        because=because,
+        measured=measured,
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Give the cross-entropy the logits: take the softmax out of the model, or use a loss "
+            "that expects probabilities.",
+            also=(Do.CHECK_MODEL,),
+        ),
+    )
