@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from build_pictures import has_run
+
 from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
 from stabdiag.formats import render
@@ -36,7 +38,9 @@ def explained(kind: str) -> str:
 
 
 def _illustrated(slug: str, content: str) -> str:
-    """Put the picture of a run that shows a symptom below its title and facts."""
+    """Put the picture of a run that shows a symptom, if there is one, below its title and facts."""
+    if not has_run(SYMPTOMS[slug]):
+        return content
     title, facts, rest = content.split("\n\n", 2)
     return f"{title}\n\n{facts}\n\n![What a run logged](symptoms/{slug}.svg)\n\n{rest}"
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from build_pictures import ROOT, RUNS, diagnosed, drawing, run_of
+from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, run_of
 
 from stabdiag.formats import render
 from stabdiag.model.edges import BY_SLUG
@@ -32,7 +32,7 @@ def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     """Write the pictures into a folder; yield the name and the text of each page beside it."""
     folder.mkdir()
     shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug != PARTLY_READ}}
-    shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in SYMPTOMS}
+    shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in filter(has_run, SYMPTOMS)}
     parts = [HEAD]
     for kind, runs in shown.items():
         parts.append(f"## {kind.capitalize()}\n")

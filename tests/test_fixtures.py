@@ -48,9 +48,22 @@ def test_every_outcome_is_reached_by_a_run():
     assert {diagnosed(run).tree.outcome.slug for run in NAMES} == set(BY_SLUG) - {PARTLY_READ}
 
 
+# Symptoms that no trained run shows: the tests of each make logs that show it and near misses.
+SHOWN_BY_SYNTHETIC_LOGS = {
+    "eval-far-below-train",
+    "eval-loss-scaled",
+    "learning-not-transferring",
+    "no-progress",
+    "overconfident",
+    "score-collapsed",
+    "softmax-twice",
+    "train-loss-summed",
+}
+
+
 def test_every_symptom_is_shown_by_a_run():
     shown = {slug for run in NAMES for slug in (about(run)["expect"], *about(run)["also"])}
-    assert sorted(set(SYMPTOMS) - shown) == []
+    assert set(SYMPTOMS) - shown - SHOWN_BY_SYNTHETIC_LOGS == set()
 
 
 # Runs that come near a symptom: it was checked, the tree did not go before it, and it is not there.
@@ -106,7 +119,7 @@ NEAR_MISSES = {
 
 
 def test_every_symptom_has_two_near_misses():
-    assert set(NEAR_MISSES) == set(SYMPTOMS)
+    assert set(NEAR_MISSES) == set(SYMPTOMS) - SHOWN_BY_SYNTHETIC_LOGS
     assert all(len(set(runs)) == 2 for runs in NEAR_MISSES.values())
 
 

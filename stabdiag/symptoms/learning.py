@@ -34,7 +34,8 @@ from stabdiag.symptoms.stuck import (
 )
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import is_configured_pretrained
+from stabdiag.tree.pretraining import starts_pretrained
+from stabdiag.tree.scores import scores
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (2, 3, 5, 10)
@@ -77,7 +78,7 @@ def not_learning(case: Case) -> Evidence | None:
     x, steps = case.loss.values, case.loss.steps
     least = case.limits.learning.least_fall
     better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
-    if better and not held_out_is_constant(case):
+    if (better or _has_better_score(case)) and not held_out_is_constant(case):
         return None
     begin, tenths = num(float(x[0])), levels(x, TENTHS)
     measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
@@ -103,7 +104,7 @@ def not_learning(case: Case) -> Evidence | None:
             ),
         )
     # A pretrained model may start at the level where it stays.
-    if not still and is_configured_pretrained(case):
+    if not still and starts_pretrained(case):
         return None
     if not still and not _never_fell(case) and not _held_out_never_fell(case):
         return None
@@ -115,6 +116,11 @@ def not_learning(case: Case) -> Evidence | None:
         measured=measured,
         first=small_test(float(x[0])),
     )
+
+
+def _has_better_score(case: Case) -> bool:
+    """Return True if a score ends better than it began, beyond its noise."""
+    return any((score.gain_since(int(score.series.steps[0])) or 0) > 0 for score in scores(case))
 
 
 def _stands_still(case: Case) -> bool:

@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.tree.run import Run
 
 # A model that starts below this fraction of log K knew the task: random weights cost log K.
-_FAR_BELOW_CHANCE: Final = 0.6
+_FAR_BELOW_CHANCE: Final = 0.5
 
 _FIRST_LOSSES: Final = 3
 

@@ -14,16 +14,24 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalised, listed, num
 from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import FEWEST, NOUGHT, TELLING, diff_sigma, median, quantiles, robust_sigma
+from stabdiag.stats.quantiles import (
+    FEWEST,
+    NOUGHT,
+    TELLING,
+    diff_sigma,
+    median,
+    quantiles,
+    robust_sigma,
+)
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case
 from stabdiag.tree.scores import scores
 
 _TENTHS: Final = 10
 
-# The first levels of twenty are compared with the last ten: a t of 4.3 with nine degrees of freedom,
-# and a trend of 3.1 deviations, are chance once in a thousand runs. That the first three of forty
-# exceed each of the last twenty is chance once in 1,771.
+# The first levels of twenty are compared with the last ten: a t of 4.3 with nine degrees of
+# freedom, and a trend of 3.1 deviations, are chance once in a thousand runs. That the first three
+# of forty exceed each of the last twenty is chance once in 1,771.
 _TWENTIETHS: Final = 20
 _EARLY_LEVELS: Final = 2
 _T_LEVELS: Final = 4.3

@@ -85,7 +85,8 @@ def test_a_symptom_goes_before_letting_a_short_run_go_on():
     at = np.arange(15)
     log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}
     report = stabdiag.diagnose(log)
-    assert [one.slug for one in report.findings] == ["learning-not-transferring", "insufficient-data"]
+    slugs = [finding.slug for finding in report.findings]
+    assert slugs == ["learning-not-transferring", "insufficient-data"]
     assert report.tree.outcome.slug == "insufficient-data"
     assert not report.ok
 

@@ -1,0 +1,160 @@
+"""A run is healthy if it is stable and learns; scores have directions."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.model.roles.scores import Direction, direction_of
+
+N = 2000
+AT = np.arange(N)
+SPARSE = AT % 100 == 99
+
+
+def log(loss, **columns):
+    return {"step": np.arange(len(loss)), "loss": loss, **columns}
+
+
+def evaluated(values):
+    """Return a column with a value every 100 steps."""
+    column = np.full(N, np.nan)
+    column[SPARSE] = values
+    return column
+
+
+def autocorrelated(rng, rho):
+    noise = rng.standard_normal(N)
+    for i in range(1, N):
+        noise[i] += rho * noise[i - 1]
+    return noise
+
+
+NOISE = {
+    "gaussian": lambda rng: 4 + 0.3 * rng.standard_normal(N),
+    "t3": lambda rng: 4 + 0.1 * rng.standard_t(3, N),
+    "lognormal": lambda rng: 2 * np.exp(0.5 * rng.standard_normal(N)),
+    "correlated": lambda rng: 4 + 0.1 * autocorrelated(rng, 0.9),
+}
+LEARNING = {
+    "slow": lambda rng: 4 - 0.2 * AT / N + 0.3 * rng.standard_normal(N),
+    "at once": lambda rng: 0.5 + 2 * np.exp(-AT / 5) + 0.1 * rng.standard_normal(N),
+    "usual": lambda rng: 0.5 + 2 * np.exp(-AT / 300) + 0.1 * rng.standard_normal(N),
+    "lognormal": lambda rng: (0.5 + 2 * np.exp(-AT / 50)) * np.exp(0.3 * rng.standard_normal(N)),
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_without_a_trend_is_never_healthy(kind, seed):
+    report = stabdiag.diagnose(log(NOISE[kind](np.random.default_rng(seed))))
+    assert report.diagnosis.slug != "healthy"
+
+
+@pytest.mark.parametrize("kind", LEARNING)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_loss_that_falls_is_healthy(kind, seed):
+    report = stabdiag.diagnose(log(LEARNING[kind](np.random.default_rng(seed))))
+    assert report.diagnosis.slug == "healthy"
+
+
+FLAT = 1.2 + 0.2 * np.random.default_rng(5).standard_normal(N)
+
+
+@pytest.mark.parametrize(
+    ("columns", "manifest", "is_healthy"),
+    [
+        ({}, {}, False),
+        ({}, {"model_name_or_path": "some/model"}, True),
+        ({}, {"init_from": "scratch"}, False),
+        ({}, {"vocab_size": 50000}, True),
+        # With four classes, 1.2 is hardly below log 4.
+        ({}, {"num_classes": 4}, False),
+        ({"eval_loss": evaluated(np.linspace(2.0, 1.0, 20))}, {}, True),
+        ({"eval_loss": evaluated(1.5 + 0.01 * (np.arange(20) % 2))}, {}, False),
+        ({"val_f1": evaluated(np.linspace(0.1, 0.8, 20))}, {}, True),
+        ({"val_wer": evaluated(np.linspace(80.0, 20.0, 20))}, {}, True),
+        ({"val_wer": evaluated(np.linspace(20.0, 80.0, 20))}, {}, False),
+        ({"val_magic": evaluated(np.linspace(0.1, 0.8, 20))}, {}, False),
+    ],
+)
+def test_anything_that_improves_shows_learning(columns, manifest, is_healthy):
+    slugs = {finding.slug for finding in diagnosed(FLAT, columns, manifest).findings}
+    if is_healthy:
+        assert slugs == {"healthy"}
+    else:
+        assert slugs & {"no-progress", "not-learning", "score-collapsed"}
+
+
+def diagnosed(loss, columns, manifest):
+    return stabdiag.diagnose(log(loss, **columns), manifest=manifest)
+
+
+@pytest.mark.parametrize(
+    ("level", "severity"), [(2.3, "warning"), (3.5, "warning"), (1.7, "note"), (None, "note")]
+)
+def test_no_progress_at_chance_or_above_is_a_warning(symptom, level, severity):
+    loss = (2.3 if level is None else level) + 0.2 * np.random.default_rng(1).standard_normal(N)
+    finding = symptom("no-progress", log(loss), {} if level is None else {"num_classes": 10})
+    # A more specific finding of the same fact may replace it.
+    if finding is not None:
+        assert finding.severity == severity
+    else:
+        report = stabdiag.diagnose(log(loss), manifest={"num_classes": 10})
+        assert report.diagnosis.slug in ("not-learning", "plateau-at-chance")
+
+
+def test_a_healthy_report_gives_the_figures():
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    columns = {
+        "eval_loss": evaluated(np.linspace(2.0, 0.5, 20)),
+        "val_acc": evaluated(np.linspace(0.3, 0.9, 20)),
+    }
+    report = stabdiag.diagnose(log(loss, **columns), manifest={"max_steps": 5000})
+    assert report.diagnosis.slug == "healthy"
+    summary = report.diagnosis.summary
+    assert "the evaluation loss from 2 to 0.5" in summary
+    assert "'val_acc' from 0.3 to 0.9" in summary
+    assert "The log ends at step 1,999 of 5,000 planned." in summary
+    evidence = report.diagnosis.evidence
+    assert evidence["eval_loss_last"] == 0.5
+    assert evidence["planned_steps"] == 5000
+    assert evidence["loss_first"] == pytest.approx(float(np.median(loss[:3])))
+    done = stabdiag.diagnose(log(loss), manifest={"max_steps": 2000}).diagnosis.summary
+    assert "All 2,000 planned steps are done." in done
+    assert "planned" not in stabdiag.diagnose(log(loss)).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "found"),
+    [
+        ("val_acc", [0.1, *np.linspace(0.5, 0.9, 13), *[0.1] * 6], True),
+        ("val_acc", [0.1, *np.linspace(0.5, 0.9, 18), 0.1], False),  # one bad evaluation
+        ("val_acc", [0.1, *np.linspace(0.5, 0.9, 13), *[0.8] * 6], False),
+        ("val_wer", [90, *np.linspace(50, 10, 13), *[95] * 6], True),
+        ("val_wer", [10, *np.linspace(10, 90, 13), *[9] * 6], False),  # it improved
+        ("val_magic", [0.1, *np.linspace(0.5, 0.9, 13), *[0.1] * 6], False),
+        ("val_acc", [0.2, 0.3, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3] * 2, False),
+    ],
+)
+def test_a_score_that_collapses_is_an_error(column, values, found):
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    report = stabdiag.diagnose(log(loss, **{column: evaluated(values)}))
+    slugs = {finding.slug: finding.severity for finding in report.findings}
+    assert slugs.get("score-collapsed") == ("error" if found else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        *((name, Direction.HIGHER) for name in ("val_top5_acc", "DEV_F1", "metrics/mAP50-95(B)")),
+        *((name, Direction.HIGHER) for name in ("eval_bleu", "mIoU", "psnr", "eval_exact_match")),
+        *((name, Direction.LOWER) for name in ("eval_wer", "test_cer", "FID", "eval_perplexity")),
+        *((name, Direction.LOWER) for name in ("val_error_rate", "eval/mse", "val_mape")),
+        *(
+            (name, None)
+            for name in ("loss", "eval_loss", "samples_per_second", "lr", "em", "best_f1")
+        ),
+    ],
+)
+def test_scores_have_directions(name, direction):
+    assert direction_of(name) is direction
