@@ -10,7 +10,7 @@ from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, run_of
 
 from stabdiag.formats import render
 from stabdiag.model.edges import BY_SLUG
-from stabdiag.model.findings import PARTLY_READ
+from stabdiag.model.findings import EARLIER_RUN_FAILED, PARTLY_READ
 from stabdiag.symptoms import SYMPTOMS
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stabdiag import Report
+
+# Outcomes that are about a log, and that no run of the gallery shows.
+_OF_THE_LOG = frozenset({EARLIER_RUN_FAILED, PARTLY_READ})
 
 HEAD = """\
 # Gallery of failures
@@ -31,7 +34,7 @@ the pictures, red marks where the finding lies. The runs are small ones that wer
 def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     """Write the pictures into a folder; yield the name and the text of each page beside it."""
     folder.mkdir()
-    shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug != PARTLY_READ}}
+    shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug not in _OF_THE_LOG}}
     shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in filter(has_run, SYMPTOMS)}
     parts = [HEAD]
     for kind, runs in shown.items():

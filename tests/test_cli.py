@@ -163,7 +163,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("postmortem LOG --fail-on error", "--fail-on"),
         (
             "diagnose LOG --fail-on x",
-            "is not one of 'error', 'warning', 'never'. (see stabdiag diagnose --help)",
+            "is not one of 'error', 'warning', 'never', 'unknown'. (see stabdiag diagnose --help)",
         ),
         ("formats -o none/x", "there is no folder"),
         ("formats -o formats.html", "--format (terminal, json, markdown)"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.api.earlier_runs import failed_runs
 from stabdiag.api.partly_read import SAY_NOTHING, headed_by, partly_read
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
@@ -61,6 +62,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])
     incomplete = partly_read(history)
+    beside_it += failed_runs(history, told, limits, literal=literal)
     findings = worst_first((outcome, *of_the_tree[1:]), beside_it)
     if incomplete is not None:
         findings = headed_by(incomplete, findings)

@@ -6,6 +6,7 @@ order of the records, and from these the series of one run.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from stabdiag.assemble.parquet import converted_history
 from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN, of_a_rank
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.frozen import frozen
 from stabdiag.model.history import (
     Event,
     EventKind,
@@ -42,15 +44,19 @@ from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings
 from stabdiag.model.text import and_more, names_in, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
     from stabdiag.assemble.losses import Losses
     from stabdiag.assemble.order import Order
+    from stabdiag.assemble.steps import Steps
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
+
+# So many other runs of a log are judged as well: each costs what the last one does.
+MAX_EARLIER_RUNS = 10
 
 # In a log, an epsilon is that of an exploration or of an attack more often than an optimizer's.
 _OF_WHAT_ELSE = frozenset({"epsilon", "eps"})
@@ -124,42 +130,87 @@ def build_history(
             f"{columns.source}: there is no attempt {number}; the log holds "
             f"{plural(order.runs, 'attempt')}"
         )
-    run = order.run(number)
-    losses = of_whole_epochs(losses, clock, order.steps, run)
-    events += [*losses.events, *order.events]
-    events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
-    if "loss" in names and not (run & losses.records).any():
-        raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
-    if order.runs > 1:
-        lost = order.number[losses.records & ~np.isfinite(losses.values)]
-        events.append(_several(order.runs, number, lost, at_once=at_once))
-    series = dict(_series(data, names, losses, order.steps, run))
-    taken = set(names.values())
-    series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
-    series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
-    series |= {score.role: score for score in _scores(columns, taken, order.steps, run)}
-    if not columns.unnamed:
-        events += _without_a_role(columns.names, {one.column for one in series.values()} | taken)
-    all_events = (*columns.events, *events)
-    return History(
-        series=series,
-        events=all_events,
-        unit=unit_of(all_events),
-        retaken=tuple(_retaken(losses, order, number)),
-        config={**_fixed(columns, taken, run), **columns.config},
-        contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
-        source=Source(
-            name=columns.source,
-            format=columns.format,
-            runs_beside=columns.runs_beside,
-            records=columns.rows,
-            unreadable=columns.bad_count,
-            attempts=order.runs,
-            attempt=number,
-            files=columns.files,
-            parts=tuple(_parts(columns, order.steps, run)),
-        ),
+    built = _Built(
+        columns=columns,
+        names=names,
+        picked=picked,
+        clock=clock,
+        data=data,
+        losses=losses,
+        order=order,
+        events=tuple(events),
+        at_once=at_once,
     )
+    history = built.history(number)
+    if attempt is not None or order.runs == 1:
+        return history
+    earlier = [n for n in range(1, order.runs + 1) if n != number][-MAX_EARLIER_RUNS:]
+    return replace(history, earlier=tuple(built.histories(earlier)))
+
+
+@frozen
+class _Built:
+    """A log whose records are in order: what the histories of its runs are made of."""
+
+    columns: Columns
+    names: Mapping[str, str]
+    picked: Mapping[str, str]
+    clock: Steps
+    data: Mapping[str, Column]
+    losses: Losses
+    order: Order
+    events: tuple[Event, ...]
+    at_once: bool
+
+    def histories(self, numbers: Iterable[int]) -> Iterator[History]:
+        """Yield the histories of some runs; one without a usable record has none."""
+        for number in numbers:
+            with suppress(NoUsableRecord):
+                yield self.history(number)
+
+    def history(self, number: int) -> History:
+        """Return the history of one run, by its number from 1."""
+        columns, names, picked = self.columns, self.names, self.picked
+        clock, data, order = self.clock, self.data, self.order
+        events = [*self.events]
+        run = order.run(number)
+        losses = of_whole_epochs(self.losses, clock, order.steps, run)
+        events += [*losses.events, *order.events]
+        events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
+        if "loss" in names and not (run & losses.records).any():
+            raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
+        if order.runs > 1:
+            lost = order.number[losses.records & ~np.isfinite(losses.values)]
+            events.append(_several(order.runs, number, lost, at_once=self.at_once))
+        series = dict(_series(data, names, losses, order.steps, run))
+        taken = set(names.values())
+        series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
+        series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
+        series |= {score.role: score for score in _scores(columns, taken, order.steps, run)}
+        if not columns.unnamed:
+            events += _without_a_role(
+                columns.names, {one.column for one in series.values()} | taken
+            )
+        all_events = (*columns.events, *events)
+        return History(
+            series=series,
+            events=all_events,
+            unit=unit_of(all_events),
+            retaken=tuple(_retaken(losses, order, number)),
+            config={**_fixed(columns, taken, run), **columns.config},
+            contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+            source=Source(
+                name=columns.source,
+                format=columns.format,
+                runs_beside=columns.runs_beside,
+                records=columns.rows,
+                unreadable=columns.bad_count,
+                attempts=order.runs,
+                attempt=number,
+                files=columns.files,
+                parts=tuple(_parts(columns, order.steps, run)),
+            ),
+        )
 
 
 def _series(

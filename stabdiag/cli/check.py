@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, report_exit_code, verdict
+from stabdiag.cli.commands import FailOn, again, report_exit_code, verdict
 from stabdiag.cli.rendering import render_pieces, render_report
-from stabdiag.cli.terminal import Exit, complain, tell_of_runs_beside, write
+from stabdiag.cli.terminal import Exit, complain, tell, tell_of_runs_beside, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
+from stabdiag.places.best import ARCHIVES
+from stabdiag.places.group import Passed
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
@@ -50,24 +52,29 @@ def check(
     shown = chosen == "lines" and not out.quiet and out.output is None
     if shown:
         write(limits_line(how.limits), None)
-    codes, told, rows = list[Exit](), [limits_line(how.limits)], list[Row]()
+    codes, told, rows = Counter[Exit](), [limits_line(how.limits)], list[Row]()
+    unread, passed = 0, Passed()
 
     def show(report: Report) -> None:
-        codes.append(report_exit_code(report, fails_on))
+        codes[report_exit_code(report, fails_on)] += 1
         one_line = verdict(report.diagnosis)
         lines = render_report(report, "lines", verdict=one_line, limits=False, color=color)
         told.append(lines)
 
     for log in logs:
         try:
-            for row in _rows(log, how, ask, show):
+            for row in _rows(log, how, ask, passed, show):
                 rows.append(row)
                 if row.severity is None:
-                    codes.append(complain(f"{row.path}: {row.reason}"))
+                    complain(f"{row.path}: {row.reason}")
+                    unread += 1
                 elif shown:
                     write(told.pop(), None)
         except StabdiagError as error:
-            codes.append(complain(str(error)))
+            complain(str(error))
+            unread += 1
+    for line in passed.unseen():
+        tell(line)
     counts = Counter(_standing(row) for row in rows)
     ended = f"{plural(len(rows), 'run')}: {totals(counts)}"
 
@@ -79,7 +86,10 @@ def check(
         return render_pieces(overview, chosen, "overview", verdict=ended, **screen)
 
     out.tell(report, ended)
-    return max(codes, default=Exit.OK)
+    if unread or not codes[Exit.FOUND]:
+        is_open = codes[Exit.REFUSED] or (passed.unseen() and fails_on is not FailOn.NEVER)
+        return Exit.REFUSED if unread or is_open else Exit.OK
+    return Exit.FOUND
 
 
 def _standing(row: Row) -> str:
@@ -87,13 +97,14 @@ def _standing(row: Row) -> str:
     return PARTLY_READ if row.outcome == PARTLY_READ else row.severity or UNREAD
 
 
-def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None]) -> Iterator[Row]:
-    """Yield the row of a log, or of every run below a folder; ``show`` gets each report."""
+def _rows(
+    log: str, how: options.Runs, ask: Ask, passed: Passed, show: Callable[[Report], None]
+) -> Iterator[Row]:
+    """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
     from stabdiag.places.find import find
-    from stabdiag.places.group import Passed
     from stabdiag.scan.work import row_of, rows_of_jobs
 
-    if not Path(log).is_dir():
+    if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
         from stabdiag.api import diagnose
 
         report = diagnose(log, **how.common).ignoring(how.project.ignored)
@@ -101,10 +112,10 @@ def _rows(log: str, how: options.Runs, ask: Ask, show: Callable[[Report], None])
         show(report)
         yield row_of(report, log, log)
         return
-    whole, passed, rows = os.path.abspath(log), Passed(), 0  # noqa: PTH100 - as a scan does it
+    whole, rows = os.path.abspath(log), 0  # noqa: PTH100 - as a scan does it
     # Lines name a log as it was given: relative to the top of a repository.
     given = (
-        replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}")
+        replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}") if job.root else job
         for job in find([log], passed)
     )
     for row in rows_of_jobs(given, ask, passed, show):

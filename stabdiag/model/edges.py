@@ -213,6 +213,7 @@ _LEAVES = (
     ("plateau", Severity.NOTE, "§4", "The loss has stopped falling"),
     ("healthy", Severity.OK, "", "No instability found"),
     ("insufficient-data", Severity.NOTE, "", "Too little was logged to tell"),
+    ("earlier-run-failed", Severity.NOTE, "", "An earlier run in this log failed"),
     ("partly-read", _WARNING, "", "Only a part of the log was judged"),
 )
 

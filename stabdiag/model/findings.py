@@ -11,7 +11,8 @@ from typing import Final, Self, TypeAlias, TypedDict
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 
-# Outcomes of a log that was not judged to its end: for a check they are no pass.
+# Outcomes that are about the log and not about the run that is diagnosed.
+EARLIER_RUN_FAILED: Final = "earlier-run-failed"
 PARTLY_READ: Final = "partly-read"
 INSUFFICIENT_DATA: Final = "insufficient-data"
 

@@ -210,7 +210,8 @@ class History:
     ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
     ``unit`` is what a step of the log is called: ``epoch``, ``episode`` or ``round``, if a column
     of these serves as one.
-    ``retaken`` has the losses of each resume that went over steps again.
+    ``retaken`` has the losses of each resume that went over steps again. ``earlier`` are the last
+    few runs that the log holds besides this one, where none was asked for by its number.
     """
 
     series: Mapping[str, Series]
@@ -220,6 +221,7 @@ class History:
     contested: str | None = None
     unit: str = "step"
     retaken: tuple[Retaken, ...] = ()
+    earlier: tuple[History, ...] = ()
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None where nothing was logged for it."""

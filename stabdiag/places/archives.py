@@ -94,6 +94,8 @@ def _listed(members: Iterable[_Member], notes: list[str]) -> tuple[list[Entry], 
 class Zip(Place):
     """The files in a ZIP archive."""
 
+    is_archive = True
+
     def __init__(self, name: str, archive: zipfile.ZipFile) -> None:
         """Take the archive, opened."""
         super().__init__(name)
@@ -155,6 +157,8 @@ class Zip(Place):
 class Tar(Place):
     """The files in a tar archive, which is read once to list them and once to read some."""
 
+    is_archive = True
+
     def __init__(self, name: str, path: Path) -> None:
         """Take the archive's name, and the file that it lies in."""
         super().__init__(name)
@@ -197,12 +201,18 @@ class Tar(Place):
                         archive.members.clear()  # it keeps them all, and there may be millions
                 # Some versions of the library take a header that they cannot read for the end.
                 if file.last.strip(b"\0"):
-                    self.notes.append(f"{_DAMAGED} (no header where one is expected)")
+                    self._break_off("no header where one is expected")
             except LogError:
                 raise
             except Exception as error:  # noqa: BLE001 - versions differ in what they raise
-                self.notes.append(f"{_DAMAGED} ({error})")
+                self._break_off(str(error))
             self.notes += packed.notes
+            if packed.left_out:
+                self._break_off("it is cut")
+
+    def _break_off(self, why: str) -> None:
+        self.notes.append(f"{_DAMAGED} ({why})")
+        self.hidden.append("the rest of the archive")
 
 
 class _Forward:

@@ -23,7 +23,7 @@ from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
-from stabdiag.places.folder import Entry, Found, Place, note
+from stabdiag.places.folder import Entry, Found, Place, Sibling, note
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 
@@ -85,11 +85,16 @@ class Beside:
     files: Sequence[str] = ()
     checkpoints: Checkpoints = field(default_factory=dict)
 
-    def of(self, columns: Columns) -> Found:
+    def of(self, columns: Columns, siblings: tuple[Sibling, ...] = ()) -> Found:
         """Return a log with all this; the events of its place come first."""
         events, files = (*self.events, *columns.events), (*columns.files, *self.files)
         columns = replace(columns, events=events, files=files)
-        return Found(columns=columns, manifest=self.manifest, checkpoints=self.checkpoints)
+        return Found(
+            columns=columns,
+            manifest=self.manifest,
+            checkpoints=self.checkpoints,
+            siblings=siblings,
+        )
 
 
 def is_manifest(name: str) -> bool:

@@ -13,9 +13,10 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.model.text import and_more, plural
 from stabdiag.places.beside import beside_file, beside_member
-from stabdiag.places.folder import Asked, Entry, Folder, Found, Place, note
+from stabdiag.places.folder import Asked, Entry, Folder, Found, Place, Sibling, note
 from stabdiag.places.logs import Log, choose, logs_in
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
@@ -31,6 +32,14 @@ _PART: Final = re.compile(
     r"(rank|gpu|node|worker|process|proc|host|checkpoint|ckpt|epoch|step)[-_.]?\d+|\.\d{1,3}$",
     re.IGNORECASE,
 )
+
+# Folders of checkpoints, each of which has a copy of the log up to it.
+_SNAPSHOT: Final = re.compile(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
+_PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
+_NUMBERS: Final = re.compile(r"[-_. ]?\d+")
+
+# With fewer losses a log is a summary.
+_FEW_LOSSES: Final = 2
 
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
@@ -74,7 +83,59 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         left = and_more(names, _SHOWN)
         notes = [f"took {taken} of {1 + len(names)} logs; not read: {left}", *notes]
     columns = replace(columns, runs_beside=_runs_beside(log, others))
-    return replace(beside, events=[*map(note, notes), *beside.events]).of(columns)
+    if place.hidden:
+        hidden = _not_looked_into([*dict.fromkeys(place.hidden)])
+        columns = replace(columns, left_out=(*columns.left_out, hidden))
+    siblings = () if run is not None else tuple(_siblings(place, log, others))
+    return replace(beside, events=[*map(note, notes), *beside.events]).of(columns, siblings)
+
+
+def with_unread_siblings(found: Found) -> Found:
+    """Return a log whose history says which siblings were not read.
+
+    Logs of other folders are runs of their own: a note names them.
+    """
+    unread = [str(one.entry.path) for one in found.siblings if one.is_near]
+    if not unread:
+        return found
+    entry = LeftOut(
+        code=EventCode.LOGS_LEFT_OUT,
+        message=f"{plural(len(unread), 'other log')}: {and_more(unread, _SHOWN)}",
+        count=len(unread),
+    )
+    columns = replace(found.columns, left_out=(*found.columns.left_out, entry))
+    return replace(found, columns=columns)
+
+
+def _not_looked_into(hidden: Sequence[str]) -> LeftOut:
+    return LeftOut(
+        code=EventCode.LOGS_LEFT_OUT,
+        message=f"{plural(len(hidden), 'path')} that may hold logs: {and_more(hidden, _SHOWN)}",
+        count=len(hidden),
+    )
+
+
+def _siblings(place: Place, log: Log, others: Iterable[Log]) -> Iterator[Sibling]:
+    """Yield the logs of other runs, ranks and attempts: of the same format, with losses.
+
+    Checkpoints hold copies of one log. What is printed for people in files of other names is about
+    the same run.
+    """
+    is_text = reader(log.format).text
+    for one in others:
+        if one.format != log.format or one.losses < _FEW_LOSSES or one.is_evaluation:
+            continue
+        if _bare(one, _SNAPSHOT) == _bare(log, _SNAPSHOT):
+            continue
+        if is_text and _bare(one, _NUMBERS) != _bare(log, _NUMBERS):
+            continue
+        near = place.is_archive or one.path.parent == log.path.parent
+        is_rank = _bare(one, _PROCESS) == _bare(log, _PROCESS)
+        yield Sibling(entry=one, is_near=near or is_rank)
+
+
+def _bare(log: Log, pattern: re.Pattern[str]) -> str:
+    return "/".join(filter(None, pattern.sub("", str(log.path)).split("/")))
 
 
 def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:

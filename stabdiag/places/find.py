@@ -14,8 +14,8 @@ from typing import Any, Final
 from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
-from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, is_skipped
-from stabdiag.places.group import INNER, PART, File, Job, Lister, Passed, jobs_in
+from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
+from stabdiag.places.group import INNER, PART, File, Job, Lister, Passed, Unseen, jobs_in
 from stabdiag.places.remote import Remote, fail, written
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
@@ -85,10 +85,10 @@ class _Below:
         """Yield the runs in the folders below one; return the files that may be its own."""
         try:
             files, folders = self.lister(folder, self.passed)
-        except LogError as error:
+        except LogError:
             if not depth:
                 raise
-            self.passed.over(str(error).partition(": ")[2] or str(error), folder)
+            self.passed.over(Unseen.UNLISTED, folder)
             return []
         if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
             return []
@@ -98,11 +98,13 @@ class _Below:
             yield Job(key=folder, root=folder, run=run or ".", logs=logs, beside=beside)
             return []
         for name in folders:
-            if is_skipped(name):
-                continue
             below, called = f"{folder}/{name}", f"{run}/{name}" if run else name
+            if is_skipped(name):
+                if name.startswith(".") and "://" not in folder and hides_logs(Path(below)):
+                    self.passed.over(Unseen.HIDDEN, below)
+                continue
             if depth == _DEEPEST:
-                self.passed.over("a folder that lies too deep", below)
+                self.passed.over(Unseen.TOO_DEEP, below)
                 continue
             held = yield from self.jobs(below, called, depth + 1)
             if INNER.fullmatch(name):
@@ -138,7 +140,8 @@ def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
                         continue
                     status = one.stat()
                 except OSError:
-                    passed.over("a link to nowhere", one.path)
+                    if looks_like_log(one.name):
+                        passed.over(Unseen.LINK_TO_NOWHERE, one.path)
                     continue
                 if S_ISDIR(status.st_mode):
                     folders.append(one.name)
@@ -157,7 +160,7 @@ def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
 def _is_linked_folder(one: os.DirEntry[str], folder: str, passed: Passed) -> bool:
     """Tell whether a link leads to a folder, or to a file beside it: both are found without it."""
     if one.is_dir():
-        passed.over("a link to a folder: name it to have it scanned", one.path)
+        passed.over(Unseen.LINK_TO_FOLDER, one.path)
         return True
     return os.path.dirname(os.path.realpath(one.path)) == os.path.realpath(folder)  # noqa: PTH120
 

@@ -6,6 +6,7 @@ A place lists its files by path, and opens them as streams.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -18,6 +19,7 @@ from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.text import names_in
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import Columns, Wanted, every_column
 from stabdiag.readers.source import Stream, open_stream
@@ -34,12 +36,43 @@ VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
 
 
 @frozen
+class Entry:
+    """A file in a place.
+
+    ``path`` is its path in the place, ``size`` its size in bytes, where that is known, and
+    ``written`` the time of its last change in seconds, 0 where that is not. ``key`` is how the
+    place itself finds it.
+    """
+
+    path: PurePosixPath
+    size: int | None
+    written: float
+    key: str
+
+
+@frozen
+class Sibling:
+    """A log of another run, rank or attempt that was not read.
+
+    ``is_near`` says that it may be taken for the log that was read: it is in the same folder or
+    archive, or of another rank. Logs of other folders are runs of their own.
+    """
+
+    entry: Entry
+    is_near: bool
+
+
+@frozen
 class Found:
-    """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit."""
+    """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit.
+
+    ``siblings`` are logs of other runs, ranks or attempts in the same place, which were not read.
+    """
 
     columns: Columns
     manifest: Manifest = field(default_factory=Manifest)
     checkpoints: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    siblings: tuple[Sibling, ...] = ()
 
 
 @frozen
@@ -58,31 +91,20 @@ class Asked:
         return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
-@frozen
-class Entry:
-    """A file in a place.
-
-    ``path`` is its path in the place, ``size`` its size in bytes, where that is known, and
-    ``written`` the time of its last change in seconds, 0 where that is not. ``key`` is how the
-    place itself finds it.
-    """
-
-    path: PurePosixPath
-    size: int | None
-    written: float
-    key: str
-
-
 class Place:
     """A folder, an archive, or a folder behind a URL.
 
-    ``name`` is what a report calls it; ``notes`` say what was left out, and why.
+    ``name`` is what a report calls it; ``notes`` say what was left out, and why. ``hidden`` are
+    paths that may hold logs and were not looked into, each with the reason.
     """
+
+    is_archive = False
 
     def __init__(self, name: str) -> None:
         """Take the name."""
         self.name = name
         self.notes: list[str] = []
+        self.hidden: list[str] = []
 
     def entries(self) -> Sequence[Entry]:
         """Return the files in the place, those of the upper levels first."""
@@ -102,6 +124,7 @@ class Place:
                 stream = self.open(entry)
             except LogError as error:
                 self.notes.append(str(error))
+                self.hidden.append(f"{entry.path} (cannot be opened)")
                 continue
             with stream:
                 yield entry, stream
@@ -130,6 +153,50 @@ def note(message: str) -> Event:
 def is_skipped(folder: str) -> bool:
     """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")
+
+
+# Hidden folders of tools: no run logs in them.
+_OF_TOOLS: Final = frozenset(
+    names_in(
+        ".git .hg .svn .github .gitlab .venv .env .tox .nox .cache .mypy_cache .ruff_cache "
+        ".pytest_cache .hypothesis .ipynb_checkpoints .idea .vscode .eggs .npm .cargo .config "
+        ".local .ssh .dvc .aim .neptune .guild .hydra .terraform .conda .Trash .snapshot"
+    )
+)
+
+# How many files of a hidden folder are looked at, by their names alone.
+_MOST_HIDDEN: Final = 1000
+
+# Files with these names are logs of a run, whatever else they are called.
+_LOGS: Final = re.compile(
+    r"\.(?:jsonl|ndjson|csv|tsv|parquet|log|wandb)(?:\.(?:gz|bz2|xz|zst))?$|tfevents",
+    re.IGNORECASE,
+)
+
+
+def looks_like_log(name: str) -> bool:
+    """Return True if a file is a log by its name alone."""
+    return _LOGS.search(name) is not None
+
+
+def hides_logs(folder: Path) -> bool:
+    """Return True if a hidden folder, which is not read, holds files that are logs by their names.
+
+    Caches and settings of tools do not.
+    """
+    if folder.name in _OF_TOOLS or folder.name in _NO_LOGS:
+        return False
+    looked = 0
+    for _, folders, names in os.walk(folder):
+        if VIRTUAL_ENVIRONMENT in names:
+            return False
+        if any(map(looks_like_log, names)):
+            return True
+        folders[:] = [name for name in folders if name not in _OF_TOOLS | _NO_LOGS]
+        looked += len(names) + len(folders)
+        if looked > _MOST_HIDDEN:
+            break
+    return False
 
 
 class Folder(Place):
@@ -162,6 +229,7 @@ class Folder(Place):
                     f"{self.name}: cannot be opened ({error.strerror}); check the path"
                 ) from error
             self.notes.append(f"{folder} could not be opened ({error.strerror})")
+            self.hidden.append(f"{folder} (cannot be opened)")
             return
         if any(one.name == VIRTUAL_ENVIRONMENT for one in there):
             return
@@ -169,14 +237,19 @@ class Folder(Place):
             try:
                 status = one.stat()
             except OSError:  # a link to nowhere
+                if looks_like_log(one.name):
+                    self.hidden.append(f"{one.path} (a link to nowhere)")
                 continue
             identity = (status.st_dev, status.st_ino)
             if identity in seen:
                 continue
             seen.add(identity)
             path = Path(one.path)
-            if S_ISDIR(status.st_mode) and not is_skipped(one.name):
-                below.append(str(path))
+            if S_ISDIR(status.st_mode):
+                if not is_skipped(one.name):
+                    below.append(str(path))
+                elif hides_logs(path):
+                    self.hidden.append(f"{path} (a hidden folder)")
             elif S_ISREG(status.st_mode):
                 inside = PurePosixPath(path.relative_to(self.path).as_posix())
                 size, written = status.st_size, status.st_mtime

@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import groupby
 from typing import Final, TypeAlias
 
@@ -97,6 +98,17 @@ class Job:
         return " ".join(f.etag for f in (*self.logs, *self.beside) if f.etag)[:200] or None
 
 
+class Unseen(StrEnum):
+    """Why a file or a folder that may hold a run was not looked into."""
+
+    LINK_TO_FOLDER = "a link to a folder: name it to have it scanned"
+    LINK_TO_NOWHERE = "a link to nowhere"
+    HIDDEN = "a hidden folder that may hold logs: name it to have it scanned"
+    TOO_DEEP = "a folder that lies too deep"
+    UNLISTED = "a folder that cannot be listed"
+    CUT_ARCHIVE = "an archive that breaks off or is damaged"
+
+
 @dataclass
 class Passed:
     """What was passed over: how often, for which reason, and an example of each."""
@@ -121,10 +133,16 @@ class Passed:
 
     def told(self) -> list[str]:
         """Say what was passed over, a line for each reason."""
-        return [
-            f"skipped, {why}: {self.examples[why]}{f' and {n - 1} more' if n > 1 else ''}"
-            for why, n in self.counts.most_common()
-        ]
+        return [self._line(why, count) for why, count in self.counts.most_common()]
+
+    def unseen(self) -> list[str]:
+        """Return a line for each kind of file or folder that may hold a run and was not read."""
+        counts = self.counts.most_common()
+        return [self._line(why, count) for why, count in counts if isinstance(why, Unseen)]
+
+    def _line(self, why: str, count: int) -> str:
+        more = f" and {count - 1} more" if count > 1 else ""
+        return f"skipped, {why}: {self.examples[why]}{more}"
 
 
 # What lists the files and the names of the folders in a folder.

@@ -110,6 +110,6 @@ def _in_archive(stream: Stream, asked: Asked) -> Found:
 
 
 def _best_log(place: Place, asked: Asked) -> Found:
-    from stabdiag.places.best import best_of
+    from stabdiag.places.best import best_of, with_unread_siblings
 
-    return best_of(place, place.entries(), asked)
+    return with_unread_siblings(best_of(place, place.entries(), asked))

@@ -33,8 +33,8 @@ from stabdiag.places import Found
 from stabdiag.places.archives import open_archive
 from stabdiag.places.best import ARCHIVES
 from stabdiag.places.find import jobs_below
-from stabdiag.places.folder import Entry, Place
-from stabdiag.places.group import File, Job, Lister, Passed
+from stabdiag.places.folder import Asked, Entry, Place
+from stabdiag.places.group import File, Job, Lister, Passed, Unseen
 from stabdiag.places.jobs import path_of, read_job, read_job_in
 from stabdiag.places.read import is_archive
 from stabdiag.places.remote import Remote
@@ -117,7 +117,7 @@ def rows_of_jobs(
         reading = _Reading(ask=ask, passed=passed, show=show, reader=reader)
         for job in jobs:
             if not job.logs[0].path.lower().endswith(ARCHIVES):
-                yield from reading.row(job, partial(read_job, job, ask.of_a_log))
+                yield from reading.row(job, read_job)
                 continue
             try:
                 yield from reading.packed(job)
@@ -134,12 +134,15 @@ class _Reading:
     show: Show
     reader: Reader
 
-    def row(self, job: Job, found: Callable[[], Found]) -> Iterator[Row]:
-        """Yield the row of a run, unless its log is none."""
+    def row(self, job: Job, read: Callable[[Job, Asked], Found]) -> Iterator[Row]:
+        """Yield the row of a run, unless its log is none, and of each log that it left unread."""
         ask, began = self.ask, time.monotonic()
+        siblings: list[Entry] = []
 
         def diagnosed() -> Row:
-            report = ask.report(found())
+            log = read(job, ask.of_a_log)
+            siblings.extend(sibling.entry for sibling in log.siblings)
+            report = ask.report(log)
             self.show(report)
             return row_of(report, shown(report.history.source.name), job.run)
 
@@ -158,6 +161,10 @@ class _Reading:
         except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
             row = unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
         yield replace(row, seconds=round(time.monotonic() - began, 4))
+        for sibling in siblings:
+            for row in self.row(_of_sibling(job, sibling), read):
+                # What tells whether it changed is the whole job.
+                yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
 
     def packed(self, job: Job) -> Iterator[Row]:
         """Yield the rows of all runs in an archive, which is gone through once for all of them."""
@@ -175,11 +182,21 @@ class _Reading:
         for run, held in _held(place, runs, entries):
             # What tells whether it changed is the archive.
             inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=held.name)
-            for row in self.row(inside, partial(read_job_in, held, inside, self.ask.of_a_log)):
+            for row in self.row(inside, partial(read_job_in, held)):
                 rows += 1
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
         if not rows:
             raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
+        if place.hidden:
+            self.passed.over(Unseen.CUT_ARCHIVE, place.name)
+
+
+def _of_sibling(job: Job, sibling: Entry) -> Job:
+    """Return the job of a log that was left unread in a job of several."""
+    path = str(sibling.path)
+    run = path if job.run == "." else f"{job.run}/{path}"
+    file = File(path, sibling.size, sibling.written)
+    return replace(job, run=run, logs=(file,), attempts=False)
 
 
 def _about(job: Job, ask: Ask, row: Row) -> Row:

@@ -7,19 +7,27 @@ import pytest
 
 import stabdiag
 from stabdiag.model.edges import BY_SLUG
-from stabdiag.model.findings import PARTLY_READ, Action, ActionKind, Severity, Verdict
+from stabdiag.model.findings import (
+    EARLIER_RUN_FAILED,
+    PARTLY_READ,
+    Action,
+    ActionKind,
+    Severity,
+    Verdict,
+)
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked, NotLogged, Tree
 from tests.conftest import NAMES, about, diagnosed, log_of
 
-# A real run for each leaf of the tree, the one with the smallest log. No run is half read.
+# A real run for each leaf of the tree, the one with the smallest log. What is about a log alone has
+# none: no run is half read.
 LEAVES = {
     slug: min(
         (run for run in NAMES if about(run)["expect"] == slug),
         key=lambda run: log_of(run).stat().st_size,
     )
     for slug in BY_SLUG
-    if slug != PARTLY_READ
+    if slug not in (EARLIER_RUN_FAILED, PARTLY_READ)
 }
 
 

@@ -141,6 +141,8 @@ def test_links(put, cells, tmp_path):
     (tmp_path / "runs" / "gone.csv").symlink_to("nowhere")
     assert taken(tmp_path / "runs") == "a/run.csv"
     assert told(tmp_path / "runs") == []
+    (left_out,) = read_place([tmp_path / "runs"]).columns.left_out
+    assert left_out.message.endswith("runs/gone.csv (a link to nowhere)")
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
 
 
@@ -167,6 +169,8 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
     (tmp_path / "run" / "again").symlink_to(".")
     assert taken(tmp_path / "run") == "metrics.csv"
     assert told(tmp_path / "run") == []
+    (left_out,) = read_place([tmp_path / "run"]).columns.left_out
+    assert left_out.message.endswith("run/log.csv (a link to nowhere)")
     with pytest.raises(LogError, match=r"cannot be opened \(Too many levels of symbolic links\)"):
         read_place([tmp_path / "run" / "loop"])
 

@@ -16,7 +16,7 @@ EVERY_EDGE = [
 ]
 
 # What is reported where no leaf of the graph is reached.
-NO_LEAVES = {"healthy", "insufficient-data", "partly-read"}
+NO_LEAVES = {"healthy", "insufficient-data", "earlier-run-failed", "partly-read"}
 
 
 def resolved(target):

@@ -1,0 +1,67 @@
+"""The other runs of a log: each that failed is a note of the report on the last one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stabdiag.assemble.inputs import in_its_steps, infer
+from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.findings import EARLIER_RUN_FAILED, Action, ActionKind, Finding, Severity
+from stabdiag.model.text import plural
+from stabdiag.tree.case import Case
+from stabdiag.tree.literal import LiteralCase
+from stabdiag.tree.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stabdiag.model.history import History
+    from stabdiag.model.limits import Limits
+    from stabdiag.model.manifest import Manifest
+
+
+def failed_runs(
+    history: History, manifest: Manifest, limits: Limits, *, literal: bool = False
+) -> tuple[Finding, ...]:
+    """Return a note for each other run of the log that failed, in the order of the log.
+
+    ``manifest`` is that of the whole log: what it says of the dtype holds for every run.
+    """
+    return tuple(_failed(history, manifest, limits, literal=literal))
+
+
+def _failed(
+    history: History, manifest: Manifest, limits: Limits, *, literal: bool
+) -> Iterator[Finding]:
+    for earlier in history.earlier:
+        if not len(earlier.logged("loss")):
+            continue
+        known, earlier = in_its_steps(manifest, earlier)  # noqa: PLW2901 - the same run
+        case = (LiteralCase if literal else Case)(
+            history=earlier, manifest=infer(known, earlier), limits=limits
+        )
+        worst = walk(case).findings[0]
+        if worst.severity is Severity.ERROR:
+            yield _note(history, earlier, worst)
+
+
+def _note(history: History, earlier: History, worst: Finding) -> Finding:
+    leaf, number = BY_SLUG[EARLIER_RUN_FAILED], earlier.source.attempt
+    where = "" if worst.step is None else f" at {earlier.unit} {worst.step}"
+    runs = plural(history.source.attempts, "run")
+    return Finding(
+        slug=leaf.slug,
+        severity=leaf.severity,
+        section=leaf.section,
+        question=worst.question,
+        title=leaf.title,
+        summary=f"The log holds {runs}, and this is number {history.source.attempt}. Number "
+        f"{number} failed{where}: {worst.title[:1].lower()}{worst.title[1:]} [{worst.slug}].",
+        actions=(
+            Action(
+                ActionKind.SEE_FINDING, f"Diagnose the run that failed with --attempt {number}."
+            ),
+        ),
+        unit=earlier.unit,
+        evidence={"attempt": number, "outcome": worst.slug, "failed_at": worst.step},
+    )

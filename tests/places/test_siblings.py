@@ -1,0 +1,143 @@
+"""Every run in a place is judged or named: siblings, ranks, attempts, archives, links."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+import stabdiag as api
+
+
+def lines(*, fails=False):
+    """Return a run as JSON lines, healthy or NaN from its middle on."""
+    rng = np.random.default_rng(3)
+    steps = np.arange(300)
+    loss = 2 + 4 * np.exp(-steps / 60) + rng.normal(0, 0.02, 300)
+    loss[steps > 150] = np.nan if fails else loss[steps > 150]
+    rows = zip(steps.tolist(), loss.tolist(), strict=True)
+    return "".join(f"{json.dumps({'step': step, 'loss': value})}\n" for step, value in rows)
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+PAIRS = [
+    ("run.jsonl", "run2.jsonl"),
+    ("run_1.jsonl", "run_2.jsonl"),
+    ("train.jsonl", "train_b.jsonl"),
+    ("log.jsonl", "log.jsonl.1"),
+    ("run.rank0.jsonl", "run.rank1.jsonl"),
+    ("rank_0/log.jsonl", "rank_1/log.jsonl"),
+    ("version_0/log.jsonl", "version_1/log.jsonl"),
+]
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+@pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
+def test_a_check_of_a_folder_judges_both(stabdiag, tmp_path, pair, failed):
+    place = tmp_path / "runs"
+    write(place, **{name: lines(fails=n == failed) for n, name in enumerate(pair)})
+    result = stabdiag("check", place)
+    assert result.code == 1
+    assert result.out.endswith("2 runs: 1 failed, 1 healthy\n")
+
+
+def test_two_healthy_siblings_are_green(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), "run2.jsonl": lines()})
+    result = stabdiag("check", place)
+    assert (result.code, result.out, result.err) == (0, "2 runs: 2 healthy\n", "")
+
+
+def test_a_diagnosis_says_which_log_of_a_folder_it_left(tmp_path):
+    write(tmp_path, **{"run.rank0.jsonl": lines(), "run.rank1.jsonl": lines(fails=True)})
+    found = api.diagnose(tmp_path).diagnosis
+    assert found.slug == "partly-read"
+    assert "run.rank1.jsonl" in found.summary
+
+
+def test_views_and_copies_of_one_run_are_no_siblings(tmp_path):
+    table = "step,loss\n" + "".join(f"{step},{2 - step / 1000}\n" for step in range(300))
+    write(
+        tmp_path,
+        **{
+            "log.jsonl": lines(),
+            "metrics.csv": table,
+            "eval/log.jsonl": lines(),
+            "checkpoint-100/log.jsonl": lines(),
+        },
+    )
+    assert api.diagnose(tmp_path).history.left_out == []
+
+
+def archive(path, **members):
+    with tarfile.open(path, "w") as tar:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(text.encode()), 1_700_000_000
+            tar.addfile(info, io.BytesIO(text.encode()))
+
+
+def test_every_run_of_an_archive_is_judged(stabdiag, tmp_path):
+    path = tmp_path / "runs.tar"
+    archive(path, **{"a/log.jsonl": lines(fails=True), "b/log.jsonl": lines()})
+    assert stabdiag("check", path).code == 1
+    assert api.diagnose(path).diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("error", 2), ("never", 0)])
+def test_what_a_check_skips_is_named_and_not_green(stabdiag, tmp_path, fail_on, code):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), ".old/run.jsonl": lines(fails=True)})
+    write(tmp_path / "other", **{"run.jsonl": lines(fails=True)})
+    (place / "gone.jsonl").symlink_to(tmp_path / "nowhere.jsonl")
+    (place / "other").symlink_to(tmp_path / "other")
+    result = stabdiag("check", place, "--fail-on", fail_on)
+    assert result.code == code
+    for name in (".old", "gone.jsonl", "other"):
+        assert f"runs/{name}" in result.err
+
+
+def test_folders_of_tools_are_not_missed(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    write(
+        place,
+        **{
+            "run.jsonl": lines(),
+            ".git/logs/train.log": "x",
+            ".venv/a.csv": "x",
+            ".notes/todo.md": "x",
+            "__pycache__/a.log": "x",
+        },
+    )
+    result = stabdiag("check", place)
+    assert (result.code, result.err) == (0, "")
+
+
+def test_each_earlier_run_that_failed_is_a_note(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(lines(fails=True) + lines() + lines(fails=True) + lines())
+    report = api.diagnose(path)
+    assert report.diagnosis.severity == "note"
+    failed = [one for one in report.findings if one.slug == "earlier-run-failed"]
+    assert [one.evidence["attempt"] for one in failed] == [1, 3]
+    assert {one.evidence["outcome"] for one in failed} == {"nan-dtype-unknown"}
+    assert {one.evidence["failed_at"] for one in failed} == {151}
+
+
+def test_a_run_that_was_asked_for_is_reported_alone(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(lines(fails=True) + lines())
+    assert api.diagnose(path, attempt=2).diagnosis.slug == "healthy"
+
+
+def test_healthy_earlier_runs_are_not_mentioned(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(lines() + lines())
+    assert [one.slug for one in api.diagnose(path).findings] == ["healthy"]
