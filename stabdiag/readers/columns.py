@@ -57,8 +57,8 @@ class Column:
     that the column holds words: the values are then arbitrary codes, equal for equal words, that
     serve only to be compared. ``words`` has the word of each code; numbers among the words have
     the codes after these. ``is_time`` says that the words spelt times: the values are seconds.
-    ``stray_rows`` are the records with a word among numbers, or with what is not a time among
-    times; these entries are neither present nor null.
+    ``stray_rows`` are the records with a word among numbers, which is a null, or with what is not a
+    time among times, which is neither present nor null.
     """
 
     values: Floats
@@ -307,8 +307,9 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     null = states == NULL
     if len(words) <= np.count_nonzero(numbers):
         values = np.where(numbers, values, np.nan)
-        strays = np.flatnonzero(states == WORD)
-        return Column(values=values, present=numbers, null=null, stray_rows=strays)
+        word = states == WORD
+        strays = np.flatnonzero(word)
+        return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
     times = seconds_of(words)
     spelt = counts_of(words) if times is None else times
     if spelt is not None:

@@ -131,7 +131,8 @@ def _with_words(columns: Columns, between: Between) -> Columns:
 
     steps = columns.load(clock)
     told = np.where(steps.present & (not steps.is_text), steps.values, np.nan)
-    rows, events = between.among(told)
+    scale = columns.load(roles["loss_scale"]) if "loss_scale" in roles else None
+    rows, events = between.among(told, columns.names, scale)
     said = {own(name): piece for name in rows.names if (piece := rows.piece(name)) is not None}
     row = said.pop("row")
     new = row.states == ABSENT

@@ -15,25 +15,14 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.readers.values import NULL_WORDS, not_finite
 
 ABSENT: Final = 0
 NUMBER: Final = 1
 NULL: Final = 2
 WORD: Final = 3
 
-# How JavaScript, Python, R and Arrow write a missing number.
-_NULL_WORDS: Final = frozenset({"", "null", "none", "na", "n/a", "<na>"})
-
-# "1.#QNAN" and its kin are what older C runtimes on Windows print.
-_NUMBER_WORDS: Final = {
-    "true": 1.0,
-    "false": 0.0,
-    "1.#qnan": math.nan,
-    "-1.#ind": math.nan,
-    "1.#inf": math.inf,
-    "-1.#inf": -math.inf,
-}
-_NAN_WITH_PAYLOAD: Final = r"(?a)[-+]?nan\(\w*\)"
+_TRUTH_VALUES: Final = {"true": 1.0, "false": 0.0}
 
 # What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
 # tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32)
@@ -54,11 +43,11 @@ def number_of(text: str) -> float | None:
             pass
     text = text.lower()
     if text.endswith((")", "]")):
-        if re.fullmatch(_NAN_WITH_PAYLOAD, text):
-            return math.nan
         printed = re.fullmatch(_PRINTED, text)
-        return number_of(printed[1] or printed[2]) if printed else None
-    return _NUMBER_WORDS.get(text)
+        if printed is not None:
+            return number_of(printed[1] or printed[2])
+    number = _TRUTH_VALUES.get(text)
+    return not_finite(text) if number is None else number
 
 
 def meaning(text: str) -> tuple[int, float, str]:
@@ -67,7 +56,7 @@ def meaning(text: str) -> tuple[int, float, str]:
     number = number_of(text)
     if number is not None:
         return NUMBER, number, ""
-    if text.lower() in _NULL_WORDS:
+    if text.lower() in NULL_WORDS:
         return NULL, math.nan, ""
     return WORD, math.nan, text
 

@@ -126,7 +126,7 @@ def test_words_become_codes(log):
 def test_a_stray_word_among_numbers_is_counted(log):
     loss = log('{"loss": 1}\n{"loss": "oops"}\n{"loss": 2}\n').load("loss")
     assert loss.present.tolist() == [True, False, True]
-    assert not loss.null.any()
+    assert loss.null.tolist() == [False, True, False]
     assert (loss.is_text, loss.strays) == (False, 1)
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from stabdiag.readers.columns import BadLine, Rows, rows_of
 from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.nested import Record, flattened
-from stabdiag.readers.words import number_of
+from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # Integers become floats at once, which spares them the limit on the digits of an int.
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
@@ -20,14 +20,20 @@ DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 _BUNCH: Final = 500
 
 # A string or a number of JSON, which are left alone, or what begins as another number does: -nan,
-# inf, 007, .5. Whether it is one is for ``number_of`` to say. A string that has no end is one up to
-# the end of the text: else each of its quotes would be tried as a start.
+# inf, 007, .5, 1.#QNAN. Whether it is one is for ``meaning`` to say, as it is of any other word in
+# the place of a value: None, N/A, (nan), tensor(nan, device='cuda:0'). A string that has no end is
+# one up to the end of the text: else each of its quotes would be tried as a start.
 _NUMBER: Final = re.compile(
     r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)'
     r"|(?<![-+.\w])(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?(?![-+.\w(])"
-    r"|(?P<odd>[-+]?(?:[.\d]|nan|inf)[-+.\w]*(?:\(\w*\))?))",
+    r"|(?P<odd>[-+]?(?:[.\d]|nan|inf)[-+.#\w]*(?:\(\w*\))?%?))"
+    r"|(?:(?<=:)|(?<=:\s))(?P<word>[^\s\"{}\[\],:\d][^\s\"{}\[\],:]{0,40}?"
+    r"(?:\([^()\n\"]{0,100}\))?)(?=\s*[,}\]]|\s*\Z)",
     re.IGNORECASE | re.DOTALL,
 )
+
+# The words that JSON knows.
+_CONSTANTS: Final = frozenset({"true", "false", "null"})
 
 _SPACE: Final = re.compile(r"\s*")
 
@@ -143,8 +149,11 @@ def mended(text: str) -> str:
 
 
 def _as_json(match: re.Match[str]) -> str:
-    value = number_of(match["odd"]) if match["odd"] else None
-    return match.group() if value is None else json.dumps(value)
+    written = match["odd"] or match["word"]
+    if not written or written in _CONSTANTS:
+        return match.group()
+    state, value, _ = meaning(written)
+    return {NUMBER: json.dumps(value), NULL: "null"}.get(state, match.group())
 
 
 # No log lies deeper than this in a document.

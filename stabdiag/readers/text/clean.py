@@ -12,6 +12,7 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import in_english, tells_a_loss
 from stabdiag.model.text import clipped
+from stabdiag.readers.text.values import plain_values
 
 # Colours and the movements of the cursor (ECMA-48), and the titles that shells set.
 _ANSI: Final = re.compile(
@@ -72,6 +73,7 @@ class Text:
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block or b"\xe2\x80" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
+        block = plain_values(block)
         if b"f0" in block or b"NaN32" in block:
             block = _NAN32.sub(b"NaN  ", _FLOAT32.sub(rb"\1e\2", block))
         if tells_a_loss(block):

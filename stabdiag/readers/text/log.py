@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Final, Self
 
@@ -14,18 +15,21 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Floats
 from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
-from stabdiag.readers.columns import BadLine, Columns, Rows, join
+from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
-from stabdiag.readers.text.clean import Text
-from stabdiag.readers.text.grammar import Grammar, Part
+from stabdiag.readers.text.clean import Text, line_end
+from stabdiag.readers.text.failures import REPORTED_LOSS, REPORTED_OVERFLOW, Failures, is_exception
+from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Line, Part
 from stabdiag.readers.text.messages import Messages
 from stabdiag.readers.text.spelling import plainly
 from stabdiag.readers.text.steps import told_in
 from stabdiag.readers.text.table import Table
 from stabdiag.readers.text.unread import UnreadLines
+from stabdiag.readers.words import NULL
 
 # 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
 _PRECISION: Final = (
@@ -54,6 +58,7 @@ class TextLog:
         self._grammar = grammar
         self._table = Table(grammar)
         self._messages = Messages()
+        self._failures = Failures(pattern=b"", known=_reports_of(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
         self._unread = UnreadLines()
@@ -74,6 +79,10 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + one.start() for one in ends]
+        reports = self._failures.find(text.data)
+        if reports:
+            reports, found = _apart(reports, found, text.data)
+            found += [(self._failures, part) for part in reports]
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset)
@@ -104,6 +113,8 @@ class TextLog:
                 " counts"
             )
         rows = done.rows
+        scale = assign(rows.names).columns.get("loss_scale")
+        rows = with_reports(rows, rows.names, scale and join([rows], scale))
         return Columns(
             source=stream.name,
             format=self._name,
@@ -115,6 +126,7 @@ class TextLog:
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=tuple(self._unread.left_out()),
+            tells_null=self._grammar.step in rows.names and _has_null(rows),
         )
 
     def _put_back(self, rows: Rows) -> Iterator[Event]:
@@ -168,12 +180,94 @@ class Between(TextLog):
         stretches = map(range, begin.tolist(), (end + 1).tolist())
         return {number for one in stretches for number in one}
 
-    def among(self, steps: Floats) -> tuple[Rows, tuple[Event, ...]]:
-        """Return what is told among records with these steps; see ``Table.among``."""
+    def among(
+        self, steps: Floats, names: Sequence[str], scale: Column | None
+    ) -> tuple[Rows, tuple[Event, ...]]:
+        """Return the messages among records with these steps and columns; see ``Table.among``.
+
+        The ``scale`` is the loss scale of the records, if it was logged.
+        """
         places, above = np.array(self.heard, dtype=np.int64).reshape(-1, 2).T
         following = np.searchsorted(above, np.arange(len(steps)), side="right")
         done = self._table.among(np.append(places, self._offset)[following], steps)
-        return done.rows, self._messages.events(done.step_at)
+        return with_reports(done.rows, names, scale), self._messages.events(done.step_at)
+
+
+def _reports_of(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
+    """Return the patterns of the lines in which a grammar itself finds reports of failures."""
+    return tuple(
+        re.compile(kind.pattern)
+        for kind in grammar.kinds
+        if isinstance(kind, Line) and (isinstance(kind, Aside) or b"nan" in kind.fixed.values())
+    )
+
+
+def _apart(
+    reports: Sequence[Part], found: Sequence[tuple[Kind, Part]], data: bytes
+) -> tuple[list[Part], list[tuple[Kind, Part]]]:
+    """Return reports of failures and records such that no line is both.
+
+    An exception is a report, whatever else it names: "Loss is NaN at step 400". Any other line with
+    the values of a record is a record.
+    """
+    starts = [start for part in reports for start in part.starts]
+    begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
+    ends = [line_end(data, start, len(data)) for start in starts]
+    raised = [is_exception(data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    exceptions = [span for span, is_raised in zip(zip(begins, ends), raised) if is_raised]
+    records = [
+        (kind, _part_without(part, exceptions) if kind.is_record else part) for kind, part in found
+    ]
+    of_records = [
+        (start, start + 1) for kind, part in records if kind.is_record for start in part.starts
+    ]
+    lines = [
+        (begin, end)
+        for begin, end in zip(begins, ends, strict=True)
+        if any(begin <= start < end for start, _ in of_records)
+    ]
+    kept = [_part_without(part, lines) for part in reports]
+    return [part for part in kept if part.starts], [one for one in records if one[1].starts]
+
+
+def _part_without(part: Part, spans: Sequence[tuple[int, int]]) -> Part:
+    """Return a part without the lines that start within spans of the text."""
+    rows = [
+        row
+        for row, start in enumerate(part.starts)
+        if not any(begin <= start < end for begin, end in spans)
+    ]
+    if len(rows) == len(part.starts):
+        return part
+    starts = [part.starts[row] for row in rows]
+    return replace(part, starts=starts, cells=[[cells[row] for row in rows] for cells in part.cells])
+
+
+def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows:
+    """Return rows in which a reported failure is a value of the log's own loss.
+
+    A loss scale that reached its minimum stands for a loss that is not finite, unless the log shows
+    how the loss ``scale`` fell.
+    """
+    if not {REPORTED_LOSS, REPORTED_OVERFLOW} & rows.parts.keys():
+        return rows
+    parts = dict(rows.parts)
+    roles = assign([name for name in names if name not in (REPORTED_LOSS, REPORTED_OVERFLOW)])
+    loss = roles.columns.get("loss", "loss")
+    reports = parts.pop(REPORTED_LOSS, [])
+    overflows = parts.pop(REPORTED_OVERFLOW, [])
+    falls = scale is not None and len(scale.logged) > 1 and np.ptp(scale.logged) > 0
+    reports = reports if falls else [*reports, *overflows]
+    if reports:
+        parts[loss] = [*parts.get(loss, []), *reports]
+    return replace(rows, parts=parts)
+
+
+def _has_null(rows: Rows) -> bool:
+    """Return True if a value of the log is written as a null, as in ``loss: None``."""
+    return any(
+        bool((piece.states == NULL).any()) for parts in rows.parts.values() for _, piece in parts
+    )
 
 
 def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -63,22 +64,39 @@ SORTS: Final = (
     Sort(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
-        anchors=(b"rror",),
-        line=re.compile(rb"CUDA error: (?!out of memory)"),
+        anchors=(b"rror", b"_STATUS_"),
+        line=re.compile(
+            rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
+            rb"|cudaError[A-Z]"
+        ),
     ),
     Sort(
         code=EventCode.KILLED,
         title="killed",
-        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror"),
+        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped"),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
-            rb"|DUE TO TIME LIMIT|\bKilled\s{0,80}$|\bKilled\s{1,80}(?:python|torchrun|srun)"
+            rb"|\(core dumped\)|is killed by signal|DUE TO (?:TIME LIMIT|PREEMPTION)"
+            rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$|\bKilled\s{1,80}(?:python|torchrun|srun)"
         ),
     ),
 )
 
-_ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in SORTS for anchor in sort.anchors))
+# An exception without its traceback: the last line of a log that was cut, or of a C++ program.
+_EXCEPTION: Final = Sort(
+    code=EventCode.TRACEBACK,
+    title="traceback",
+    anchors=(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
+    line=re.compile(
+        rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
+        rb"(?:[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
+        rb"|^terminate called (?:after throwing|without an active exception)"
+    ),
+)
+
+_ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in (*SORTS, _EXCEPTION) for anchor in sort.anchors))
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _TITLES: Final = {sort.code: sort.title for sort in SORTS} | {EventCode.TRACEBACK: "traceback"}
@@ -93,7 +111,7 @@ _AFTER: Final = 2000
 # How many messages of one sort are kept; the others are only counted.
 _TOLD: Final = 5
 
-# How many tracebacks are followed to their end: each rank of a crash may write one.
+# How many tracebacks of a block are followed to their end: each rank of a crash may write one.
 _FOLLOWED: Final = 1000
 
 
@@ -120,12 +138,17 @@ class Messages:
         A traceback is one message, from its first line to its last.
         """
         spans = []
+        followed = [
+            (place, *_exception(text.data, place))
+            for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
+        ]
+        ends = {end for _, _, end in followed}
         for place, code, line in _found(text.data):
+            if code is EventCode.TRACEBACK and not ends.isdisjoint(range(place, place + len(line))):
+                continue
             self._add(text, offset, place, code, line)
             spans.append((place, place))
-        for place in places_of(text.data, _TRACEBACK):
-            counted = self._counts.get(EventCode.TRACEBACK, 0)
-            said, end = _exception(text.data, place) if counted < _FOLLOWED else (b"", place)
+        for place, said, end in followed:
             self._add(text, offset, place, EventCode.TRACEBACK, said)
             spans.append((place, end))
         return spans
@@ -172,7 +195,7 @@ class Messages:
 def _found(data: bytes) -> Iterator[tuple[int, EventCode, bytes]]:
     """Yield place, code and line of each message."""
     for anchor in _ANCHORS:
-        sorts = [sort for sort in SORTS if anchor in sort.anchors]
+        sorts = [sort for sort in (*SORTS, _EXCEPTION) if anchor in sort.anchors]
         seen = 0
         for place in places_of(data, anchor):
             if place < seen:

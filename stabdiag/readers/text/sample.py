@@ -29,6 +29,7 @@ from stabdiag.readers.text.tokens import (
     makes_a_record,
     under_its_heading,
 )
+from stabdiag.readers.text.values import NULL_CELL
 
 # How many lines are looked at.
 _LOOKED_AT: Final = 500
@@ -107,7 +108,7 @@ def _epoch_above(between: bytes, epoch: int) -> int:
 
 def is_lost(value: bytes) -> bool:
     """Tell whether a value is NaN or infinite."""
-    return value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
+    return value != NULL_CELL and value.lstrip(b"+-").startswith((b"n", b"N", b"i", b"I"))
 
 
 @frozen

@@ -19,11 +19,13 @@ from stabdiag.readers.columns import (
     piece_of_meanings,
     piece_of_numbers,
 )
+from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Line, Part
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import TOTAL, counted_on, filled, neighbours, totals_of_training
-from stabdiag.readers.words import ABSENT, NUMBER, WORD, meaning
+from stabdiag.readers.text.values import NULL_CELL
+from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning
 
 # The name of the loss of training in the logs that have bars.
 LOSS: Final = "loss"
@@ -68,7 +70,12 @@ class Finished:
     ranks: int
 
     def step_at(self, place: int) -> int | None:
-        """Return the step that the log had reached at a place."""
+        """Return the step that the log had reached at a place.
+
+        If no record names a step, it is the number of the last record, from 0.
+        """
+        if not len(self.places) and len(self.at):
+            return max(int(np.searchsorted(self.at, place, side="right")) - 1, 0)
         before = int(np.searchsorted(self.places, place, side="right")) - 1
         return int(self.steps[before]) if before >= 0 else None
 
@@ -82,7 +89,8 @@ class Table:
         self._stored: list[_Stored] = []
 
     def __bool__(self) -> bool:
-        return any(one.kind.is_record for one in self._stored)
+        kinds = (stored.kind for stored in self._stored)
+        return any(kind.is_record and not isinstance(kind, Failures) for kind in kinds)
 
     def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
         """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
@@ -255,7 +263,9 @@ def _taken(piece: Piece, which: Mask) -> Piece:
 def _is_aside(one: _Stored) -> bool:
     """Tell whether lines say in words what the loss of the next step is: no number, so NaN."""
     kind = one.kind
-    return isinstance(kind, Aside) and (not kind.fixed or b"nan" in kind.fixed.values())
+    return isinstance(kind, Aside) and (
+        isinstance(kind, Failures) or not kind.fixed or b"nan" in kind.fixed.values()
+    )
 
 
 def _told_of(steps: Floats, aside: Mask) -> Mask:
@@ -289,7 +299,7 @@ def _new_records(steps: Floats, begins: Mask) -> Mask:
 def piece_of(cells: Cells) -> Piece:
     """Return the piece that cells make; None is a cell that its line does not have."""
     # int() takes half the time of float(), and gives up at the first cell that is no whole number.
-    for number in (int, float):
+    for number in (int, float) if NULL_CELL not in cells else ():
         try:
             read = map(number, cells)  # type: ignore[arg-type]  # None is caught
             return piece_of_numbers(np.fromiter(read, np.float64, len(cells)))
@@ -307,4 +317,6 @@ def _meaning(cell: bytes | None) -> tuple[int, float, str]:
     """Return what a cell means; the thousands of a number may be set apart: 7,012."""
     if cell is None:
         return ABSENT, np.nan, ""
+    if cell == NULL_CELL:
+        return NULL, np.nan, ""
     return meaning((_THOUSANDS.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace"))

@@ -155,7 +155,7 @@ def _counted(columns: Columns) -> Columns:
     return replace(
         counted,
         notes=columns.notes,
-        events=(*columns.events, event),
+        events=(*counted.events, event),
         ends=(*columns.ends, *ends),
         load=lambda name: epoch if name == "epoch" else counted.load(name),
     )
@@ -181,6 +181,13 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
         values[after] = trained if shared else np.maximum(values[after], trained)
     if shared:
         notes = (*notes, _RECKONED)
+    if "loss" in columns.names:
+        # A loss without an epoch is reported in words: it belongs to the step after the last one.
+        reported = columns.load("loss").present & ~good
+        last = np.maximum.accumulate(np.where(good, values, -np.inf))
+        reported &= np.isfinite(last)
+        values = np.where(reported, last + 1, values)
+        good = good | reported
     if from_zero:
         values = np.maximum(values - min(float(values[rows].min()), 1.0), 0.0)
     steps = Column(values=values, present=good, null=np.zeros_like(good))
@@ -188,4 +195,18 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     def load(name: str) -> Column:
         return steps if name == GRAMMAR.step else columns.load(name)
 
-    return replace(columns, names=(GRAMMAR.step, *columns.names), load=load, notes=notes)
+    return replace(
+        columns,
+        names=(GRAMMAR.step, *columns.names),
+        load=load,
+        notes=notes,
+        events=tuple(_at_its_step(event, steps) for event in columns.events),
+    )
+
+
+def _at_its_step(event: Event, steps: Column) -> Event:
+    """Return an event at the step of its record, where its step is the number of a record."""
+    if event.kind is not EventKind.MESSAGE or event.step is None or event.step >= len(steps.values):
+        return event
+    known = np.flatnonzero(steps.present[: event.step + 1])
+    return replace(event, step=int(steps.values[known[-1]])) if len(known) else event

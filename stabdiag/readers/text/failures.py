@@ -1,0 +1,204 @@
+"""Lines in which a program reports that a loss, a gradient or another value is not finite.
+
+``FloatingPointError: Loss is NaN at step 400, stopping``, ``RuntimeError: Function
+'LogSoftmaxBackward0' returned nan values in its 0th output.``, ``WARNING: Current loss value is
+nan``. The wording differs from program to program. A line counts if it names a value that is not
+finite, and either is an exception or says so of a loss, a gradient, a weight or the training.
+Source code, comments, settings, conditions and metrics of an evaluation do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.readers.text.grammar import Aside, Part, parts_of
+from stabdiag.readers.text.prefix import LONGEST_LABEL
+
+# The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
+REPORTED_LOSS: Final = "reported loss"
+REPORTED_OVERFLOW: Final = "reported overflow"
+
+
+class Failure(Enum):
+    """What a line reports."""
+
+    LOSS = auto()
+    GRADIENT = auto()
+    SKIPPED_STEP = auto()
+    MINIMUM_SCALE = auto()
+
+
+_CELLS: Final = {
+    Failure.LOSS: {REPORTED_LOSS: b"nan"},
+    Failure.GRADIENT: {"grad_norm": b"inf"},
+    Failure.SKIPPED_STEP: {"grad_norm": b"inf", "skipped_step": b"1"},
+    Failure.MINIMUM_SCALE: {REPORTED_OVERFLOW: b"nan"},
+}
+
+# A text that each such line contains at least one of; a search for a fixed text is fast.
+_ANCHORS: Final = (
+    *(b"rror", b"ERROR", b"xception", b"WARN", b"arning", b"FATAL", b"RITICAL", b"bort", b"iverg"),
+    *(b"NaN", b"is nan", b"was nan", b"nan loss", b"or nan", b"inite", b"infinity", b"to inf"),
+    *(b"nvalid loss", b"inimum loss scale", b"at minimum"),
+)
+
+_LONGEST: Final = 1000
+
+# A value that is not finite, as a word of a sentence.
+_NOT_FINITE: Final = (
+    rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite|diverged"
+    rb"|not a number)(?![\w/(-]|\.\w)"
+)
+_NAMES_IT: Final = re.compile(_NOT_FINITE, re.IGNORECASE)
+# What some exceptions say of parameters that are NaN, without the word.
+_IMPLIES_IT: Final = re.compile(
+    rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
+    rb"|nvalid loss, terminating"
+)
+_MINIMUM: Final = re.compile(
+    rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at (?:the |its )?"
+    rb"minimum",
+    re.IGNORECASE,
+)
+
+# RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
+_EXCEPTION: Final = re.compile(
+    rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
+    rb"|terminate called after throwing|Check failed: "
+)
+_SUBJECT: Final = re.compile(
+    rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
+    rb"|parameters?|activations?|logits|model|training|train)(?![a-z])",
+    re.IGNORECASE,
+)
+_GRADIENT: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)", re.IGNORECASE)
+_LOSS: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)", re.IGNORECASE)
+_SKIPS: Final = re.compile(rb"skip|ignor", re.IGNORECASE)
+_FATAL: Final = re.compile(
+    rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat|giv(?:e|ing) up"
+    rb"|diverg)",
+    re.IGNORECASE,
+)
+
+# Source code, comments and settings.
+_CODE: Final = re.compile(
+    rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import |from \w"
+    rb"|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
+    rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
+    rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w"
+)
+# Conditions, plans and denials: nothing happened.
+_CONDITION: Final = re.compile(
+    rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked|checking|may"
+    rb"|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b[^.;\n]{0,60}?(?:%b)"
+    % _NOT_FINITE,
+    re.IGNORECASE,
+)
+_EVALUATION: Final = re.compile(
+    rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc|score|psnr"
+    rb"|fid|bleu)(?![a-z])",
+    re.IGNORECASE,
+)
+_TRAINING: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
+# A record that has a finite loss, beside another value that is not finite.
+_FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d")
+
+_NUMBERS: Final = re.compile(rb"\d+")
+
+
+def is_exception(line: bytes) -> bool:
+    """Return True if a line is the message of an exception."""
+    return _EXCEPTION.search(line) is not None
+
+
+def failure_of(line: bytes) -> Failure | None:
+    """Return what a line reports, or None if it reports no value that is not finite."""
+    if _CODE.search(line) or _FINITE_LOSS.search(line):
+        return None
+    if _MINIMUM.search(line):
+        return Failure.MINIMUM_SCALE
+    raised = is_exception(line)
+    if raised and _IMPLIES_IT.search(line):
+        return Failure.LOSS
+    if not _NAMES_IT.search(line):
+        return Failure.LOSS if _IMPLIES_IT.search(line) else None
+    if _CONDITION.search(line):
+        return None
+    if not raised:
+        if not _SUBJECT.search(line):
+            return None
+        if _EVALUATION.search(line) and not _TRAINING.search(line):
+            return None
+    if _GRADIENT.search(line) and not _LOSS.search(line):
+        if _SKIPS.search(line):
+            return Failure.SKIPPED_STEP
+        return Failure.LOSS if raised or _FATAL.search(line) else Failure.GRADIENT
+    return Failure.LOSS
+
+
+@frozen
+class Failures(Aside):
+    """All lines that report a value which is not finite, other than those of ``known`` patterns.
+
+    Each belongs to the step after the last record. Several ranks, or several loggers, may report
+    the same: of lines that differ only in numbers and follow each other, and of equal exceptions,
+    the last one counts.
+    """
+
+    known: Sequence[re.Pattern[bytes]] = ()
+
+    def search(self, data: bytes) -> bool:
+        """Return whether there is such a line."""
+        return next(self._failures(data), None) is not None
+
+    def find(self, data: bytes) -> list[Part]:
+        """Return all lines of this kind."""
+        last: dict[bytes, int] = {}
+        found: list[tuple[int, bytes, Failure]] = []
+        for begin, line, failure in self._failures(data):
+            text = _NUMBERS.sub(b"", line)
+            before = last.get(text)
+            repeats = before is not None and (
+                is_exception(line) or _is_adjacent(data, found[before], begin)
+            )
+            if before is not None and repeats:
+                found[before] = (begin, line, failure)
+            else:
+                last[text] = len(found)
+                found.append((begin, line, failure))
+        found.sort(key=lambda one: one[0])
+        return parts_of((begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[what]) for begin, line, what in found)
+
+    def _failures(self, data: bytes) -> Iterator[tuple[int, bytes, Failure]]:
+        """Yield the place, the line and the failure of each line, in the order of the text."""
+        places = sorted(
+            {
+                data.rfind(b"\n", 0, match) + 1
+                for anchor in _ANCHORS
+                for match in _places(data, anchor)
+            }
+        )
+        for begin in places:
+            end = data.find(b"\n", begin, begin + _LONGEST)
+            line = data[begin : end if end >= 0 else begin + _LONGEST]
+            failure = failure_of(line)
+            if failure is not None and not any(known.search(line) for known in self.known):
+                yield begin, line, failure
+
+
+def _places(data: bytes, text: bytes) -> Iterator[int]:
+    """Yield a place of the text in each line that contains it."""
+    place = data.find(text)
+    while place >= 0:
+        yield place
+        end = data.find(b"\n", place)
+        place = data.find(text, end) if end >= 0 else -1
+
+
+def _is_adjacent(data: bytes, before: tuple[int, bytes, Failure], begin: int) -> bool:
+    """Return True if no line stands between two lines."""
+    return not data[before[0] + len(before[1]) : begin].strip()

@@ -1,0 +1,76 @@
+"""Rewrite odd spellings of values in a text as ``nan``, ``inf`` or a null.
+
+``loss: (nan)``, ``loss=-nan(ind)``, ``loss 1.#QNAN``, ``loss: tensor(2.31, device='cuda:0')``,
+``loss: None``, ``loss: ***``: the grammars and the search for names and values see ``nan``, ``inf``,
+``2.31`` or ``NULL`` in their place. ``readers/values.py`` has the table of spellings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from stabdiag.readers.text.grammar import NUMBER
+from stabdiag.readers.values import NULL_WORDS, not_finite
+
+# A loss without a value. It has the form of a number, so that every pattern finds it, and no
+# program writes NaN in this way.
+NULL_CELL: Final = b"nAN"
+
+# tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31])
+_WRAPPERS: Final = (b"tensor(", b"Tensor(", b"rray(", b"float32(", b"float64(", b"float16(")
+_WRAPPED: Final = re.compile(
+    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\[{0,3} ?(%b) ?\]{0,3}"
+    rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER
+)
+
+# 1.#QNAN, -1.#IND00, 1.#INF, as Microsoft's C runtime prints them.
+_MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
+
+# (nan), "nan", -nan(ind), nan% in the place of a value.
+_MARKED: Final = (b'nan"', b"nan'", b"nan)", b"nan(", b"nan%", b"NaN)", b'NaN"', b"inf)", b'inf"')
+_ENCLOSED: Final = re.compile(
+    rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))(?:\(\w{0,20}\)|%)?"
+    rb"[\"')]{1,2}(?=[\s,;|}\])]|$)"
+    rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
+)
+
+# What stands behind the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
+# loss ***, "loss": #NUM!; a dash alone only where no number follows it.
+_WORDS: Final = (
+    rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
+    rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
+)
+_OF_A_LOSS: Final = re.compile(
+    rb"oss([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!overflow|OVERFLOW|none"
+    rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,|[ \t]{0,8}(?:\n|$)))))"
+    rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}(?![-+]?\.?\d))"
+    % _WORDS
+)
+
+
+def plain_values(data: bytes) -> bytes:
+    """Return a text with odd spellings of values rewritten; no line is added or removed."""
+    if any(wrapper in data for wrapper in _WRAPPERS):
+        data = _WRAPPED.sub(rb"\1", data)
+    if b"1.#" in data:
+        data = _MICROSOFT.sub(_spelled, data)
+    if (b"nan" in data or b"NaN" in data) and any(mark in data for mark in _MARKED):
+        data = _ENCLOSED.sub(lambda found: found[1] or found[2], data)
+    return _OF_A_LOSS.sub(_value_of_a_loss, data)
+
+
+def _value_of_a_loss(found: re.Match[bytes]) -> bytes:
+    return b"oss%b%b" % (found[1], _spelled_word(found[3]))
+
+
+def _spelled(found: re.Match[bytes]) -> bytes:
+    return _spelled_word(found[0])
+
+
+def _spelled_word(word: bytes) -> bytes:
+    text = word.decode("ascii", "replace")
+    if text.lower() in NULL_WORDS:
+        return NULL_CELL
+    value = not_finite(text)
+    return NULL_CELL if value is None else b"%a" % value

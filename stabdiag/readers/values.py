@@ -1,0 +1,48 @@
+"""Spellings of values that are not finite numbers: one table for all readers.
+
+Programs print a value that is not finite in many ways: ``nan``, ``(nan)``, ``-nan(ind)`` and
+``1.#QNAN`` (Microsoft's C runtime), ``tensor(nan, device='cuda:0')``, ``"nan"``, ``nan%``,
+``#NUM!``, or asterisks where a number does not fit its column (Fortran). Others print a word for
+"no value": ``None``, ``N/A``, ``-``. Whether the latter stands for NaN depends on the series.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+# Words for "no value" in lower case: JavaScript, Python, R, Arrow, spreadsheets, and by hand.
+NULL_WORDS: Final = frozenset(
+    {
+        *("", "null", "none", "nil", "na", "n/a", "n.a.", "<na>", "#n/a", "undefined", "missing"),
+        *("-", "--", "---"),
+    }
+)
+
+# The spellings of NaN and infinity, inside quotes and brackets or bare; to be matched regardless of
+# case. The number of digits that follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a
+# format of two digits rounds the word.
+_NAN: Final = r"nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
+_INFINITE: Final = r"inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+# A sum or a cell that has no result, and a number that is wider than its column.
+_FAILED: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
+NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITE})|{_FAILED}"
+
+_OPENING: Final = r"[\"'(\[<]"
+_CLOSING: Final = r"[\"')\]>]"
+_CELL: Final = re.compile(
+    rf"{_OPENING}{{0,2}}\s?(?P<sign>[-+]?)"
+    rf"(?:(?P<infinite>{_INFINITE})|{_NAN}|{_FAILED})\s?%?{_CLOSING}{{0,2}}",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def not_finite(text: str) -> float | None:
+    """Return NaN or an infinity if a cell spells one, else None."""
+    cell = _CELL.fullmatch(text)
+    if cell is None:
+        return None
+    if not cell["infinite"]:
+        return math.nan
+    return -math.inf if cell["sign"] == "-" else math.inf
