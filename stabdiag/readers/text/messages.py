@@ -143,7 +143,10 @@ class Messages:
             for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
         ]
         ends = {end for _, _, end in followed}
-        for place, code, line in _found(text.data):
+        found = [*_found(text.data)]
+        # An exception that another sort describes, or that ends a traceback, is one message.
+        ends |= {place for place, code, _ in found if code is not EventCode.TRACEBACK}
+        for place, code, line in found:
             if code is EventCode.TRACEBACK and not ends.isdisjoint(range(place, place + len(line))):
                 continue
             self._add(text, offset, place, code, line)

@@ -171,6 +171,9 @@ class Table:
         unit = np.concatenate([one.unit for one in stored])[order]
         named = neighbours(~np.isnan(steps))[0] >= 0
         steps[kept] = filled(counted_on(steps[kept], unit[kept]), how[kept])
+        if not named.any():
+            # Records without steps are numbered later, and reports of failures among them.
+            steps[of_lines([isinstance(one.kind, Failures) for one in stored])] = np.nan
         beside = of_lines([one.beside for one in stored])
         of_a_record = kept & of_lines([one.kind.is_record for one in stored])
         record = of_a_record & ~beside

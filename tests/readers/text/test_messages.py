@@ -13,7 +13,7 @@ def told(read):
         steps = iter(range(1, 100))
         text = "".join(f"iteration {next(steps)}/ 9 | lm loss: 3.5 |\n{line}\n" for line in lines)
         found = read("megatron", text).events
-        assert all(event.kind is EventKind.MESSAGE for event in found)
+        found = [event for event in found if event.kind is EventKind.MESSAGE]
         return [(event.message.partition(": ")[0], event.line, event.step) for event in found]
 
     return events

@@ -1,0 +1,105 @@
+"""A value that is not finite means the same in every format, however it is spelled."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.readers.values import not_finite
+from stabdiag.readers.words import NULL, NUMBER, WORD, meaning
+
+LAST_GOOD, STEPS = 30, 60
+
+NOT_FINITE = (
+    *("nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e400", "(nan)", "-nan(ind)", "nan(ind)"),
+    *("1.#QNAN", "-1.#IND", "1.#INF", "1.#INF00", "-1.#IND00", "nan%", '"nan"', "#NUM!", "***"),
+    *("tensor(nan)", "tensor(nan, device='cuda:0')", "np.float32(nan)", "array(nan)", "overflow"),
+)
+WITHOUT_A_VALUE = ("None", "null", "N/A", "NA", "-", "--", "undefined")
+SPELLINGS = (*NOT_FINITE, *WITHOUT_A_VALUE)
+
+
+def quoted(value):
+    return f'"{value}"' if "," in value else value
+
+
+def json_value(value):
+    try:
+        json.loads(value)
+    except ValueError:
+        return json.dumps(value)
+    return value
+
+
+LINES = {
+    "json-lines": lambda step, loss: f'{{"step": {step}, "loss": {json_value(loss)}, "lr": 0.1}}',
+    "bare-json": lambda step, loss: f'{{"step": {step}, "loss": {loss}, "lr": 0.1}}',
+    "csv": lambda step, loss: f"{step},{quoted(loss)}",
+    "colons": lambda step, loss: f"step: {step}, loss: {loss}, lr: 0.1",
+    "equals": lambda step, loss: f"step={step} loss={loss} lr=0.1",
+    "blanks": lambda step, loss: f"step {step} loss {loss} lr 0.1",
+    "loss-last": lambda step, loss: f"iter {step}: loss {loss}",
+    "position": lambda step, loss: f"[{step}/60] train loss: {loss}",
+    "trainer": lambda step, loss: f"{{'loss': {loss}, 'grad_norm': 0.5, 'epoch': {step / 10}}}",
+    "caffe": lambda step, loss: f"I0101 10:00:00.0 12 solver.cpp:22] Iteration {step}, loss = {loss}",
+    "megatron": lambda step, loss: f" iteration {step:8d}/      60 | lm loss: {loss} | grad norm: 1 |",
+    "bar": lambda step, loss: f" 5%|#    | {step}/60 [00:10<00:10,  8.00it/s, loss={loss}]",
+}
+HEADERS = {"csv": "step,loss\n"}
+
+
+def log_of(tmp_path, form, spelling):
+    losses = [f"{2 - step / 100:.4f}" for step in range(1, LAST_GOOD + 1)]
+    losses += [spelling] * (STEPS - LAST_GOOD)
+    lines = [LINES[form](step, loss) for step, loss in enumerate(losses, start=1)]
+    path = tmp_path / "run.log"
+    path.write_text(HEADERS.get(form, "") + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("form", LINES)
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_loss_without_a_finite_value_is_not_finite(tmp_path, form, spelling):
+    loss = stabdiag.read(log_of(tmp_path, form, spelling)).series["loss"]
+    assert np.isfinite(loss.values[:LAST_GOOD]).all()
+    assert len(loss) == STEPS
+    assert not np.isfinite(loss.values[LAST_GOOD:]).any()
+
+
+@pytest.mark.parametrize("spelling", NOT_FINITE)
+def test_a_spelling_is_a_number_that_is_not_finite(spelling):
+    state, value, _ = meaning(spelling)
+    assert state == NUMBER
+    assert not math.isfinite(value)
+
+
+@pytest.mark.parametrize("word", WITHOUT_A_VALUE)
+def test_a_word_for_no_value_is_a_null(word):
+    assert meaning(word)[0] == NULL
+
+
+@pytest.mark.parametrize("word", ["nano", "info", "banana", "1.#X", "*", "n", "infra(3)", "over"])
+def test_other_words_are_words(word):
+    assert not_finite(word) is None
+    assert meaning(word)[0] == WORD
+
+
+@pytest.mark.parametrize(("spelling", "value"), [("-1.#INF", -np.inf), ("1.#INF00", np.inf)])
+def test_an_infinity_keeps_its_sign(spelling, value):
+    assert not_finite(spelling) == value
+
+
+def test_a_loss_that_is_written_every_other_record_is_complete(tmp_path):
+    lines = (f"step: {n}, loss: {'None' if n % 2 else 2.5}, acc: 0.5" for n in range(60))
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines))
+    assert np.isfinite(stabdiag.read(path).series["loss"].values).all()
+
+
+def test_a_mean_in_parentheses_is_not_the_value(tmp_path):
+    lines = (f"step: {n} loss: 2.5 (nan) lr: 0.1" for n in range(60))
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines))
+    assert np.isfinite(stabdiag.read(path).series["loss"].values).all()

@@ -1,0 +1,134 @@
+"""Lines that report a failure, after a log in which everything was fine."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.model.history import EventKind
+
+LOGS = {
+    "json": "".join(f'{{"step": {n}, "loss": {2.5 - n / 100}}}\n' for n in range(40)),
+    "csv": "step,loss\n" + "".join(f"{n},{2.5 - n / 100}\n" for n in range(40)),
+    "text": "".join(f"step {n} | loss: {2.5 - n / 100:.3f} | lr: 0.1\n" for n in range(40)),
+    "trainer": "".join(
+        f"{{'loss': {2.5 - n / 100}, 'learning_rate': 0.1, 'epoch': {n / 10}}}\n" for n in range(40)
+    ),
+    "megatron": "".join(
+        f" iteration {n:8d}/      99 | lm loss: {2.5 - n / 100} | loss scale: 1.0 |\n"
+        for n in range(40)
+    ),
+}
+
+NOT_FINITE = (
+    "FloatingPointError: Loss is NaN at step 400, stopping",
+    "RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.",
+    "ValueError: Expected parameter loc of distribution Normal(loc: torch.Size([6])) to satisfy the "
+    "constraint Real(), but found invalid values: tensor([[nan, nan]])",
+    "RuntimeError: normal expects all elements of std >= 0.0",
+    "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
+    "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    "WARNING:root:Current loss value is nan",
+    "10:00:00: W core/op_kernel.cc:1273] OP_REQUIRES failed at numeric_ops.cc: Invalid argument: "
+    "Found Inf or NaN global norm. : Tensor had Inf values",
+    "loss is nan",
+    "[ERROR] Training diverged: loss became infinite.",
+    "CRITICAL - non-finite loss detected, aborting",
+    "NaN loss encountered at iteration 121. Exiting.",
+    "[rank3]: RuntimeError: Non-finite loss: nan",
+    "error: got a NaN loss (step 121)",
+    "E1123 10:00:00 train.cc:77] Check failed: !std::isnan(loss) loss is NaN",
+    "F0101 10:00:00 solver.cpp:10] loss = nan, aborting.",
+    "ERROR: The gradient norm is not finite (inf); exiting",
+    "NanLossDuringTrainingError: NaN loss during training.",
+    "Detected inf or nan values in gradients. Your model is diverging. Giving up.",
+    "OverflowError: cannot convert float infinity to integer",
+)
+DIED = (
+    "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+    "RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, unhandled system error",
+    "srun: error: node1: task 3: Exited with exit code 1",
+    "subprocess.CalledProcessError: Command 'python' returned non-zero exit status 1.",
+    "Bus error (core dumped)",
+    "RuntimeError: DataLoader worker (pid 123) is killed by signal: Killed.",
+    "OSError: [Errno 28] No space left on device",
+    "KeyboardInterrupt",
+    "Process finished with exit code 137",
+    "make: *** [train] Error 1",
+    "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)",
+    "terminate called after throwing an instance of 'c10::Error'",
+)
+HARMLESS = (
+    "Training finished. No NaN was found.",
+    "Saving checkpoint to model_inf.pt",
+    "INFO checking for nan in loss: ok",
+    "# if loss is nan we stop",
+    '    if torch.isnan(loss): raise ValueError("Loss is NaN")',
+    "detect_nan=True",
+    "UserWarning: val_mAP is nan because there are no boxes",
+    "Early stopping: will stop if loss becomes nan or inf",
+    "Finished with exit code 0",
+    "skip_nan_loss: True",
+    "Validation metric F1 is nan, skipping",
+    "INFO: loss is finite",
+    "numpy RuntimeWarning: overflow encountered in exp",
+    "Replaced 3 nan values in the input features by 0",
+    "ETA: nan",
+)
+
+
+@pytest.fixture
+def history(tmp_path):
+    def read(form, line):
+        path = tmp_path / "run.log"
+        path.write_text(f"{LOGS[form]}{line}\n")
+        return stabdiag.read(path)
+
+    return read
+
+
+@pytest.mark.parametrize("form", LOGS)
+@pytest.mark.parametrize("line", NOT_FINITE)
+def test_a_report_of_a_value_that_is_not_finite_makes_the_loss_nan(history, form, line):
+    loss = history(form, line).series["loss"]
+    assert np.isfinite(loss.values[:-1]).all()
+    assert len(loss) == 41
+    assert np.isnan(loss.values[-1])
+    assert loss.steps[-1] > loss.steps[-2]
+
+
+@pytest.mark.parametrize("form", LOGS)
+@pytest.mark.parametrize("line", DIED)
+def test_a_line_about_the_end_of_the_process_is_a_message_at_the_last_step(history, form, line):
+    read = history(form, line)
+    messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
+    assert [event.said for event in messages] == [line]
+    assert messages[0].step >= read.series["loss"].steps[-1] - 1
+    assert np.isfinite(read.series["loss"].values).all()
+
+
+@pytest.mark.parametrize("form", LOGS)
+@pytest.mark.parametrize("line", HARMLESS)
+def test_source_code_conditions_and_metrics_are_no_reports(history, form, line):
+    read = history(form, line)
+    assert len(read.series["loss"]) == 40
+    assert np.isfinite(read.series["loss"].values).all()
+    assert not [event for event in read.events if event.kind is EventKind.MESSAGE]
+
+
+def test_ranks_that_report_the_same_failure_make_one_record(history):
+    lines = "\n".join(f"[rank{n}]: ValueError: Loss is NaN at step 40" for n in range(8))
+    assert len(history("text", lines).series["loss"]) == 41
+
+
+def test_a_logged_fall_of_the_loss_scale_explains_that_it_is_at_its_minimum(tmp_path):
+    lines = [f"step {n} | loss: 2.5 | loss_scale: {2.0 ** (20 - n)}" for n in range(20)]
+    lines.append("FloatingPointError: Minimum loss scale reached (0.0001).")
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines))
+    assert np.isfinite(stabdiag.read(path).series["loss"].values).all()
+
+
+def test_a_traceback_is_one_message(history):
+    lines = 'Traceback (most recent call last):\n  File "a.py", line 1\nOSError: No space left'
+    events = [event for event in history("text", lines).events if event.kind is EventKind.MESSAGE]
+    assert [event.message for event in events] == ["traceback: OSError: No space left"]
