@@ -43,8 +43,12 @@ LINES = {
     "loss-last": lambda step, loss: f"iter {step}: loss {loss}",
     "position": lambda step, loss: f"[{step}/60] train loss: {loss}",
     "trainer": lambda step, loss: f"{{'loss': {loss}, 'grad_norm': 0.5, 'epoch': {step / 10}}}",
-    "caffe": lambda step, loss: f"I0101 10:00:00.0 12 solver.cpp:22] Iteration {step}, loss = {loss}",
-    "megatron": lambda step, loss: f" iteration {step:8d}/      60 | lm loss: {loss} | grad norm: 1 |",
+    "caffe": lambda step, loss: (
+        f"I0101 10:00:00.0 12 solver.cpp:22] Iteration {step}, loss = {loss}"
+    ),
+    "megatron": lambda step, loss: (
+        f" iteration {step:8d}/      60 | lm loss: {loss} | grad norm: 1 |"
+    ),
     "bar": lambda step, loss: f" 5%|#    | {step}/60 [00:10<00:10,  8.00it/s, loss={loss}]",
 }
 HEADERS = {"csv": "step,loss\n"}

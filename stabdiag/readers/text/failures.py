@@ -50,8 +50,8 @@ _LONGEST: Final = 1000
 
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
-    rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite|diverged"
-    rb"|not a number)(?![\w/(-]|\.\w)"
+    rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite"
+    rb"|diverged|not a number)(?![\w/(-]|\.\w)"
 )
 _NAMES_IT: Final = re.compile(_NOT_FINITE, re.IGNORECASE)
 # What some exceptions say of parameters that are NaN, without the word.
@@ -60,8 +60,8 @@ _IMPLIES_IT: Final = re.compile(
     rb"|nvalid loss, terminating"
 )
 _MINIMUM: Final = re.compile(
-    rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at (?:the |its )?"
-    rb"minimum",
+    rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
+    rb" (?:the |its )?minimum",
     re.IGNORECASE,
 )
 
@@ -79,28 +79,28 @@ _GRADIENT: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)", re.IGNOR
 _LOSS: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)", re.IGNORECASE)
 _SKIPS: Final = re.compile(rb"skip|ignor", re.IGNORECASE)
 _FATAL: Final = re.compile(
-    rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat|giv(?:e|ing) up"
-    rb"|diverg)",
+    rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
+    rb"|giv(?:e|ing) up|diverg)",
     re.IGNORECASE,
 )
 
 # Source code, comments and settings.
 _CODE: Final = re.compile(
-    rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import |from \w"
-    rb"|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
+    rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
+    rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
     rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
     rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w"
 )
 # Conditions, plans and denials: nothing happened.
 _CONDITION: Final = re.compile(
-    rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked|checking|may"
-    rb"|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b[^.;\n]{0,60}?(?:%b)"
+    rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
+    rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b[^.;\n]{0,60}?(?:%b)"
     % _NOT_FINITE,
     re.IGNORECASE,
 )
 _EVALUATION: Final = re.compile(
-    rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc|score|psnr"
-    rb"|fid|bleu)(?![a-z])",
+    rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
+    rb"|score|psnr|fid|bleu)(?![a-z])",
     re.IGNORECASE,
 )
 _TRAINING: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
@@ -171,7 +171,9 @@ class Failures(Aside):
                 last[text] = len(found)
                 found.append((begin, line, failure))
         found.sort(key=lambda one: one[0])
-        return parts_of((begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[what]) for begin, line, what in found)
+        return parts_of(
+            (begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[what]) for begin, line, what in found
+        )
 
     def _failures(self, data: bytes) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the place, the line and the failure of each line, in the order of the text."""

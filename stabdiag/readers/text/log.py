@@ -114,7 +114,7 @@ class TextLog:
             )
         rows = done.rows
         scale = assign(rows.names).columns.get("loss_scale")
-        rows = with_reports(rows, rows.names, scale and join([rows], scale))
+        rows = with_reports(rows, rows.names, join([rows], scale) if scale else None)
         return Columns(
             source=stream.name,
             format=self._name,
@@ -213,18 +213,17 @@ def _apart(
     starts = [start for part in reports for start in part.starts]
     begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
     ends = [line_end(data, start, len(data)) for start in starts]
-    raised = [is_exception(data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
-    exceptions = [span for span, is_raised in zip(zip(begins, ends), raised) if is_raised]
+    spans = list(zip(begins, ends, strict=True))
+    raised = [is_exception(data[begin:end]) for begin, end in spans]
+    exceptions = [span for span, is_raised in zip(spans, raised, strict=True) if is_raised]
     records = [
         (kind, _part_without(part, exceptions) if kind.is_record else part) for kind, part in found
     ]
-    of_records = [
-        (start, start + 1) for kind, part in records if kind.is_record for start in part.starts
-    ]
+    places = np.sort([at for kind, part in records if kind.is_record for at in part.starts])
     lines = [
         (begin, end)
-        for begin, end in zip(begins, ends, strict=True)
-        if any(begin <= start < end for start, _ in of_records)
+        for begin, end in spans
+        if np.searchsorted(places, begin) < np.searchsorted(places, end)
     ]
     kept = [_part_without(part, lines) for part in reports]
     return [part for part in kept if part.starts], [one for one in records if one[1].starts]
@@ -240,7 +239,9 @@ def _part_without(part: Part, spans: Sequence[tuple[int, int]]) -> Part:
     if len(rows) == len(part.starts):
         return part
     starts = [part.starts[row] for row in rows]
-    return replace(part, starts=starts, cells=[[cells[row] for row in rows] for cells in part.cells])
+    return replace(
+        part, starts=starts, cells=[[cells[row] for row in rows] for cells in part.cells]
+    )
 
 
 def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows:

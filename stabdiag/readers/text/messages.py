@@ -79,7 +79,8 @@ SORTS: Final = (
             rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
             rb"|\(core dumped\)|is killed by signal|DUE TO (?:TIME LIMIT|PREEMPTION)"
             rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
-            rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$|\bKilled\s{1,80}(?:python|torchrun|srun)"
+            rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
+            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
         ),
     ),
 )
@@ -96,7 +97,9 @@ _EXCEPTION: Final = Sort(
     ),
 )
 
-_ANCHORS: Final = tuple(dict.fromkeys(anchor for sort in (*SORTS, _EXCEPTION) for anchor in sort.anchors))
+_ANCHORS: Final = tuple(
+    dict.fromkeys(anchor for sort in (*SORTS, _EXCEPTION) for anchor in sort.anchors)
+)
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _TITLES: Final = {sort.code: sort.title for sort in SORTS} | {EventCode.TRACEBACK: "traceback"}
@@ -111,7 +114,7 @@ _AFTER: Final = 2000
 # How many messages of one sort are kept; the others are only counted.
 _TOLD: Final = 5
 
-# How many tracebacks of a block are followed to their end: each rank of a crash may write one.
+# How many tracebacks of a block are followed to their end: each rank of a crash writes one.
 _FOLLOWED: Final = 1000
 
 

@@ -1,8 +1,8 @@
 """Rewrite odd spellings of values in a text as ``nan``, ``inf`` or a null.
 
 ``loss: (nan)``, ``loss=-nan(ind)``, ``loss 1.#QNAN``, ``loss: tensor(2.31, device='cuda:0')``,
-``loss: None``, ``loss: ***``: the grammars and the search for names and values see ``nan``, ``inf``,
-``2.31`` or ``NULL`` in their place. ``readers/values.py`` has the table of spellings.
+``loss: None``, ``loss: ***``: the grammars and the search for names and values see ``nan``,
+``inf``, ``2.31`` or a null in their place. ``readers/values.py`` has the table of spellings.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,1
 # (nan), "nan", -nan(ind), nan% in the place of a value.
 _MARKED: Final = (b'nan"', b"nan'", b"nan)", b"nan(", b"nan%", b"NaN)", b'NaN"', b"inf)", b'inf"')
 _ENCLOSED: Final = re.compile(
-    rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))(?:\(\w{0,20}\)|%)?"
-    rb"[\"')]{1,2}(?=[\s,;|}\])]|$)"
+    rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
+    rb"(?:\(\w{0,20}\)|%)?[\"')]{1,2}(?=[\s,;|}\])]|$)"
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
 
@@ -43,7 +43,8 @@ _WORDS: Final = (
 )
 _OF_A_LOSS: Final = re.compile(
     rb"oss([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!overflow|OVERFLOW|none"
-    rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,|[ \t]{0,8}(?:\n|$)))))"
+    rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
+    rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}(?![-+]?\.?\d))"
     % _WORDS
 )

@@ -22,11 +22,11 @@ LOGS = {
 NOT_FINITE = (
     "FloatingPointError: Loss is NaN at step 400, stopping",
     "RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.",
-    "ValueError: Expected parameter loc of distribution Normal(loc: torch.Size([6])) to satisfy the "
-    "constraint Real(), but found invalid values: tensor([[nan, nan]])",
+    "ValueError: Expected parameter loc of distribution Normal(loc: torch.Size([6])) to satisfy "
+    "the constraint Real(), but found invalid values: tensor([[nan, nan]])",
     "RuntimeError: normal expects all elements of std >= 0.0",
     "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
-    "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
+    "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting.",
     "WARNING:root:Current loss value is nan",
     "10:00:00: W core/op_kernel.cc:1273] OP_REQUIRES failed at numeric_ops.cc: Invalid argument: "
     "Found Inf or NaN global norm. : Tensor had Inf values",
