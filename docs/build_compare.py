@@ -14,15 +14,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PAIRS = ROOT / "fixtures" / "pairs"
 
 HEAD = """\
-# Runs that ought to be the same
+# Runs that should be the same
 
 `stabdiag compare RUN RUN…` compares runs: seeds, reruns, a run and its resume, the ranks of one
-job. It reports the first step at which they part, by how much, which series parts first, and what
-that points to. A run is anything that `stabdiag diagnose` reads. A folder with the logs of several
+job. It reports where they diverge, by how much, which series diverges first, and what that points
+to. If one run fails and another does not, the settings that tell them apart are the suspects. A run is anything that `stabdiag diagnose` reads. A folder with the logs of several
 ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is a job. (This page is written by
 `docs/build.py`.)
 
-## What the runs are to each other
+## How the runs are related
 
 The strongest evidence decides, and the report says which. `--as seeds|reruns|ranks|resume`
 overrides it.
@@ -30,10 +30,12 @@ overrides it.
 1. **Ranks**: each run has its own rank, 0 among them, in its name or manifest.
 2. **Seeds**: their seeds differ, in manifests or names.
 3. **Resume**: each begins where another was under way or had just ended.
-4. **Reruns**: their seeds are the same; or none is recorded, and the first losses are the same
-   until the loss has moved. Otherwise they count as seeds.
+4. **Reruns**: their seeds are equal; or none is recorded, and the first losses are equal until the
+   loss has moved. Otherwise they count as seeds.
 
-## Where they part
+Each run goes by the name of its file, or of the folder that tells it apart.
+
+## Where they diverge
 
 Runs are compared at the steps that both logged. For each role the report gives three steps, and
 *by* how much in the role's unit:
@@ -44,7 +46,7 @@ Runs are compared at the steps that both logged. For each role the report gives 
 - *> noise*: the first from which most values differ by more than the noise of a single value there.
 
 Learning rate, loss scale and batch ids are set, not measured: any difference counts. A learning
-rate that parts before the loss is the cause, and the report says so. Times and speeds are not
+rate that diverges before the loss is the cause, and the report says so. Times and speeds are not
 compared.
 
 The report lists the settings that differ, with their values: first those that can explain a
@@ -58,11 +60,12 @@ TAIL = """\
 [What each means](comparisons.md) is what `stabdiag explain SLUG` prints. [Exit
 codes](ci.md#exit-codes) are those of `stabdiag diagnose`.
 
-## What so many seeds can show
+## What a number of seeds can show
 
 A run's end is the mean of its last losses, as precise as their autocorrelation allows. Cochran's Q
 tests whether the ends differ by more than that. With enough points any two seeds do, so a seed
-stands out only if it is also off by `compare.seed_share` of the loss's descent. The standard
+stands out only if it is also off by `compare.seed_share` of the loss's decrease or of the final
+level, the smaller of the two. Evaluation losses and scores are compared as well. The standard
 deviation between seeds comes with its 95% interval:
 
 | seeds | from | to |

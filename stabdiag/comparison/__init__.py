@@ -1,4 +1,4 @@
-"""Several runs that ought to be the same: where they part, by how much, and what that points at."""
+"""Runs that should be the same: where they diverge, by how much, and what that points to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.comparison import resume, seeds
+from stabdiag.comparison.failures import run_fails
 from stabdiag.comparison.kind import kind_of, rank_of, span
+from stabdiag.comparison.labels import labels_of
 from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
 from stabdiag.comparison.points import losses, partings
 from stabdiag.comparison.ranks import rank_died, ranks_disagree
@@ -70,15 +72,13 @@ def compare_runs(
 def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[Run, ...]:
     if len(histories) < 2:
         raise StabdiagError(
-            f"{histories[0].source.name if histories else 'no log'}: a comparison takes two runs "
-            "or more; name each log, or one folder with a log of every rank (rank0.jsonl, …)"
+            f"{histories[0].source.name if histories else 'no log'}: a comparison needs two or "
+            f"more "
+            "runs; name each log, or a folder with one log per rank (rank0.jsonl, …)"
         )
     given = list(zip(histories, manifests, strict=True))
     ranks = [rank_of(history.source.name, manifest) for history, manifest in given]
-    # Where not each has a rank of its own, a letter; after Z come numbers.
-    labels = [chr(ord("A") + i) if i < 26 else f"run {i + 1}" for i in range(len(ranks))]
-    if None not in ranks and len(set(ranks)) == len(ranks):
-        labels = [f"rank {rank}" for rank in ranks]
+    labels = labels_of([history.source.name for history in histories], ranks)
     return tuple(
         Run(label=label, history=history, manifest=manifest, rank=rank)
         for label, rank, (history, manifest) in zip(labels, ranks, given, strict=True)
@@ -110,8 +110,12 @@ def _enough(comparison: Comparison) -> bool:
 
 
 def _findings(comparison: Comparison, *, enough: bool) -> tuple[Finding, ...]:
+    found = [*run_fails(comparison)]
+    if found:  # settings and ends that differ are part of that finding
+        found += nondeterminism(comparison) if comparison.kind is Kind.RERUNS else ()
+        return tuple(found)
     checks = [check for check in _CHECKS[comparison.kind] if enough or check in _ALWAYS]
-    found = [one for check in checks for one in check(comparison)]
+    found = [finding for check in checks for finding in check(comparison)]
     if not enough:
         found.append(_too_little(comparison))
     if not found:
@@ -125,8 +129,8 @@ def _too_little(comparison: Comparison) -> Finding:
     common = comparison.common
     what = plural(common, "common step") if common else "no step in common"
     return NOT_COMPARABLE.found(
-        f"The runs have {what} with a loss (logged: {told}). A comparison needs "
-        f"{comparison.limits.compare.min_points}, so whether they agree is unknown.",
+        f"The runs have {what} with a loss (losses logged: {told}). A comparison needs "
+        f"{comparison.limits.compare.min_points}, so whether the runs agree is unknown.",
         Action(ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."),
         measured={"common_points": common},
     )
@@ -148,7 +152,8 @@ def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
         words, more = seeds.agreement(comparison)
         return words, numbers | more
     return (
-        f"Over {plural(common, 'common step')} the ranks hold the same network, as far as the logs "
+        f"Over {plural(common, 'common step')} the ranks train the same network, as far as the "
+        f"logs "
         "show. Their losses differ no more than their batches explain.",
         numbers,
     )
@@ -163,8 +168,7 @@ def _next(comparison: Comparison) -> Action:
         )
     return Action(
         ActionKind.DO_NOTHING,
-        "Nothing needs to be done about differences. Run `stabdiag check` to see whether each run "
-        "is healthy.",
+        "No action needed. Run `stabdiag check` to see whether each run is healthy.",
     )
 
 
@@ -173,7 +177,7 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
     bare = [run.label for run in comparison.runs if not settings(run)]
     notes = [f"no configuration is known for {', '.join(bare)}"] if bare else []
     notes += [
-        f"{run.label} holds {run.history.source.attempts} runs; the last is compared"
+        f"{run.label} contains {run.history.source.attempts} runs; the last is compared"
         for run in comparison.runs
         if run.history.source.attempts > 1
     ]
@@ -183,7 +187,8 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         lasts = sorted(span(run)[1] for run in comparison.runs)
         if 2 * lasts[0] < lasts[-1]:
             notes.append(
-                f"the seeds are compared up to step {lasts[0]}, where the shortest log ends; the "
-                f"longest runs to {lasts[-1]}"
+                f"ends are compared at step {lasts[0]}, where the shortest log ends; the longest "
+                f"log "
+                f"ends at step {lasts[-1]}"
             )
     return tuple(notes)

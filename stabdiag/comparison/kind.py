@@ -1,4 +1,4 @@
-"""What runs are to each other: seeds, reruns, ranks of a job, or a run and its resume."""
+"""The relation of runs: seeds, reruns, ranks of a job, or a run and its resume."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rank_of(name: str, manifest: Manifest) -> int | None:
 
 
 def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tuple[Kind, str]:
-    """Return what the runs are to each other and why; the strongest evidence decides.
+    """Return the relation of the runs and the reason; the strongest evidence decides.
 
     Raises:
         StabdiagError: if an unknown kind is asked for.
@@ -62,7 +62,7 @@ def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tu
     if asked is not None:
         return Kind(asked), "as requested"
     if are_of_a_job([run.rank for run in runs]):
-        return Kind.RANKS, "each has its own rank in its name or manifest"
+        return Kind.RANKS, "each run has its own rank in its name or manifest"
     seeds = [seed for run in runs if (seed := _seed_of(run)) is not None]
     later = _resumes(runs) if len(set(seeds)) < 2 else None
     if later is not None:
@@ -70,14 +70,14 @@ def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tu
     if len(seeds) == len(runs) and len(set(seeds)) > 1:
         return Kind.SEEDS, f"their seeds differ ({and_more(seeds, _LISTED)})"
     if len(seeds) == len(runs):
-        return Kind.RERUNS, f"all have the seed {seeds[0]}"
+        return Kind.RERUNS, f"all runs have seed {seeds[0]}"
     pairs = [losses(runs[0].history, other.history) for other in runs[1:]]
     if all(both.begin_alike(limits, _SAME) for both in pairs):
-        return Kind.RERUNS, "not every seed is recorded, and the first losses are the same"
+        return Kind.RERUNS, "not every seed is recorded, and the first losses are equal"
     return (
         Kind.SEEDS,
         "not every seed is recorded, and the losses differ from the start; pass --as reruns if "
-        "the seed was the same",
+        "the seeds are equal",
     )
 
 
@@ -90,7 +90,7 @@ def _seed_of(run: Run) -> int | None:
 
 
 def _resumes(runs: Sequence[Run]) -> str | None:
-    """Return how the runs continue each other, or None where they do not."""
+    """Return a description of how the runs continue each other, or None if they do not."""
     ordered = sorted(runs, key=span)
     for one, other in pairwise(ordered):
         if span(other)[0] - span(one)[0] < _LATER * max(stride(one), stride(other)):

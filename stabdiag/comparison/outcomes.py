@@ -34,6 +34,7 @@ class Outcome:
         measured: Mapping[str, Scalar] | None = None,
         severity: Severity | None = None,
         then: tuple[Action, ...] | None = None,
+        title: str | None = None,
     ) -> Finding:
         """Return the finding for these runs, with the row's severity and actions by default."""
         return Finding(
@@ -41,7 +42,7 @@ class Outcome:
             severity=severity or self.severity,
             section="compare",
             question="",
-            title=self.title,
+            title=title or self.title,
             summary=because,
             actions=(first, *(self.then if then is None else then)),
             step=step,
@@ -80,7 +81,7 @@ RANK_DIED: Final = Outcome(
 RANKS_DISAGREE: Final = Outcome(
     slug="ranks-disagree",
     severity=Severity.ERROR,
-    title="The ranks do not hold the same network",
+    title="The ranks train different networks",
     kinds=(Kind.RANKS,),
     limits=(*_PARTING, "compare.rank_sigma", "compare.min_points"),
     then=(
@@ -102,6 +103,14 @@ RANKS_DISAGREE: Final = Outcome(
     ),
 )
 
+RUN_FAILS: Final = Outcome(
+    slug="run-fails",
+    severity=Severity.ERROR,
+    title="A run fails where another does not",
+    kinds=(Kind.SEEDS, Kind.RERUNS),
+    limits=("compare.min_points",),
+)
+
 CONFIG_DIFFERS: Final = Outcome(
     slug="config-differs",
     severity=Severity.WARNING,
@@ -110,11 +119,11 @@ CONFIG_DIFFERS: Final = Outcome(
     then=(
         Action(
             ActionKind.RERUN,
-            "Change one setting at a time: the effects of two cannot be separated.",
+            "Change one setting at a time: the effects of two changes cannot be separated.",
         ),
         Action(
             ActionKind.CHECK_SETTINGS,
-            "Save the resolved configuration and the commit beside every log.",
+            "Save the resolved configuration and the commit next to every log.",
         ),
     ),
 )
@@ -145,7 +154,7 @@ NONDETERMINISM: Final = Outcome(
 RESUME_PARTS: Final = Outcome(
     slug="resume-parts",
     severity=Severity.WARNING,
-    title="The resumed run does not continue where the first one was",
+    title="The resumed run does not continue where the first run was",
     kinds=(Kind.RESUME,),
     limits=(
         *_PARTING,
@@ -163,7 +172,7 @@ RESUME_PARTS: Final = Outcome(
         ),
         Action(
             ActionKind.ADD_WARMUP,
-            "If the optimizer state is lost for good, warm the learning rate up again.",
+            "If the optimizer state is lost, warm the learning rate up again.",
         ),
     ),
 )
@@ -171,14 +180,14 @@ RESUME_PARTS: Final = Outcome(
 SEED_VARIANCE: Final = Outcome(
     slug="seed-variance",
     severity=Severity.WARNING,
-    title="The seeds end at different losses",
+    title="The runs end at different losses",
     kinds=(Kind.SEEDS,),
     limits=("compare.final_share", "compare.seed_significance", "compare.seed_share"),
     then=(
         Action(
             ActionKind.RERUN,
-            "Run the outlier's seed again. If it repeats, initialisation or data order is the "
-            "cause; if not, a race.",
+            "Run the outlier again with its own seed. If it repeats, initialization or data order "
+            "is the cause; if not, a race.",
         ),
         Action(
             ActionKind.CHECK_RANKS,
@@ -200,10 +209,12 @@ SEED_VARIANCE: Final = Outcome(
 NOT_COMPARABLE: Final = Outcome(
     slug="not-comparable",
     severity=Severity.NOTE,
-    title="Too little in common to compare",
+    title="Too few common steps to compare",
     limits=("compare.min_points",),
     then=(
-        Action(ActionKind.CHECK_SETTINGS, "Pass --limit compare.min_points=N to compare fewer."),
+        Action(
+            ActionKind.CHECK_SETTINGS, "Pass --limit compare.min_points=N to compare fewer steps."
+        ),
     ),
 )
 
@@ -212,6 +223,7 @@ AGREE: Final = Outcome(slug="agree", severity=Severity.OK, title="The runs agree
 OUTCOMES: tuple[Outcome, ...] = (
     RANK_DIED,
     RANKS_DISAGREE,
+    RUN_FAILS,
     CONFIG_DIFFERS,
     NONDETERMINISM,
     RESUME_PARTS,

@@ -1,4 +1,4 @@
-"""The points that runs have in common, where the runs part, and how to say so."""
+"""The points that runs have in common, and where the runs diverge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
 from stabdiag.stats.parting import part
 
-# Time, and what depends on it, differs between identical runs.
+# Time and everything that depends on it differ between identical runs.
 _CLOCKS: Final = frozenset(
     {"clock", "step_time", "tokens_per_second", "mfu", "memory", "epoch", "skipped"}
 )
@@ -49,10 +49,10 @@ class Common:
         return len(self.steps)
 
     def begin_alike(self, limits: CompareLimits, least: int) -> bool:
-        """Tell whether the values agree up to rounding from the start until they have moved.
+        """Return True if the values agree up to rounding from the start until they have moved.
 
-        At the very start losses may agree whatever the seed and the batch: a zero-initialised head
-        begins at chance. At least ``least`` values have to agree.
+        The first losses may agree for any seed and batch: a zero-initialized head starts at chance.
+        At least ``least`` values have to agree.
         """
         moved = np.abs(self.one - self.one[:1]) > _MOVED * np.abs(self.one[:1])
         if len(self) < least or not moved.any():
@@ -78,9 +78,9 @@ def losses(one: History, other: History) -> Common:
 
 
 def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
-    """Return for every role that both runs logged where they part, the earliest first.
+    """Return the divergence of each role that both runs logged, the earliest first.
 
-    Series of words are left out: each log numbers its words on its own.
+    Series of words are left out: each log numbers its words separately.
     """
     found = [
         _parting(series, there, (one.label, other.label), limits)
@@ -140,7 +140,7 @@ def first_unrounded(found: Iterable[Parting]) -> int | None:
 
 
 def measured(one: Parting) -> dict[str, Scalar]:
-    """Return the numbers of a parting, by name."""
+    """Return the numbers of a divergence, by name."""
     x, y = one.values or (math.nan, math.nan)
     return {
         "first_difference_at": one.step,

@@ -1,4 +1,4 @@
-"""The ranks of one job: did one stop before the others, and do all hold the same network?"""
+"""The ranks of one job: did one stop before the others, and do all train the same network?"""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
     elif silent:
         # An error of its own, such as out of memory, sets it apart from ranks that log none.
         dead = max(silent, key=lambda run: len(run.history.messages))
-        others = "as do those of the others"
+        others = "as do the others"
     else:
         return
     step = last[dead.label]
@@ -81,8 +81,9 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
         f"{_said(dead, silent)} {_mourning(mourners)}".rstrip(),
         Action(
             ActionKind.READ_LOGS,
-            f"Read the end of {dead.name} and that rank's standard error: they hold the real "
-            "traceback. The other ranks' errors follow from it.",
+            f"Read the end of {dead.name} and that rank's standard error, which contain the "
+            f"original "
+            "traceback. The errors of the other ranks follow from it.",
         ),
         step=step,
         measured={
@@ -98,7 +99,7 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
 
 
 def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
-    """Find ranks that hold different networks, by what is equal on all ranks of a sound job."""
+    """Find ranks with different networks, by values that are equal on all ranks of a sound job."""
     limits = comparison.limits.compare
     pairs = {
         run.label: losses(comparison.against.history, run.history) for run in comparison.others
@@ -121,7 +122,7 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
 
 
 def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
-    """Tell whether a rank's log ends early; one step is enough where others say it is gone."""
+    """Return True if a rank's log ends early; one step is enough if others report a lost peer."""
     others = [other for other in comparison.runs if other is not run]
     mourned = not _mourns(run) and any(map(_mourns, others))
     gap = 0.0 if mourned else comparison.limits.compare.rank_gap * max(map(stride, comparison.runs))
@@ -129,7 +130,7 @@ def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
 
 
 def _mourns(run: Run) -> bool:
-    """Tell whether a rank says that it lost another."""
+    """Return True if a rank reports a lost peer."""
     return any(map(_is_aftermath, run.history.messages))
 
 
@@ -139,15 +140,15 @@ def _is_aftermath(event: Event) -> bool:
 
 
 def _said(dead: Run, silent: list[Run]) -> str:
-    """Return what the dead rank said last, or which others are as silent as it is."""
+    """Return the last message of the dead rank, or the other ranks without a message."""
     words = dead.history.messages
     if words:
         return f"Its last words: {clipped(words[-1].message, _LONGEST)}."
     among = [run.label for run in silent if not run.history.messages]
     if len(among) > 1 and dead.label in among:
         rest = joined([label for label in among if label != dead.label])
-        return f"It does not say why, and neither does {rest}."
-    return "It does not say why: a killed process logs nothing."
+        return f"It logs no reason, and neither does {rest}."
+    return "It logs no reason: a killed process cannot."
 
 
 def _mourning(mourners: list[Run]) -> str:
@@ -160,7 +161,7 @@ def _mourning(mourners: list[Run]) -> str:
 
 
 def _seconds(dead: Run, comparison: Comparison) -> str:
-    """Return how long before the others a rank stopped, where the logs tell the time."""
+    """Return the seconds between the end of a rank and the end of the others, if logged."""
     clocks = {run.label: run.history.finite("clock").values for run in comparison.runs}
     ends = {label: float(clock[-1]) for label, clock in clocks.items() if len(clock)}
     if dead.label not in ends or len(ends) < 2:
@@ -196,8 +197,8 @@ def _disagreement(one: Parting) -> Finding:
     what = _GLOBAL.get(base(one.role), "losses, which are averaged over the ranks,")
     group = "" if one.role == base(one.role) else f" ({one.role})"
     return RANKS_DISAGREE.found(
-        f"At step {one.unrounded} the {what} of {one.runs[0]} and {one.runs[1]} part{group}: "
-        f"{close(one.unrounded_values)}. In a healthy job they are the same on all ranks.",
+        f"At step {one.unrounded} the {what} of {one.runs[0]} and {one.runs[1]} diverge{group}: "
+        f"{close(one.unrounded_values)}. In a healthy job they are equal on all ranks.",
         _remedy(one),
         step=one.unrounded,
         measured={"role": one.role, **measured(one)},
@@ -208,20 +209,20 @@ def _remedy(one: Parting) -> Action:
     if one.role == "loss_scale":
         return Action(
             ActionKind.DYNAMIC_LOSS_SCALE,
-            "Give all ranks one loss scale: average gradients before unscaling, and an overflow "
-            "on one rank reaches all.",
+            "Use one loss scale on all ranks: average gradients before unscaling, so that an "
+            "overflow on one rank reaches all.",
             also=(ActionKind.CHECK_RANKS,),
         )
     if one.role == "lr":
         return Action(
             ActionKind.FIX_SCHEDULE,
-            "Step the schedule on every rank by the job's steps, not by its own batches.",
+            "Advance the schedule on every rank by the steps of the job, not by its own batches.",
             also=(ActionKind.CHECK_RANKS,),
         )
     return Action(
         ActionKind.CHECK_RANKS,
         "Check that gradients are averaged over the ranks, and that all ranks start from the same "
-        f"weights: the networks part by step {one.unrounded}.",
+        f"weights: the networks differ by step {one.unrounded}.",
         step=one.unrounded,
     )
 
@@ -231,12 +232,12 @@ def _far_from_each_other(one: str, other: str, both: Common, at: int, width: int
     x, y = _mean(both.one[at : at + width]), _mean(both.other[at : at + width])
     return RANKS_DISAGREE.found(
         "Each rank logs the loss of its own batch. From step "
-        f"{step} on, {one} and {other} lie farther apart than different batches explain: {num(x)} "
+        f"{step} on, {one} and {other} differ by more than different batches explain: {num(x)} "
         f"against {num(y)} over {width} losses.",
         Action(
             ActionKind.CHECK_RANKS,
-            f"Compare the weight norms of {one} and {other} at step {step}: if they are equal, the "
-            "data differs, else the network.",
+            f"Compare the weight norms of {one} and {other} at step {step}. If they are equal, the "
+            "data differs; otherwise the networks differ.",
             step=step,
         ),
         step=step,

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import NONDETERMINISM
 from stabdiag.comparison.points import close, largest, measured, where
-from stabdiag.comparison.settings import explaining, joined
+from stabdiag.comparison.settings import explaining, first_evaluation_difference, joined
 from stabdiag.model.comparison import Comparison, Parting
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.text import num
 
 
 def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
-    """Find losses that part although configuration and seed are the same."""
+    """Find losses that diverge although configuration and seed are the same."""
+    if explaining(comparison.differences) or comparison.unrounded("lr"):
+        return
     parted = comparison.parted("loss")
-    if not parted or explaining(comparison.differences) or comparison.unrounded("lr"):
+    if not parted:
+        yield from _evaluation_differs(comparison)
         return
     worst = min(parted, key=lambda one: (one.lasting is None, one.unrounded is None, -one.largest))
     grows = worst.unrounded is not None
@@ -32,8 +35,28 @@ def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
     )
 
 
+def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
+    """Find evaluations that differ although all training losses are identical."""
+    first = first_evaluation_difference(comparison)
+    if first is None:
+        return
+    yield NONDETERMINISM.found(
+        f"The training losses are identical, but {first.role} of {first.runs[0]} and "
+        f"{first.runs[1]} differs from step {first.unrounded} on: {close(first.unrounded_values)}. "
+        "The evaluation uses other data, or it is not deterministic.",
+        Action(
+            ActionKind.CHECK_EVALUATION,
+            "Check that both runs evaluate the same data in a fixed order, and call model.eval() "
+            "first.",
+        ),
+        then=(),
+        step=first.unrounded,
+        measured={"role": first.role, **measured(first)},
+    )
+
+
 def _extent(one: Parting) -> str:
-    """Return how far the losses part, compared with rounding and noise."""
+    """Return the size of the difference, compared with rounding and noise."""
     noise = num(one.noise or 0.0)
     if one.unrounded is None:
         return f"The difference stays at rounding level: at most {num(one.largest)}."
@@ -41,18 +64,18 @@ def _extent(one: Parting) -> str:
     if one.lasting is not None:
         return (
             f"{began}From step {one.lasting} on it exceeds the noise of the loss ({noise}): "
-            f"{close(one.lasting_values)} there."
+            f"{close(one.lasting_values)}."
         )
-    few = "" if one.largest <= (one.noise or 0.0) else ", single points apart"
+    few = "" if one.largest <= (one.noise or 0.0) else ", except for single points"
     return f"{began}It stays below the noise of the loss ({noise}){few}: {largest(one)}."
 
 
 def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
-    """Return what the pattern of the differences points at, and what to do about it first."""
+    """Return the cause that the pattern of differences points to, and the first action."""
     if one.unrounded is None:
         return "", Action(
             ActionKind.DO_NOTHING,
-            "Nothing needs to be done: sums in another order round differently.",
+            "No action needed: sums in another order round differently.",
         )
     start = max(span(comparison.against)[0], span(comparison.run(one.runs[1]))[0])
     batch = comparison.of(one.runs[1]).get("batch_id")
@@ -63,8 +86,8 @@ def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
         )
     if one.unrounded == one.step and one.step == start:
         return (
-            "They differ from the first loss on, by more than rounding. The first weights or the "
-            "first batch differ.",
+            "The first losses differ by more than rounding, so the initial weights or the first "
+            "batch differ.",
             Action(
                 ActionKind.INSPECT_DATA,
                 "Print the first batch and the initial weight norm in both runs: the seed fails to "
@@ -74,8 +97,9 @@ def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
         )
     if one.unrounded == one.step:
         return (
-            "No rounding precedes it: at that step a different batch, dropout mask or update came "
-            "in.",
+            "No rounding difference precedes it: the batch, a dropout mask or the update differs "
+            "at "
+            "that step.",
             Action(
                 ActionKind.INSPECT_DATA,
                 f"Print the batch, the random state and the gradient norm at step {one.step} in "
@@ -84,21 +108,23 @@ def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
             ),
         )
     return (
-        "Sums in no fixed order do this: kernels with atomics, threads, reductions over ranks.",
+        "Sums without a fixed order cause this: kernels with atomics, threads, reductions over "
+        "ranks.",
         Action(
             ActionKind.RERUN,
-            "Run both again with torch.use_deterministic_algorithms(True) and compare. If they "
-            "then agree, kernels cause the difference.",
+            "Run both again with torch.use_deterministic_algorithms(True). If they then agree, "
+            "kernels cause the difference.",
         ),
     )
 
 
 def _others(comparison: Comparison, parted: list[Parting]) -> str:
-    """Return which runs equal the reference to the last bit, and which do not."""
+    """Return a sentence on the runs that equal the reference exactly, and those that do not."""
     if len(comparison.runs) == 2:
         return ""
     apart = [one.runs[1] for one in parted]
     equal = [run.label for run in comparison.runs if run.label not in apart]
     if len(equal) < 2:
-        return "No two of the runs are the same."
-    return f"{joined(equal)} are identical; {joined(apart)} part from them."
+        return "No two runs are identical."
+    verb = "differs" if len(apart) == 1 else "differ"
+    return f"{joined(equal)} are identical; {joined(apart)} {verb} from them."

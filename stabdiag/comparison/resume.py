@@ -1,4 +1,4 @@
-"""A run and its resume: does the second continue where the first one was?"""
+"""A run and its resume: does the second continue where the first stopped?"""
 
 from __future__ import annotations
 
@@ -73,27 +73,29 @@ def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
     quiet = loss.largest <= sigmas * noise
     if loss.unrounded is not None and loss.unrounded > start:
         cause = (
-            "The first loss after the resume is the same, so weights and batch came back. What an "
-            "update also needs did not: optimizer state, scaler or random state."
+            "The first loss after the resume is equal, so weights and batch were restored. The "
+            "optimizer state, the scaler or the random state was not."
         )
         first = Action(
             ActionKind.RESTORE_STATE,
-            f"Check that the checkpoint of step {start} holds the optimizer state, and that it is "
+            f"Check that the checkpoint of step {start} contains the optimizer state, and that it "
+            f"is "
             "loaded before the first step.",
             checkpoint=start,
         )
     else:
-        cause = "The first loss differs already: different weights, or a different batch."
+        cause = "The first loss differs already, so the weights or the batch differ."
         first = Action(
             ActionKind.RESTORE_STATE,
-            f"Compare the batch of step {start} in both runs: if it differs, save the data "
-            "position; if not, the weights differ.",
+            f"Compare the batch of step {start} in both runs. If it differs, save the data "
+            f"position "
+            "with the checkpoint; otherwise the weights differ.",
             also=(ActionKind.INSPECT_DATA,),
             step=start,
         )
     return RESUME_PARTS.found(
-        f"{other.label} continues {one.label} at step {start}. Of {loss.points} common losses the "
-        f"first to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
+        f"{other.label} continues {one.label} at step {start}. The first of {loss.points} common "
+        f"losses to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
         f"difference ({largest(loss)}) is {'within' if quiet else 'above'} the noise of the loss "
         f"({num(noise)}). {cause}",
         first,
@@ -120,8 +122,8 @@ def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
         f"to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
         Action(
             ActionKind.RESTORE_STATE,
-            f"Check that the checkpoint of step {start} holds optimizer state (Adam's moments), "
-            "schedule and scaler, and that all are loaded.",
+            f"Check that the checkpoint of step {start} contains the optimizer state (Adam's "
+            "moments), the schedule and the scaler, and that all are loaded.",
             checkpoint=start,
         ),
         step=start,
@@ -130,21 +132,21 @@ def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
 
 
 def gap_note(comparison: Comparison) -> tuple[str, ...]:
-    """Return a note where steps are missing between the two runs."""
+    """Return a note if steps are missing between the two runs."""
     one, other = sorted(comparison.runs, key=span)[:2]
     last, start, usual = span(one)[1], span(other)[0], stride(one)
     if start - last <= comparison.limits.resume.gap_ratio * usual:
         return ()
     missing = plural(int(start - last - usual), "step")
-    return (f"{missing} between {last} and {start} are in neither log",)
+    return (f"{missing} between {last} and {start} are missing from both logs",)
 
 
 def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
-    """Return what to say of a resume that continues well, and its numbers."""
+    """Return the summary of a resume that continues well, and its numbers."""
     one, other = sorted(comparison.runs, key=span)[:2]
     shared, start = len(losses(one.history, other.history)), span(other)[0]
     if shared:
-        told = f"their {plural(shared, 'common loss is', 'common losses are')} the same"
+        told = f"their {plural(shared, 'common loss is', 'common losses are')} equal"
     else:
         told = "they share no step, and the loss stays at its level"
     rates = "lr" in one.history.series and "lr" in other.history.series

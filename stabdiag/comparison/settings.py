@@ -1,4 +1,4 @@
-"""How the configurations of runs differ, and which of the differences can explain anything."""
+"""The settings that differ between runs, and whether each can explain a different result."""
 
 from __future__ import annotations
 
@@ -55,12 +55,15 @@ _SECRET: Final = re.compile(
     r"|((hf|hub|auth|access|api|bearer)_)?token|auth)$"
 )
 
+# The series that an evaluation logs.
+EVALUATIONS: Final = ("eval_loss", "eval_accuracy")
+
 # A sentence names at most this many settings.
 _SHOWN: Final = 5
 
 
 def settings(run: Run) -> dict[str, object]:
-    """Return what is known of a run's configuration, by the names of fields and of other keys."""
+    """Return a run's configuration by field name or key."""
     others = {**run.manifest.also, **run.manifest.unknown}
     return run.manifest.known | {str(key): value for key, value in others.items()}
 
@@ -68,7 +71,7 @@ def settings(run: Run) -> dict[str, object]:
 def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
     """Return the settings that differ, those that can explain something first.
 
-    Runs whose configuration is not known differ in nothing.
+    Runs without a known configuration are ignored.
     """
     known = {run.label: values for run in runs if (values := settings(run))}
     if len(known) < 2:
@@ -84,7 +87,7 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
 
 
 def _apart(difference: Difference) -> float:
-    """Return how many orders of magnitude a setting differs by; a word counts as one."""
+    """Return the orders of magnitude by which a setting differs; words count as 1."""
     if plain(difference.key).endswith("seed"):
         return 0.0
     sizes = [abs(read) for one in difference.values.values() if (read := number(one))]
@@ -97,12 +100,12 @@ def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:
 
 
 def is_secret(key: str) -> bool:
-    """Tell by its name whether a setting's value must not be shown."""
+    """Return True if the name of a setting says that its value must stay secret."""
     return _SECRET.search(plain(key)) is not None
 
 
 def joined(words: Sequence[str]) -> str:
-    """Return words as an enumeration: ``A, B and C``; of many the first and their number."""
+    """Return words as an enumeration: ``A, B and C``, cut after the first if there are many."""
     if len(words) > _SHOWN + 1:
         return f"{', '.join(words[:_SHOWN])} and {len(words) - _SHOWN} more"
     return listed(words)
@@ -117,7 +120,8 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
         return
     losses = comparison.parted("loss")
     parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
-    harmless = not losses and comparison.kind is Kind.RERUNS
+    evaluations = first_evaluation_difference(comparison)
+    harmless = not losses and evaluations is None and comparison.kind is Kind.RERUNS
     step = first_unrounded(rates)
     if step is None:
         step = min((one.step or 0 for one in losses), default=None)
@@ -128,6 +132,12 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
         measured={**_values(causes), **(measured(losses[0]) if losses else {})},
         severity=Severity.NOTE if harmless else None,
     )
+
+
+def first_evaluation_difference(comparison: Comparison) -> Parting | None:
+    """Return the first evaluation series that differs by more than rounding, if there is one."""
+    different = [part for role in EVALUATIONS for part in comparison.unrounded(role)]
+    return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
 def _bearing(key: str, kind: Kind) -> Bearing:
@@ -158,12 +168,12 @@ def _manifests(causes: tuple[Difference, ...]) -> str:
     shown = "; ".join(map(_in_words, causes[:_SHOWN]))
     more = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
     unsure = all(one.bearing is Bearing.MAY for one in causes)
-    tail = ". Whether this matters is unclear from the names" if unsure else ""
+    tail = ". Their names do not show whether they matter" if unsure else ""
     return f"The manifests differ: {shown}{more}{tail}."
 
 
 def _in_words(difference: Difference) -> str:
-    """Return a setting with its values: ``peak_lr is 0.003 in A and B, 0.001 in C``."""
+    """Return a setting with its values: ``peak_lr is 0.003 in base, 0.001 in low``."""
     parts = [f"{value} in {joined(labels)}" for value, labels in difference.by_value]
     return f"{difference.key} is {', '.join(parts)}"
 
@@ -172,21 +182,27 @@ def _rates(rates: list[Parting]) -> str:
     if not rates:
         return ""
     one = min(rates, key=lambda rate: rate.unrounded or 0)
-    told = f"The logged learning rates of {one.runs[0]} and {one.runs[1]} part at step"
-    return f"{told} {one.unrounded}: {close(one.unrounded_values)}."
+    text = f"The logged learning rates of {one.runs[0]} and {one.runs[1]} diverge at step"
+    return f"{text} {one.unrounded}: {close(one.unrounded_values)}."
 
 
 def _effect(comparison: Comparison, rates: list[Parting]) -> str:
     losses = comparison.parted("loss")
     if not losses:
-        return "The losses are identical: it had no effect."
+        evaluation = first_evaluation_difference(comparison)
+        if evaluation is not None:
+            return (
+                f"The training losses are identical, but {evaluation.role} differs from step "
+                f"{evaluation.unrounded} on: {close(evaluation.unrounded_values)}."
+            )
+        return "The losses are identical: the difference had no effect."
     if comparison.kind is not Kind.RERUNS:
         return ""
     first = min(losses, key=lambda one: one.step or 0)
     parts = [where(first)]
     rate = first_unrounded(rates)
     if rate is not None and rate < (first.unrounded or 0):
-        parts.append("The learning rate parts before the loss does: it is the cause.")
+        parts.append("The learning rate diverges before the loss does: it is the cause.")
     batches = min((one.step or 0 for one in comparison.parted("batch_id")), default=None)
     if batches is not None:
         parts.append(f"The batches differ from step {batches} on.")
@@ -196,12 +212,12 @@ def _effect(comparison: Comparison, rates: list[Parting]) -> str:
 def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:
     if causes:
         keys = ", ".join(one.key for one in causes[:_SHOWN])
-        return Action(ActionKind.RERUN, f"Run again with the same {keys}, and compare.")
+        return Action(ActionKind.RERUN, f"Give the runs the same {keys}, and compare again.")
     step = first_unrounded(rates)
     return Action(
         ActionKind.FIX_SCHEDULE,
-        "Find what changes the schedule besides the configuration: print the learning rate at "
-        f"step {step} in both runs, and compare their code.",
+        "Find the code that changes the schedule, since the configuration does not: print the "
+        f"learning rate at step {step} in both runs.",
         step=step,
     )
 

@@ -39,7 +39,7 @@ class Bearing(StrEnum):
 
 @frozen
 class Run:
-    """One of the runs: the label that stands for it in sentences, its log, its manifest.
+    """One of the runs: its label in sentences (its file or folder name), its log, its manifest.
 
     ``rank`` is its number among the ranks of a job, by its name or its manifest.
     """
@@ -83,12 +83,14 @@ class Parting:
 class Difference:
     """A setting that differs between the runs: its value by the label of each, and its bearing.
 
-    A run that does not record the setting has None.
+    A run that does not record the setting has None. ``in_name`` settings are read from the names of
+    the runs.
     """
 
     key: str
     values: Mapping[str, Scalar]
-    bearing: Bearing
+    bearing: Bearing = Bearing.MAY
+    in_name: bool = False
 
     @property
     def by_value(self) -> list[tuple[str, list[str]]]:

@@ -50,7 +50,7 @@ def test_manifests_are_taken_in_the_order_of_the_runs(compare, tmp_path):
         (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
     found = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json", "-f", "json")
     (difference,) = json.loads(found.out)["differences"]
-    assert difference["values"] == {"A": 1, "B": 2}
+    assert difference["values"] == {"first": 1, "second": 2}
     short = compare(*SAME, "--manifest", "a.json")
     assert (short.code, short.out) == (2, "")
 

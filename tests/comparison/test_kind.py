@@ -62,18 +62,18 @@ def test_steps_that_follow_on_are_a_resume_unless_the_seeds_differ(tmp_path):
     second = write(tmp_path / "b.jsonl", losses(60, first=50), seed=1)
     found = stabdiag.compare([first, second])
     assert (found.kind, found.common) == (Kind.RESUME, 10)
-    assert "B begins at step 50" in found.why
+    assert "b begins at step 50" in found.why
     other = write(tmp_path / "c.jsonl", losses(60, first=20, seed=3), seed=2)
     assert stabdiag.compare([first, other]).kind is Kind.SEEDS
 
 
 def test_what_a_reader_should_know_is_noted(tmp_path):
     found = stabdiag.compare([losses(60), losses(60, first=120)], kind="resume")
-    assert "60 steps between 59 and 120 are in neither log" in found.notes
+    assert "60 steps between 59 and 120 are missing from both logs" in found.notes
     run = losses()
     twice = {name: np.concatenate([values, values]) for name, values in run.items()}
     found = stabdiag.compare([write(tmp_path / "a.jsonl", twice), run])
-    assert any(note.startswith("A holds 2 runs") for note in found.notes)
+    assert any(note.startswith("a contains 2 runs") for note in found.notes)
 
 
 def test_without_manifests_the_first_losses_tell():
@@ -95,7 +95,7 @@ def test_losses_that_have_not_moved_tell_nothing_of_the_seed():
 def test_what_cannot_be_compared_is_said_in_one_line(tmp_path):
     one = write(tmp_path / "rank0.jsonl", losses())
     for runs in ([one], [tmp_path]):
-        with pytest.raises(StabdiagError, match="two runs or more"):
+        with pytest.raises(StabdiagError, match="two or more runs"):
             stabdiag.compare(runs)
     with pytest.raises(StabdiagError, match=r"as 'seed'; did you mean seeds\?"):
         stabdiag.compare([one, one], kind="seed")
@@ -109,5 +109,5 @@ def test_what_cannot_be_compared_is_said_in_one_line(tmp_path):
 
 def test_many_runs_have_labels():
     found = stabdiag.compare([losses(seed=i) for i in range(28)])
-    assert [run.label for run in found.runs][:2] == ["A", "B"]
+    assert [run.label for run in found.runs][:2] == ["run 1", "run 2"]
     assert [run.label for run in found.runs][-2:] == ["run 27", "run 28"]

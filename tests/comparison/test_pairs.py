@@ -47,6 +47,7 @@ def test_every_finding_is_shown_by_real_runs():
 NEAR_MISSES = {
     "seed-variance": ("agree-seeds", "agree-seeds-noisy", "agree-seeds-smooth"),
     "nondeterminism": ("agree-twice", "agree-names", "config-differs-lr", "config-differs-unsaid"),
+    "run-fails": ("config-differs-lr", "seed-variance", "agree-seeds-noisy"),
     "config-differs": ("agree-names", "agree-seeds", "nondeterminism-shuffle"),
     "rank-died": ("agree-ranks-local", "agree-ranks-averaged", "ranks-disagree"),
     "ranks-disagree": ("agree-ranks-local", "agree-ranks-averaged", "agree-ranks-shards"),
@@ -69,6 +70,7 @@ def test_near_misses_do_not_fire():
     [
         # Three ranks complain of a lost peer; the one that does not is the dead one.
         ("rank-died", {"rank": 2, "ranks_that_lost_a_peer": 3}),
+        ("run-fails-precision", {"failed": 1, "sound": 1, "dtype (half)": "fp16"}),
         ("nondeterminism-stays", {"beyond_rounding_from": None}),
         ("resume-parts-optimizer", {"resumed_at": 200}),
         ("resume-parts-schedule", {"role": "lr"}),
@@ -82,6 +84,7 @@ def test_the_numbers_that_tell_the_cause(pair, evidence):
 @pytest.mark.parametrize(
     ("pair", "kind"),
     [
+        ("run-fails-precision", "change-dtype"),
         ("nondeterminism-shuffle", "fix-loader"),
         ("nondeterminism-grows", "rerun"),
         ("nondeterminism-stays", "do-nothing"),

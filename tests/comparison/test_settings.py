@@ -85,13 +85,13 @@ def test_secrets_are_not_shown(key):
 def test_runs_without_a_configuration_differ_in_nothing():
     found = stabdiag.compare([LOSS, OTHER], kind="reruns")
     assert found.differences == ()
-    assert found.notes == ("no configuration is known for A, B",)
+    assert found.notes == ("no configuration is known for run 1, run 2",)
 
 
 def test_runs_are_grouped_by_value_and_one_may_lack_it():
     manifests = [{"seed": i, "peak_lr": 1e-3 * (i % 2), "note": "x" * 99} for i in range(9)]
     found = stabdiag.compare([LOSS] * 9, manifests=manifests)
-    assert "0 in A, C, E, G and I, 0.001 in B, D, F and H" in found.diagnosis.summary
+    assert "0 in run 1, run 3, run 5, run 7 and run 9, 0.001 in run 2, " in found.diagnosis.summary
     found = of({"dropout": 0.1}, {})
-    assert found.differences[0].values == {"A": 0.1, "B": None}
-    assert "0.1 in A, not recorded in B" in found.diagnosis.summary
+    assert found.differences[0].values == {"run 1": 0.1, "run 2": None}
+    assert "0.1 in run 1, not recorded in run 2" in found.diagnosis.summary

@@ -1,4 +1,4 @@
-"""What every format shows of a comparison: the curves to draw, and the numbers as rows of cells."""
+"""The parts of a comparison that every format shows: curves to draw, and numbers as table rows."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _POINTS: Final = 130
 
 @frozen
 class Overlay:
-    """Curves of a role on the same steps, the reference first, each with its mark.
+    """Curves of a role on the same steps, the reference first, each with the label of its run.
 
-    ``gap`` is how far the first two lie apart where they do, ``event`` the step where they part.
+    ``gap`` is the distance of the first two where they differ, ``event`` the step of the finding.
     """
 
     role: str
@@ -50,7 +50,7 @@ class Overlay:
 
 
 def overlay(comparison: Comparison) -> Overlay | None:
-    """Choose what to draw, or None where nothing parts or nothing was logged."""
+    """Return the curves to draw, or None if no series differs or too little was logged."""
     found = comparison.diagnosis
     if found.severity is Severity.OK or found.slug == "not-comparable":
         return None
@@ -69,7 +69,7 @@ def overlay(comparison: Comparison) -> Overlay | None:
     size = max(1, -(-max(len(one) for _, one in kept) // _POINTS))
     return Overlay(
         role=role,
-        curves=tuple((run.label[-1], _averaged(one, size)) for run, one in kept),
+        curves=tuple((run.label, _averaged(one, size)) for run, one in kept),
         gap=gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
         first=first,
         last=last,
@@ -84,7 +84,7 @@ def _points(run: Run, role: str) -> int:
 
 
 def _chosen(comparison: Comparison) -> list[Run]:
-    """Return the reference and the runs to draw beside it: all seeds, else what parts most."""
+    """Return the reference and the runs to draw with it: seeds, or the run that differs most."""
     parted = {one.runs[1]: one.largest for one in comparison.parted("loss")}
     others = sorted(comparison.others, key=lambda run: -parted.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":
@@ -97,11 +97,12 @@ def _chosen(comparison: Comparison) -> list[Run]:
 
 
 def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
-    """Return the steps to draw: those around the step of the finding, or all of them."""
+    """Return the first and last step to draw: around the step of the finding, or all steps."""
     logged = [run.history.series[role].steps for run in drawn]
     first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
     at = comparison.diagnosis.step
-    if at is None or comparison.kind is Kind.SEEDS:
+    whole = comparison.kind is Kind.SEEDS or comparison.diagnosis.slug == "run-fails"
+    if at is None or whole:
         return first, last
     places = [(steps, int(np.searchsorted(steps, at))) for steps in logged]
     low = min(int(steps[min(max(at - _BEFORE, 0), len(steps) - 1)]) for steps, at in places)
@@ -120,7 +121,7 @@ def _averaged(series: Series, size: int) -> Series:
 
 
 def gap(one: Series, other: Series) -> Series | None:
-    """Return how far two series lie apart where they do; None if hardly anywhere."""
+    """Return the distance of two series where they differ, None if at fewer than 2 steps."""
     steps, here, there = np.intersect1d(one.steps, other.steps, True, True)
     with np.errstate(invalid="ignore"):
         size = np.abs(one.values[here] - other.values[there])
@@ -131,9 +132,9 @@ def gap(one: Series, other: Series) -> Series | None:
 
 
 def partings(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return where each role parts first, and in which run; what parts first on top.
+    """Return the first difference of each role and its run, the earliest on top.
 
-    Of groups, such as weight norms, the one that parts first stands for all.
+    For groups, such as weight norms, the group that differs first is shown.
     """
     first: dict[str, Parting] = {}
     for one in comparison.partings:
@@ -171,7 +172,7 @@ def _apart(values: tuple[float, float] | None) -> str:
 
 
 def facts(comparison: Comparison) -> list[str]:
-    """Return what was read and how: common losses, notes, unreadable lines, changed limits."""
+    """Return facts about the input: common losses, notes, unreadable lines, changed limits."""
     unreadable = [(run.label, run.history.source.unreadable) for run in comparison.runs]
     return [
         plural(comparison.common, "common loss", "common losses"),
@@ -182,7 +183,7 @@ def facts(comparison: Comparison) -> list[str]:
 
 
 def levels(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return where each run ends."""
+    """Return the final level of each run."""
     return [
         (one.run, number(one.value), f"± {number(one.error, 2)}", number(one.noise, 2))
         for one in comparison.levels[:_MOST_RUNS]
@@ -190,7 +191,7 @@ def levels(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def runs(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return which log each run is; of many the first ones."""
+    """Return the log of each run, cut after the first runs."""
     rows: list[tuple[str, ...]] = []
     for run in comparison.runs[:_MOST_RUNS]:
         loss, seed = run.history.get("loss"), run.manifest.seed
@@ -202,6 +203,6 @@ def runs(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def setting(one: Difference) -> str:
-    """Return a setting with its values: ``peak_lr: 0.003 (A, B); 0.001 (C)``."""
+    """Return a setting with its values: ``peak_lr: 0.003 (base, long); 0.001 (low)``."""
     parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in one.by_value]
     return f"{one.key}: {'; '.join(parts)}"

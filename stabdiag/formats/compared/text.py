@@ -1,7 +1,7 @@
-"""The comparison as text, in the manner of the report on one run: at a terminal, as Markdown.
+"""The comparison as text: for a terminal and as Markdown.
 
-At a terminal the overlay is drawn with characters: one run as a line, the others by their mark. It
-needs no colour: where only the line is seen, the runs are the same.
+At a terminal the overlay is drawn with characters: the reference as a line, the others as marks. It
+needs no color: where only the line is visible, the runs are equal.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ MARK: Final = "<!-- stabdiag compare -->"
 
 _ROWS: Final = 9
 _STYLES: Final = ("yellow", "magenta", "green", "blue")
+_MARKS: Final = ("x", "o", "+", "*")
 
 
 def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
@@ -48,8 +49,8 @@ def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
     picture, rows = view.overlay(comparison), view.partings(comparison)
     if not rows:
         return
-    rest = f"compared with {comparison.reference}, at the steps that both logged"
-    yield from page.heading("Where they part", rest)
+    rest = f"compared with {comparison.reference}, at common steps"
+    yield from page.heading("Where they diverge", rest)
     drawn = [] if picture is None else list(_drawn(picture, page))
     if drawn:
         yield from drawn
@@ -77,19 +78,20 @@ def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
     yield from step_axis(window, overlay.event, page)
     if overlay.gap is not None:
         bars = page.text(strip(overlay.gap, window, ascii=page.ascii), "magenta")
-        yield row("apart by", " ", bars, page)
+        yield row("difference", " ", bars, page)
 
 
 def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
-    mark, *others = (mark for mark, _ in overlay.curves)
+    first, *others = (label for label, _ in overlay.curves)
     log = ", log scale" if scale.log else ""
+    marks = ", ".join(f"{mark} {label}" for mark, label in zip(_MARKS, others, strict=False))
     where = " where it leaves the line" if len(others) == 1 else ""
-    parts = [f"{overlay.role}{log}: {mark} as a line, {', '.join(others)} as marks{where}"]
+    parts = [f"{overlay.role}{log}: {first} is the line, {marks}{where}"]
     if overlay.averaged > 1:
         parts.append(f"means of {overlay.averaged} points")
     if overlay.gap is not None:
         low, high = overlay.gap.values.min(), overlay.gap.values.max()
-        parts.append(f"apart by {number(float(low), 2)} to {number(float(high), 2)}")
+        parts.append(f"difference {number(float(low), 2)} to {number(float(high), 2)}")
     yield from page.wrap("; ".join(parts), "  ")
 
 
@@ -100,7 +102,7 @@ def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> 
         return line, "cyan"
     for i, other in enumerate(others):
         if other not in (BLANK, " "):
-            return overlay.curves[i + 1][0], _STYLES[i % len(_STYLES)]
+            return _MARKS[i % len(_MARKS)], _STYLES[i % len(_STYLES)]
     return ("┊", "dim") if is_event else (" ", "")
 
 
@@ -141,14 +143,14 @@ def markdown_of(comparison: Comparison, *, command: str | None = None) -> str:
 
 
 def _bars(comparison: Comparison) -> Iterator[str]:
-    """Yield a row of bars for each run, and one for how far they lie apart."""
+    """Yield a row of bars for each run, and one for their difference."""
     drawn = view.overlay(comparison)
     if drawn is None:
         return
-    rows = [(mark, one, "") for mark, one in drawn.curves]
+    rows = [(label, series, "") for label, series in drawn.curves]
     if drawn.gap is not None:
-        rows.append(("apart by", drawn.gap, ""))
-    yield f"**Where they part** ({escape(drawn.role)})"
+        rows.append(("difference", drawn.gap, ""))
+    yield f"**Where they diverge** ({escape(drawn.role)})"
     yield markdown.chart(rows, drawn.first, drawn.last, drawn.event)
 
 

@@ -113,8 +113,9 @@ class CompareLimits:
     """Seeds differ if the noise within a run explains the spread of their final losses with at most
     this probability."""
     seed_share: float = limit(0.15, unit="of the loss's descent", at_least=0.001, at_most=1.0)
-    """A seed stands out if its final loss is this far from the others'. With enough points any two
-    seeds differ beyond their noise."""
+    """A seed stands out if its final loss differs from the others' by this fraction of the descent
+    or of the final level, the smaller of the two. With enough points any two seeds differ beyond
+    their noise."""
     rank_gap: float = limit(5.0, unit="x usual distance of logged steps", at_least=1.0)
     """A rank whose log ends this much before the others' stopped early. Buffered logs end a few
     lines apart."""

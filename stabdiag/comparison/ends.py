@@ -1,0 +1,121 @@
+"""How each run ends by its own loss: sound, not finite, diverged, or without progress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.comparison import Run
+from stabdiag.model.frozen import frozen
+from stabdiag.model.limits.checks import CompareLimits
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median
+
+# A run is summarized by the medians of this many equal parts.
+_PARTS: Final = 20
+
+# The start of a run is the mean of this many losses: a fast run leaves it soon.
+_START: Final = 3
+
+# A run has diverged if it lost half of its decrease, and is sound if it kept three quarters.
+_LOST: Final = 0.5
+_KEPT: Final = 0.75
+
+# A rise or a decrease counts from this many standard deviations of a single loss.
+_SIGMAS: Final = 3.0
+
+# A run makes no progress if it decreases by less than this fraction of what a sound run does.
+_NO_PROGRESS: Final = 0.1
+
+
+class State(Enum):
+    """How a run ends."""
+
+    SOUND = auto()
+    NOT_FINITE = auto()
+    DIVERGED = auto()
+    FLAT = auto()
+    UNKNOWN = auto()
+
+
+@frozen
+class End:
+    """How a run ends, and the losses that show it.
+
+    ``step`` is the first step with a non-finite loss, or the step of the best level of a run that
+    diverged.
+    """
+
+    run: Run
+    state: State
+    start: float = float("nan")
+    best: float = float("nan")
+    last: float = float("nan")
+    step: int | None = None
+
+    def described(self) -> str:
+        """Return how the run ends in words."""
+        name = self.run.label
+        if self.state is State.NOT_FINITE:
+            return f"{name} has a non-finite loss from step {self.step} on"
+        if self.state is State.DIVERGED:
+            best = f"its best level {num(self.best)} (step {self.step})"
+            return f"{name} diverges from {best} to {num(self.last)}"
+        if self.state is State.FLAT:
+            return f"{name} makes no progress ({num(self.start)} to {num(self.last)})"
+        return f"{name} decreases from {num(self.start)} to {num(self.last)}"
+
+
+def end_of(run: Run, limits: CompareLimits) -> End:
+    """Return how a run ends. Runs with too few losses are unknown unless they end non-finite."""
+    loss = run.history.logged("loss")
+    bad = ~np.isfinite(loss.values)
+    tail = max(len(loss) // _PARTS, 1)
+    if len(loss) and (bad[-1] or bad[-tail:].mean() >= _LOST):
+        good = np.flatnonzero(~bad)
+        # The non-finite losses at the end count, not a skipped step long before.
+        first = int(good[-1]) + 1 if bad[-1] and len(good) else int(np.argmax(bad))
+        return End(run=run, state=State.NOT_FINITE, step=int(loss.steps[first]))
+    finite = loss.finite()
+    if len(finite) < max(limits.min_points, _PARTS):
+        return End(run=run, state=State.UNKNOWN)
+    values = finite.values
+    parts = levels(values, _PARTS)
+    at = int(np.argmin(parts))
+    start, best, last = float(values[:_START].mean()), float(parts[at]), float(parts[-1])
+    decrease = start - best
+    material = _SIGMAS * diff_sigma(values[len(values) // 2 :])
+    state = State.UNKNOWN
+    if last - best > max(_LOST * decrease, material):
+        state = State.DIVERGED
+    elif decrease <= material:
+        state = State.FLAT
+    elif start - last >= _KEPT * decrease:
+        state = State.SOUND
+    size = len(values) // _PARTS
+    middle = len(values) - (_PARTS - at) * size + size // 2
+    step = int(finite.steps[middle])
+    return End(run=run, state=state, start=start, best=best, last=last, step=step)
+
+
+def split_by_end(runs: Sequence[Run], limits: CompareLimits) -> tuple[list[End], list[End]]:
+    """Return the runs that fail and the runs that are sound.
+
+    A flat loss is a failure only next to a run that decreases far more: a finetune may be flat.
+    """
+    ends = [end_of(run, limits) for run in runs]
+    sound = [end for end in ends if end.state is State.SOUND]
+    if not sound:
+        return [], []
+    usual = median(np.array([end.start - end.last for end in sound]))
+    failed = [
+        end
+        for end in ends
+        if end.state in (State.NOT_FINITE, State.DIVERGED)
+        or (end.state is State.FLAT and end.start - end.last < _NO_PROGRESS * usual)
+    ]
+    return failed, sound
