@@ -18,8 +18,9 @@ HEAD = """\
 
 `stabdiag compare RUN RUN…` compares runs: seeds, reruns, a run and its resume, the ranks of one
 job. It reports where they diverge, by how much, which series diverges first, and what that points
-to. If one run fails and another does not, the settings that tell them apart are the suspects. A run is anything that `stabdiag diagnose` reads. A folder with the logs of several
-ranks (`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is a job. (This page is written by
+to. If one run fails and another does not, the settings that tell them apart are the suspects. A run
+is anything that `stabdiag diagnose` reads. A folder with the logs of several ranks
+(`rank0/log.jsonl`, `run.rank1.jsonl`, `rank_2.log`) is a job. (This page is written by
 `docs/build.py`.)
 
 ## How the runs are related
