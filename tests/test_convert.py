@@ -62,7 +62,7 @@ def climbing(**more):
 def test_a_loss_stays_the_one_that_it_was(log, tmp_path):
     convert(log, tmp_path / "run.parquet")
     before, after = diagnose(log), diagnose(tmp_path / "run.parquet")
-    assert after.history.contested == before.history.contested
+    assert after.history.loss_kind == before.history.loss_kind
     assert after.history.series["loss"].column == before.history.series["loss"].column
     assert after.findings == before.findings
     assert after.tree.answers == before.tree.answers

@@ -38,7 +38,7 @@ from stabdiag.model.history import (
     unit_of,
 )
 from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_of
-from stabdiag.model.roles.opponents import contested
+from stabdiag.model.roles.opponents import loss_kind
 from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, names_in, plural
@@ -198,7 +198,7 @@ class _Built:
             unit=unit_of(all_events),
             retaken=tuple(_retaken(losses, order, number)),
             config={**_fixed(columns, taken, run), **columns.config},
-            contested=contested(names.get("loss", ""), columns.names, has_reward="reward" in names),
+            loss_kind=loss_kind(names.get("loss", ""), columns.names, has_reward="reward" in names),
             source=Source(
                 name=columns.source,
                 format=columns.format,

@@ -57,7 +57,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         config=config,
         events=history.events,
         columns={role: one.column for role, one in history.series.items() if one.column != role},
-        contested=history.contested,
+        loss_kind=history.loss_kind,
         words={role: one.words for role, one in history.series.items() if one.words},
         retaken=history.retaken,
     )
@@ -135,7 +135,7 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         source=source,
         events=columns.events,
         config=columns.config,
-        contested=told.contested,
+        loss_kind=told.loss_kind,
         unit=unit_of(columns.events),
         retaken=told.retaken,
     )

@@ -12,6 +12,7 @@ from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.history import Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
+from stabdiag.model.text import capitalised
 
 GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 
@@ -54,7 +55,8 @@ def _headline(finding: Finding, report: Report, *, color: bool) -> str:
     severity = f"{finding.severity.value}:"
     if color:
         severity = f"\x1b[{_COLORS[finding.severity]}m{severity}\x1b[0m"
-    return f"{visible(at)}: {severity} {visible(finding.headline)} [{finding.slug}]"
+    named = f"{visible(finding.headline)} ({finding.confidence.words})"
+    return f"{visible(at)}: {severity} {named} [{finding.slug}]"
 
 
 def gitlab(report: Report) -> str:
@@ -66,7 +68,10 @@ def gitlab(report: Report) -> str:
 def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
     headline = _of_check(finding.headline) if is_partly_read(finding) else finding.headline
     return {
-        "description": visible(f"{headline}: {finding.summary} {finding.first_action}"),
+        "description": visible(
+            f"{headline} ({finding.confidence.words}): {finding.summary} "
+            f"{finding.first_action}"
+        ),
         "check_name": finding.slug,
         "fingerprint": fingerprint,
         "severity": "blocker" if is_partly_read(finding) else GITLAB[finding.severity],
@@ -110,7 +115,7 @@ def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
 def _annotations(report: Report) -> Iterator[str]:
     source = report.history.source
     for finding in report.findings:
-        lines = [finding.summary]
+        lines = [f"{finding.summary} ({capitalised(finding.confidence.words)}.)"]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
         is_open = is_partly_read(finding)

@@ -57,7 +57,7 @@ def as_json(report: Report) -> dict[str, Json]:
             "answers": [keys(_ANSWER, answer) for answer in report.tree.answers],
         },
         "findings": [finding(one) for one in report.findings],
-        "not_logged": [keys("role cost", one) for one in report.not_logged],
+        "not_logged": [keys("role kind cost", one) for one in report.not_logged],
         "not_checked": [keys("symptom missing reason=because", one) for one in report.not_checked],
         "events": [keys("kind code message step line", event) for event in history.events],
         "history": {escape(role): _series(series) for role, series in history.series.items()},
@@ -79,7 +79,7 @@ def keys(names: str, one: object) -> dict[str, Json]:
 def finding(found: Finding) -> Json:
     """Return a finding as JSON can hold it."""
     return {
-        **keys("slug severity section question title summary step", found),
+        **keys("slug severity confidence section question title summary step", found),
         "actions": [_action(action) for action in found.actions],
         **keys("evidence asked_of", found),
         **({"ignored": ignored(found.ignored)} if found.ignored else {}),

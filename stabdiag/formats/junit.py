@@ -22,6 +22,7 @@ from stabdiag.model.findings import (
     is_check_error,
 )
 from stabdiag.model.report import NotChecked, Report
+from stabdiag.model.text import capitalised
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
@@ -76,6 +77,7 @@ def _told(report: Report) -> dict[str, object]:
         "stabdiag": __version__,
         "diagnosis": found.slug,
         "severity": found.severity.value,
+        "confidence": found.confidence.value,
         "step": "none" if found.step is None else found.step,
         "summary": found.summary,
         **({"limits": changed} if changed else {}),
@@ -126,10 +128,12 @@ def _with_findings(
         )
         is_error = is_check_error(finding.slug, fail_on)
         if is_error or fails(finding.severity, fail_on):
-            text = f"{finding.summary}\n\nWhat to do:\n{actions}"
+            confidence = capitalised(finding.confidence.words)
+            text = f"{finding.summary} {confidence}.\n\nWhat to do:\n{actions}"
             tag = "error" if is_error else "failure"
             case.append(element(tag, {"type": finding.slug, "message": headline}, text))
         else:
-            told = [f"{finding.severity.value}: {headline}. {finding.summary}", actions, *told]
+            about = f"{finding.severity.value}, {finding.confidence.words}"
+            told = [f"{about}: {headline}. {finding.summary}", actions, *told]
     case.append(element("system-out", {}, "\n".join(told)))
     return case

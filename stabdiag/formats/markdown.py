@@ -69,7 +69,7 @@ def render(report: Report, *, command: str | None = None) -> str:
 def head(found: Finding, about: str) -> Iterator[str]:
     """Yield the headline, a line that ends with what was looked at, and the summary."""
     yield f"### {SIGNS[found.severity]} {_named(found)}"
-    yield f"**{found.severity.value}** · `{found.slug}` · {about}"
+    yield f"**{found.severity.value}** · `{found.slug}` · {found.confidence.words} · {about}"
     yield escape(found.summary)
 
 
@@ -96,7 +96,8 @@ def also_found(report: Report | Comparison) -> Iterator[str]:
         return
     yield "**Also found**"
     yield "\n".join(
-        f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}`: {escape(found.summary)}"
+        f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}` ({found.confidence.words}): "
+        f"{escape(found.summary)}"
         + (f" *Do:* {escape(found.first_action)}" if found.first_action else "")
         for found in report.also_found
     )

@@ -119,6 +119,7 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
         "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
         "properties": {
             "step": finding.step,
+            "confidence": finding.confidence.value,
             "question": finding.question,
             "before_nan": finding.asked_of is AskedOf.LEAD_UP,
             "first_action": escape(finding.first_action),

@@ -46,6 +46,19 @@ class Severity(StrEnum):
         return list(Severity).index(self)
 
 
+class Confidence(StrEnum):
+    """How sure it is that a finding holds: beside how bad it is, which is its severity."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+    @property
+    def words(self) -> str:
+        """The confidence as people read it: ``high confidence``."""
+        return f"{self.value} confidence"
+
+
 class AskedOf(StrEnum):
     """Which part of the history an answer is about."""
 
@@ -245,7 +258,8 @@ class Finding:
     better than by the step, and ``began`` the step that it is from before, where that is not
     ``step``; ``back`` the step by which a loss had made good what it lost, where that took too
     long. ``panels`` are those of Q2.3 for a spike, whether it recovered or not. ``unit`` is what a
-    step of the log is called. A finding that is ``ignored`` is a note at most.
+    step of the log is called. A finding that is ``ignored`` is a note at most. ``confidence`` says
+    how sure it is that the finding holds.
     """
 
     slug: str
@@ -264,6 +278,7 @@ class Finding:
     panels: tuple[Panel, ...] = ()
     unit: str = "step"
     ignored: Ignored | None = None
+    confidence: Confidence = Confidence.MEDIUM
 
     @property
     def first_action(self) -> str:

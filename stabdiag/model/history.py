@@ -14,6 +14,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.opponents import LossKind
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9
@@ -207,7 +208,7 @@ class History:
     """All series of one run by role, its events, and where it was read from.
 
     ``config`` is the run's configuration as the log itself states it.
-    ``contested`` is what the loss is where it may rise while the run learns: a policy's, say.
+    ``loss_kind`` is what the loss is if it may rise while the run learns: a policy's, say.
     ``unit`` is what a step of the log is called: ``epoch``, ``episode`` or ``round``, if a column
     of these serves as one.
     ``retaken`` has the losses of each resume that went over steps again. ``earlier`` are the last
@@ -218,7 +219,7 @@ class History:
     source: Source
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
-    contested: str | None = None
+    loss_kind: LossKind | None = None
     unit: str = "step"
     retaken: tuple[Retaken, ...] = ()
     earlier: tuple[History, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Diagnosed, Severity, open_questions
@@ -20,12 +21,20 @@ if TYPE_CHECKING:
 _NAMED = 2
 
 
+class Missing(StrEnum):
+    """Where something is missing: among the series of the log, or among the settings."""
+
+    ROLE = "role"
+    SETTING = "setting"
+
+
 @frozen(eq=True)
 class NotLogged:
-    """A role that the log lacks, and what that costs the diagnosis."""
+    """A role or setting that is missing, and what that costs the diagnosis."""
 
     role: str
     cost: str
+    kind: Missing = Missing.ROLE
 
 
 @frozen(eq=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind, Retaken
+from stabdiag.model.roles.opponents import LossKind
 
 KEY: Final = b"stabdiag"
 SCHEMA: Final = 1
@@ -36,14 +37,14 @@ class Told:
     """What a converted log says about the run: its configuration, and what happened to its log.
 
     ``columns`` has the original name of each role's column, which may tell a unit or an evaluation.
-    ``contested`` is the field of the same name of the history, and ``words`` that of each series
+    ``loss_kind`` is the field of the same name of the history, and ``words`` that of each series
     which has any. ``retaken`` is the history's.
     """
 
     config: Mapping[str, object]
     events: tuple[Event, ...]
     columns: Mapping[str, str]
-    contested: str | None
+    loss_kind: LossKind | None
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     retaken: tuple[Retaken, ...] = ()
 
@@ -56,7 +57,7 @@ def as_metadata(told: Told, source: str) -> bytes:
         "manifest": dict(told.config),
         "events": [{name: getattr(one, name) for name in _EVENT} for one in told.events],
         "columns": dict(told.columns),
-        "contested": told.contested,
+        "loss_kind": told.loss_kind,
         "words": {role: list(words) for role, words in told.words.items()},
         "retaken": [
             [one.step, one.steps.tolist(), one.before.tolist(), one.after.tolist()]
@@ -77,7 +78,8 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
         told += map(_event, events)
         # Logs converted by earlier versions have none of these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
-        contested = content.get("contested")
+        kind = content.get("loss_kind")
+        loss_kind = next((known for known in LossKind if known.value == kind), None)
         words = {
             str(role): tuple(map(str, all_)) for role, all_ in content.get("words", {}).items()
         }
@@ -88,7 +90,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
         config=config,
         events=tuple(told),
         columns=columns,
-        contested=contested if isinstance(contested, str) else None,
+        loss_kind=loss_kind,
         words=words,
         retaken=retaken,
     )

@@ -20,6 +20,11 @@ _TENTH = 10
 # The mean distance from the mean in deviations, for normal noise, as a factor.
 _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 
+# Losses are printed with at most so many decimals. Numbers that are that near to what was printed
+# differ by the rounding of binary fractions alone.
+_MOST_DIGITS = 6
+_PRINTED = 1e-12
+
 # The level's own changes are taken from so many points before a jump, the range that its levels
 # span from so many stretches of all of them.
 _LATELY = 400
@@ -71,6 +76,22 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
 def is_trimmed(size: int) -> bool:
     """Tell whether the level of a block of so many points leaves the outermost of them out."""
     return size >= _TENTH
+
+
+def last_digit(x: Floats) -> float:
+    """Return the unit of the last digit that a series was printed with, or 0 if it was not rounded.
+
+    Args:
+        x: shape (n,), finite, in its own unit.
+    """
+    values = x[:: max(len(x) // ENOUGH, 1)]
+    for digits in range(_MOST_DIGITS + 1):
+        scaled = values * 10.0**digits
+        if np.abs(scaled - np.rint(scaled)).max(initial=0.0) < _PRINTED * np.abs(scaled).max(
+            initial=1.0
+        ):
+            return float(10.0**-digits)
+    return 0.0
 
 
 def pair_means(levels: Floats) -> Floats:

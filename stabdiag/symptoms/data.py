@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import ALL_ALONG
@@ -96,6 +96,7 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 
 @Symptom(
     slug="batch-repeats",
+    confidence=Confidence.HIGH,
     family="data",
     title="Batches repeat within an epoch",
     needs=("batch_id",),

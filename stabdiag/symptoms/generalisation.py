@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, beginning, levels
@@ -353,6 +353,7 @@ def underfitting(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="eval-nonfinite",
+    confidence=Confidence.HIGH,
     family="generalisation",
     title="The evaluation loss is not finite",
     needs=("loss", "eval_loss"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
@@ -50,6 +50,7 @@ def _norm_beside_a_loss(case: Case) -> str:
 
 @Symptom(
     slug="grad-nonfinite",
+    confidence=Confidence.HIGH,
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
     needs=(_ANY_INSIDE,),
@@ -269,6 +270,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="grad-clip-saturated",
+    confidence=Confidence.HIGH,
     severity=Severity.NOTE,
     family="gradients",
     title="Gradients are clipped at nearly every step",

@@ -58,7 +58,7 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
     """
     loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
-    game = case.contested is not None or "reward" in history.series or words & _GAMES
+    game = case.loss_kind is not None or "reward" in history.series or words & _GAMES
     if is_evaluation(loss.column) or game or not len(loss):
         return False
     lowest = float(loss.values.min())

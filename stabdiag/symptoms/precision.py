@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
@@ -15,6 +15,7 @@ from stabdiag.tree.scaler import PAUSE, skips
 
 @Symptom(
     slug="overflow-rate-high",
+    confidence=Confidence.HIGH,
     family="precision",
     title="Too many skipped steps",
     needs=("skipped",),

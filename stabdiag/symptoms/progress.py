@@ -61,7 +61,7 @@ def no_progress(case: Case) -> Evidence | None:
     """Does nothing that was logged end better than it began, beyond its noise?"""
     progress = find_progress(case)
     # The loss of a policy or of two networks that compete shows no progress either way.
-    is_unknown = progress.better is None and case.contested is not None
+    is_unknown = progress.better is None and case.loss_kind is not None
     if progress.better or is_unknown or starts_pretrained(case):
         return None
     chance = _chance(case)

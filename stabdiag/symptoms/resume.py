@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Retaken
@@ -149,6 +149,7 @@ def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, fl
 
 @Symptom(
     slug="resume-lr-reset",
+    confidence=Confidence.HIGH,
     family="resume",
     title="The learning rate was reset at a resume",
     needs=("lr",),
@@ -192,6 +193,7 @@ def resume_lr_reset(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="resume-data-replayed",
+    confidence=Confidence.HIGH,
     family="resume",
     title="The resume started the data from the beginning",
     needs=("batch_id",),
@@ -235,6 +237,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="resume-step-gap",
+    confidence=Confidence.HIGH,
     family="resume",
     title="Steps are missing",
     needs=("loss",),

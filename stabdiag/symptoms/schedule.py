@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
@@ -114,6 +114,7 @@ def _warmup(case: Case) -> int:
 
 @Symptom(
     slug="lr-warmup-mismatch",
+    confidence=Confidence.HIGH,
     severity=Severity.NOTE,
     family="schedule",
     title="The warm-up differs from the manifest",
@@ -165,6 +166,7 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="lr-decays-early",
+    confidence=Confidence.HIGH,
     family="schedule",
     title="The learning rate is at its floor before the run ends",
     needs=("lr",),
@@ -260,6 +262,7 @@ def _length(case: Case, lr: Series) -> int:
 
 @Symptom(
     slug="lr-never-decays",
+    confidence=Confidence.HIGH,
     severity=Severity.NOTE,
     family="schedule",
     title="The learning rate never decayed",
@@ -330,6 +333,7 @@ def _stepped(case: Case, schedule: str, total: int) -> Action:
 
 @Symptom(
     slug="lr-discontinuity",
+    confidence=Confidence.HIGH,
     severity=Severity.NOTE,
     family="schedule",
     title="The learning rate jumped",

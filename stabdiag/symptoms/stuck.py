@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
@@ -73,6 +73,7 @@ def _alike(case: Case) -> int:
 
 @Symptom(
     slug="loss-constant",
+    confidence=Confidence.HIGH,
     severity=Severity.ERROR,
     family="learning",
     title="The loss does not change at all",
@@ -299,6 +300,7 @@ def rose_far(case: Case) -> bool:
 
 @Symptom(
     slug="eval-constant",
+    confidence=Confidence.HIGH,
     family="learning",
     title="The evaluation loss does not change",
     needs=("loss", "eval_loss"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
-from stabdiag.model.findings import Action, Finding, Scalar, Severity
+from stabdiag.model.findings import Action, Confidence, Finding, Scalar, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
@@ -31,7 +31,8 @@ COMPLETE = 0.95
 class Evidence:
     """What a check found: one sentence with this run's numbers, and what to do first.
 
-    ``then``, ``title`` and ``severity`` replace the symptom's own where this run needs others.
+    ``then``, ``title``, ``severity`` and ``confidence`` replace the symptom's own where this run
+    needs others.
     """
 
     because: str
@@ -41,6 +42,7 @@ class Evidence:
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     title: str = ""
     severity: Severity | None = None
+    confidence: Confidence | None = None
 
 
 @frozen
@@ -59,6 +61,7 @@ class Symptom:
 
     slug: str
     severity: Severity = Severity.WARNING
+    confidence: Confidence = Confidence.MEDIUM
     family: str
     title: str
     needs: tuple[str, ...] = ()
@@ -101,6 +104,7 @@ class Symptom:
         return Finding(
             slug=self.slug,
             severity=evidence.severity or self.severity,
+            confidence=evidence.confidence or self.confidence,
             section="symptom",
             question="",
             title=evidence.title or self.title,

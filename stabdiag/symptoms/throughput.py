@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Event, EventCode, Series
 from stabdiag.model.roles.names import words_of
@@ -299,6 +299,7 @@ def _few_times(case: Case) -> str:
 
 @Symptom(
     slug="stall",
+    confidence=Confidence.HIGH,
     family="throughput",
     title="The run stood still, or broke off",
     needs=("clock or manifest.total_steps or message",),

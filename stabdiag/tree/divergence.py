@@ -69,10 +69,9 @@ def mean_of(points: int) -> str:
 
 
 def _is_the_loss_rising(case: Case) -> Reply:
-    contested = case.contested
-    if contested is not None:
+    if case.loss_kind is not None:
         column = case.history.series["loss"].column
-        return unknown(f"{column!r} is {contested}: it may rise while the run learns")
+        return unknown(f"{column!r} is {case.loss_kind.about}: it may rise while the run learns")
     if case.reward is not None:
         return no_harm(case)
     rise, limits = case.rise, case.limits.divergence

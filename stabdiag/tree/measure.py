@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.opponents import OF_OPPONENTS
+from stabdiag.model.roles.opponents import LossKind
 from stabdiag.stats.abrupt import TIMES_AS_HIGH, multiplies
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import FEWEST, medians
@@ -94,7 +94,7 @@ def _spikes(
             return True
         if spike in shifted or (ramp is not None and ramp.holds(spike)):
             return False
-        return spike.explodes or run.history.contested != OF_OPPONENTS
+        return spike.explodes or run.history.loss_kind is not LossKind.ADVERSARIAL
 
     def is_sudden(spike: Spike) -> bool:
         took = rise_points(run.loss.values, spike.onset, run.reach)

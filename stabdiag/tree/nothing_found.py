@@ -17,8 +17,8 @@ from stabdiag.model.findings import (
     Verdict,
     open_questions,
 )
-from stabdiag.model.report import NotLogged
-from stabdiag.model.roles.opponents import RUNNING_SUM
+from stabdiag.model.report import Missing, NotLogged
+from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import FEWEST, median, robust_sigma
@@ -26,11 +26,13 @@ from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
 from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
 from stabdiag.tree.progress import find_progress
 
 # What the questions are about that a run in which nothing is found may leave open.
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
+_NONE = {"Q2.1": "no spike", "Q4.1": "no climb"}
 _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
 # Not all that was logged can be tested, however much it is.
@@ -91,6 +93,9 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         actions=(first,),
         evidence=evidence,
         unit=case.unit,
+        confidence=confidence_without_finding(
+            tuple(answer.verdict for answer in answers), is_tested=not open_
+        ),
     )
 
 
@@ -106,10 +111,12 @@ def not_logged(case: Case) -> tuple[NotLogged, ...]:
     finite = len(case.loss) == len(case.history.get("loss") or ())
     if case.manifest.dtype is None and finite and shows_overflows(case):
         cost = "fp16 and bf16 overflows cannot be tested: set it in the manifest or by --dtype"
-        missing.append(NotLogged(role="dtype (manifest)", cost=cost))
+        missing.append(NotLogged(role="dtype (manifest)", cost=cost, kind=Missing.SETTING))
     if case.manifest.checkpoint_every is None and not case.manifest.checkpoints:
         cost = "the checkpoint to reload cannot be named: set it by --set checkpoint_every=N"
-        missing.append(NotLogged(role="checkpoint cadence (manifest)", cost=cost))
+        missing.append(
+            NotLogged(role="checkpoint cadence (manifest)", cost=cost, kind=Missing.SETTING)
+        )
     return tuple(missing)
 
 
@@ -136,7 +143,7 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
         answered = (one for one in answers if one.verdict is not Verdict.UNKNOWN)
         first = next((f". {capitalised(one.because)}" for one in answered), "")
         return f", so NaN, spikes and climbs cannot be tested{first}"
-    known = [f"no {what[:-1]}" for one, what in _MAIN.items() if one not in open_]
+    known = [none for question, none in _NONE.items() if question not in open_]
     untested = [f"{_MAIN[one]} ({answer.because})" for one, answer in open_.items()]
     found = (one for one in answers if one.question == "Q3.1" and one.measured.get("overflows"))
     told = "".join(f". {capitalised(one.because)}" for one in found)
@@ -199,7 +206,7 @@ def _near_a_limit(case: Case) -> str:
 
 def _next_run(case: Case) -> Action:
     """Return what to do about a run in which nothing was found."""
-    missing = [one.role for one in not_logged(case) if "manifest" not in one.role]
+    missing = [one.role for one in not_logged(case) if one.kind is Missing.ROLE]
     if missing:
         text = f"Log {listed(missing)} in the next run, to have more tested."
         return Action(ActionKind.LOG_MORE, text)
@@ -212,11 +219,11 @@ def _log_more(case: Case) -> Action:
     if not len(case.loss):
         text = f"Log the loss of every step, and diagnose again ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
-    if case.contested == RUNNING_SUM:
+    if case.loss_kind is LossKind.RUNNING_SUM:
         text = "Log each loss, or divide the sum by the number of losses in it, and diagnose again."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
-    if case.contested is not None:
-        text = f"Judge the run by another score: {case.contested} tells of no progress."
+    if case.loss_kind is not None:
+        text = f"Judge the run by another score: {case.loss_kind.about} tells of no progress."
         return Action(ActionKind.CHECK_EVALUATION, text)
     last = case.history.last_step or 0
     if case.manifest.total_steps in (last, last + 1):
@@ -228,7 +235,7 @@ def _log_more(case: Case) -> Action:
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:
     """Return where the loss rose as it is measured on something else since, and what to check."""
-    if case.reward is not None or case.contested is not None:
+    if case.reward is not None or case.loss_kind is not None:
         return "", None
     if case.shifts:
         shift, more = case.shifts[-1], len(case.shifts) - 1

@@ -31,7 +31,7 @@ def has_chance_level(run: Run) -> bool:
     """
     column = run.loss.column
     is_sum = "+" in column
-    return not is_sum and _NOT_NATS.isdisjoint(words_of(column)) and run.contested is None
+    return not is_sum and _NOT_NATS.isdisjoint(words_of(column)) and run.loss_kind is None
 
 
 def chance_loss(run: Run) -> float | None:

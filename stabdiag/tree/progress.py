@@ -168,7 +168,7 @@ def _changes(case: Case) -> Iterator[Change]:
 def _loss_change(case: Case) -> Change:
     """Return the change of the loss."""
     x = case.loss.values
-    comparable = case.contested is None and "reward" not in case.history.series
+    comparable = case.loss_kind is None and "reward" not in case.history.series
     return Change(
         role="loss",
         name="the loss",

@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.stats.levels import last_digit
 from stabdiag.stats.rise import WANDERS, Rise, net_rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
+
+# A rise of one last printed digit may be rounding; two are more.
+_DIGITS = 1.5
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -59,7 +63,8 @@ def material_bar(run: Run, rise: Rise) -> float:
     schedule that ends, shift a level by as much.
     """
     limits = run.limits.divergence
-    least = limits.material * rise.progress
+    # A change of the last printed digit is rounding.
+    least = max(limits.material * rise.progress, _DIGITS * last_digit(run.loss.values))
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
     drowned = max(least, limits.material_if_drowned * rise.progress)

@@ -12,7 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.roles.opponents import RUNNING_SUM
+from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import num
 from stabdiag.stats.levels import BESIDE
 from stabdiag.stats.quantiles import FEWEST, usual_gap
@@ -36,9 +36,19 @@ class Run:
         return self.history.finite("loss")
 
     @cached_property
-    def contested(self) -> str | None:
-        """What the loss is where it may rise while the run learns; None where it may not."""
-        return self.history.contested or (RUNNING_SUM if self._is_running_sum() else None)
+    def loss_kind(self) -> LossKind | None:
+        """What the loss is if it may rise while the run learns; None if it may not."""
+        if self.history.loss_kind is not None:
+            return self.history.loss_kind
+        if self._has_short_reward():
+            return LossKind.POLICY
+        return LossKind.RUNNING_SUM if self._is_running_sum() else None
+
+    def _has_short_reward(self) -> bool:
+        """Return True if a policy is trained for a reward that is too short to judge it by."""
+        is_policy = any(map(self.history.has, ("policy_kl", "policy_entropy", "clip_fraction")))
+        rewards = len(self.history.finite("reward"))
+        return is_policy and 0 < rewards < self.limits.divergence.min_points
 
     def _is_running_sum(self) -> bool:
         """Tell whether each loss adds to the last: from 0 on, or while evaluations are better."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.opponents import OF_OPPONENTS
+from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import points_before
 from stabdiag.stats.shape import Spike, exploded_from
@@ -191,8 +191,8 @@ def _why_none(case: Case) -> str:
     if scan.largest <= scan.limit:
         reach = f"normal variation reaches {sigmas(scan.limit)}"
         return f"{told}; {_HEAVY if _is_drawn_out(case) else reach}"
-    if scan.spikes and case.history.contested == OF_OPPONENTS:
-        return f"{told}: the loss is {OF_OPPONENTS}, and may shift as they learn"
+    if scan.spikes and case.history.loss_kind is LossKind.ADVERSARIAL:
+        return f"{told}: the loss is {LossKind.ADVERSARIAL.about}, and may shift as they learn"
     if case.ramp is not None and any(map(case.ramp.holds, scan.spikes)):
         return f"{told}: it belongs to a rise that goes with what the loss is measured on"
     if case.shifts:

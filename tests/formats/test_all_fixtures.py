@@ -16,7 +16,7 @@ from stabdiag.formats.postmortem import incident_of
 from stabdiag.model.findings import Severity, Verdict
 from tests.conftest import NAMES, ONE_EACH, diagnosed
 
-SCREEN, SHORT = 40, 15
+SCREEN, SHORT = 44, 15
 EVERY = pytest.mark.parametrize("run", NAMES)
 
 

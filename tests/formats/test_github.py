@@ -42,12 +42,14 @@ def said(report, *messages):
 def test_an_annotation_for_each_finding(persistent, healthy):
     first, second = orders(persistent)
     title = "Loss spike that did not recover, step 4913 [spike-persistent]"
-    told = f"{persistent.diagnosis.summary}\nFirst action: {persistent.diagnosis.first_action}"
+    words = persistent.diagnosis.confidence.words.capitalize()
+    sure = f"{persistent.diagnosis.summary} ({words}.)"
+    told = f"{sure}\nFirst action: {persistent.diagnosis.first_action}"
     assert first == ("error", {"file": "run.jsonl", "title": title}, told)
     assert second[0] == "warning"
     ((name, properties, message),) = orders(healthy)
     assert (name, properties["title"]) == ("notice", "No instability found [healthy]")
-    assert message == healthy.diagnosis.summary
+    assert message.startswith(healthy.diagnosis.summary)
     found = tuple(replace(persistent.diagnosis, severity=severity) for severity in Severity)
     levels = [name for name, _, _ in orders(replace(persistent, findings=found))]
     assert levels == ["error", "warning", "notice", "notice"]

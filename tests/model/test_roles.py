@@ -5,7 +5,7 @@ import pytest
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import assign, may_serve, stand_ins
 from stabdiag.model.roles.names import is_evaluation, normal
-from stabdiag.model.roles.opponents import contested
+from stabdiag.model.roles.opponents import LossKind, loss_kind, opponent_of
 from stabdiag.model.roles.settings import (
     hardens,
     is_measured_on,
@@ -319,17 +319,17 @@ def test_what_stands_in_for_no_loss(names):
     assert list(stand_ins(names.split(), counted="epoch" in names)) == []
 
 
-OPPONENTS = "the loss of one of two networks that train against each other"
+OPPONENTS = LossKind.ADVERSARIAL
 
 
 @pytest.mark.parametrize(
     ("loss", "others", "told"),
     [
-        ("policy_loss", [], "the loss of a policy"),
-        ("value_loss + actor_loss", [], "the loss of a policy"),
-        ("total_loss", ["policy_loss", "value_loss"], "a sum that holds the loss of a policy"),
-        ("Value function loss", ["Surrogate loss"], "the loss of a value function"),
-        ("train/loss", ["pg_loss", "critic_loss"], "a sum that holds the loss of a policy"),
+        ("policy_loss", [], LossKind.POLICY),
+        ("value_loss + actor_loss", [], LossKind.POLICY),
+        ("total_loss", ["policy_loss", "value_loss"], LossKind.POLICY_SUM),
+        ("Value function loss", ["Surrogate loss"], LossKind.VALUE),
+        ("train/loss", ["pg_loss", "critic_loss"], LossKind.POLICY_SUM),
         ("loss_D", [], OPPONENTS),
         ("g_losses_chunk", [], OPPONENTS),
         ("G_loss", ["D_loss"], OPPONENTS),
@@ -355,13 +355,13 @@ OPPONENTS = "the loss of one of two networks that train against each other"
     ],
 )
 def test_a_loss_that_may_rise_while_the_run_learns(loss, others, told):
-    assert contested(loss, [loss, *others], has_reward=False) == told
+    assert loss_kind(loss, [loss, *others], has_reward=False) == told
 
 
 def test_a_reward_tells_more_than_that_a_sum_holds_a_policy():
     names = ["loss", "policy_loss", "value_loss"]
-    assert contested("loss", names, has_reward=True) is None
-    assert contested("policy_loss", names, has_reward=True) == "the loss of a policy"
+    assert loss_kind("loss", names, has_reward=True) is None
+    assert loss_kind("policy_loss", names, has_reward=True) == LossKind.POLICY
 
 
 SETTINGS = {
@@ -422,3 +422,9 @@ def test_what_a_loss_is_measured_on(names, holds):
 )
 def test_which_way_a_setting_makes_a_loss_harder(names, way, weighs):
     assert {(hardens(name), is_weight(name)) for name in names.split()} == {(way, weighs)}
+
+
+def test_a_regularizer_is_not_a_discriminator_loss():
+    names = ["Loss/G/loss/mean", "Loss/D/reg/mean", "Loss/D/loss/mean", "Loss/r1_penalty/mean"]
+    assert opponent_of(names) == "Loss/D/loss/mean"
+    assert opponent_of(["G_loss", "D_reg"]) is None

@@ -151,7 +151,7 @@ def is_same(one, other):
         if not values or not np.array_equal(left.steps, right.steps) or left.words != right.words:
             return False
     events = [[(event.kind, event.step) for event in each.events] for each in (one, other)]
-    return events[0] == events[1] and (one.unit, one.contested) == (other.unit, other.contested)
+    return events[0] == events[1] and (one.unit, one.loss_kind) == (other.unit, other.loss_kind)
 
 
 def told(report):

@@ -189,12 +189,12 @@ def _lost_by(one: Incident) -> Lost:
     if one.recovered is not None and one.first_bad is not None:
         took = plural(one.recovered - one.first_bad, unit)
         return Lost(what=f"{nothing}: the loss recovered after {took}")
-    if found.severity is not Severity.ERROR:
-        survived = found.severity is Severity.WARNING
-        return Lost(what=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
     if found.back is not None:
         what = f"from the onset at {one.onset} to {found.back}, by which the loss had recovered"
         return Lost(what=what, cost=cost_of(report, one.clock, one.onset, found.back))
+    if found.severity is not Severity.ERROR:
+        survived = found.severity is Severity.WARNING
+        return Lost(what=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
     if saved is None:
         since, what = one.onset, f"from the onset at {one.onset} to the end at {last}"
         what += "; the last good checkpoint is not known"

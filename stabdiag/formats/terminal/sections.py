@@ -57,7 +57,8 @@ def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
     badge = page.text(found.severity.value.upper(), BADGE[found.severity])
     yield from page.wrap(_named(found, page, "bold"), Text("").join([badge, Text("  ")]))
     yield Text("")
-    yield from page.wrap(found.summary)
+    confidence = page.text(f" ({found.confidence.words})", "dim")
+    yield from page.wrap(page.line(page.text(found.summary), confidence))
 
 
 def _named(found: Finding, page: Page, style: str = "") -> Text:

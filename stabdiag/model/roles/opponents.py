@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from itertools import pairwise
-from typing import Final
+from typing import Final, Self
 
 from stabdiag.model.roles.names import is_evaluation, last_word, words_of
 from stabdiag.model.text import names_in
@@ -24,6 +25,11 @@ _READINGS: Final = frozenset(
 GENERATOR: Final = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
 
+# A regularizer of the discriminator is not its loss: Loss/D/reg, r1_penalty, D_gp.
+_REGULARIZERS: Final = frozenset(
+    {"reg", "regularizer", "regularization", "penalty", "gp", "r1", "r2", "pl", "lazy"}
+)
+
 # Words beside them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, and in L_G and L_D.
 _BESIDE_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
 
@@ -31,9 +37,11 @@ _BESIDE_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "
 def opponent_of(names: Sequence[str]) -> str | None:
     """Return the discriminator's loss if a generator and a discriminator train together.
 
-    The generator's loss rises in a healthy run, and the sum of the two says nothing.
+    The generator's loss rises in a healthy run, and the sum of the two says nothing. A regularizer
+    of the discriminator is not its loss.
     """
-    told = {name: set(words_of(name)) for name in names}
+    words = {name: set(words_of(name)) for name in names}
+    told = {name: own for name, own in words.items() if not own & _REGULARIZERS}
     if not any(words & GENERATOR for words in told.values()):
         return None
     return next((name for name, words in told.items() if words & DISCRIMINATOR), None)
@@ -78,11 +86,23 @@ def is_of_opponents(name: str) -> bool:
     return named and len(rest) < len(words) and _BESIDE_OPPONENTS.issuperset(rest)
 
 
-# How the loss of a generator or of a discriminator is described.
-OF_OPPONENTS: Final = "the loss of one of two networks that train against each other"
+class LossKind(StrEnum):
+    """What a loss is that may rise while the run learns: a value for the program, with a text."""
 
-# What a loss is that no record resets.
-RUNNING_SUM: Final = "a running sum of losses"
+    about: str
+
+    def __new__(cls, value: str, about: str) -> Self:
+        """Make a kind of its value and of what it says of a loss."""
+        kind = str.__new__(cls, value)
+        kind._value_, kind.about = value, about
+        return kind
+
+    ADVERSARIAL = "adversarial", "the loss of one of two networks that train against each other"
+    POLICY = "policy", "the loss of a policy"
+    POLICY_SUM = "policy-sum", "a sum that holds the loss of a policy"
+    VALUE = "value", "the loss of a value function"
+    RUNNING_SUM = "running-sum", "a running sum of losses"
+
 
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
 _VALUE: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
@@ -103,8 +123,8 @@ def is_of_a_policy(name: str) -> bool:
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
 
 
-def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | None:
-    """Say what the chosen loss is, if it may rise while the run learns.
+def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind | None:
+    """Return what the chosen loss is, if it may rise while the run learns.
 
     It goes up and down with what an opponent has learned, or with the advantage that is left, and a
     run that learns well may end above its best level. A total that holds a policy's loss does as
@@ -122,20 +142,20 @@ def contested(loss: str, names: Sequence[str], *, has_reward: bool) -> str | Non
     if not words:
         return None
     if _POLICY & set(words):
-        return "the loss of a policy"
+        return LossKind.POLICY
     others = [set(words_of(name)) for name in names if name != loss and not is_evaluation(name)]
     pair = is_of_opponents(loss) and opponent_of([*filter(is_of_opponents, names)]) is not None
     if _is_opponent(words) or pair or _is_one_of_two(set(words), others):
-        return OF_OPPONENTS
+        return LossKind.ADVERSARIAL
     if set(words) <= _PLAIN and any(map(_is_critics, others)):
-        return OF_OPPONENTS
+        return LossKind.ADVERSARIAL
     parts = set().union(*(one for one in others if one & _LOSS))
     if has_reward or not parts & _POLICY:
         return None
     if _VALUE & set(words):
-        return "the loss of a value function"
+        return LossKind.VALUE
     summed = set(words) <= _TOTAL and parts & _VALUE
-    return "a sum that holds the loss of a policy" if summed else None
+    return LossKind.POLICY_SUM if summed else None
 
 
 def _is_opponent(words: list[str]) -> bool:

@@ -241,12 +241,8 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         then=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
-                "Replace log(softmax(x)) by log_softmax, or add an epsilon: log(0) is the usual "
-                "cause.",
-            ),
-            Action(
-                ActionKind.SAFE_OPERATIONS,
-                "Check reductions for 0/0, such as a batch whose mask is all zero.",
+                "Replace log(softmax(x)) by log_softmax, or add an epsilon, and check reductions "
+                "for 0/0, as of a batch whose mask is all zero.",
             ),
             _check_data(case, start),
             Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
