@@ -69,8 +69,7 @@ def _issue(finding: Finding, fingerprint: str, report: Report) -> Json:
     headline = _of_check(finding.headline) if is_partly_read(finding) else finding.headline
     return {
         "description": visible(
-            f"{headline} ({finding.confidence.words}): {finding.summary} "
-            f"{finding.first_action}"
+            f"{headline} ({finding.confidence.words}): {finding.summary} {finding.first_action}"
         ),
         "check_name": finding.slug,
         "fingerprint": fingerprint,
