@@ -58,7 +58,10 @@ SHOWN_BY_SYNTHETIC_LOGS = {
     "learning-not-transferring",
     "no-progress",
     "overconfident",
+    "lr-range-test",
+    "one-batch-test",
     "score-collapsed",
+    "setting-unusual",
     "softmax-twice",
     "train-loss-summed",
 }

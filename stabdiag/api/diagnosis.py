@@ -62,8 +62,9 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.told_of(of_the_tree[0])
     incomplete = partly_read(history)
+    beside_it = symptoms.without_expected(beside_it)
     beside_it += failed_runs(history, told, limits, literal=literal)
-    findings = worst_first((outcome, *of_the_tree[1:]), beside_it)
+    findings = worst_first(symptoms.without_expected((outcome, *of_the_tree[1:])), beside_it)
     if incomplete is not None:
         findings = headed_by(incomplete, findings)
         outcome = incomplete if outcome.slug in SAY_NOTHING else outcome

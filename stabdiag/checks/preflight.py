@@ -16,6 +16,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
+from stabdiag.model.ranges import Setting, settings_with_ranges
 from stabdiag.model.text import every, kept_table, num, plural
 
 _SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
@@ -57,6 +58,11 @@ class Launch:
         if self.warmup_share and not steps:
             return self.warmup_share * total if total else None
         return steps
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The settings that have a usual range, by name."""
+        return settings_with_ranges(self.manifest, self.limits)
 
     @property
     def unless_sgd(self) -> Severity:
@@ -103,19 +109,19 @@ def _summary(settings: TickList) -> str:
 
 def _peak_rate(at: Launch) -> Tick:
     peak, name = at.manifest.peak_lr, at.manifest.optimizer
-    usual = at.limits.preflight.usual_rates(name)
     if peak is None:
         return unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:
         because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
         return wrong(because, do)
-    if usual is None:
+    setting = at.settings.get("peak_lr")
+    if setting is None:
         why = "the usual range depends on the optimizer"
         if name is not None:
             why = f"the usual range for {name!r} is not known here"
         return unknown(f"It is {num(peak)}; {why}.")
-    low, high = usual.low, usual.high
-    because = f"It is {num(peak)}; {num(low)} to {num(high)} is usual for {usual.title}."
+    low, high = setting.usual.low, setting.usual.high
+    because = f"It is {num(peak)}; {setting.usual.text}."
     if low <= peak <= high:
         return ticked(because)
     first = "Raise it tenfold, or check its unit."
@@ -200,10 +206,28 @@ def _weight_decay(at: Launch) -> Tick:
     because = f"It is {num(decay)}"
     if decay < 0:
         return wrong(f"{because}: weights would grow without end.", "Check its sign.")
-    if decay > at.limits.preflight.decay_high:
-        because += ": weights would shrink to nothing."
+    if not at.settings["weight_decay"].is_usual:
+        because += f"; {at.settings['weight_decay'].usual.text}: weights would shrink to nothing."
         return risky(because, "Use 0.1 or less, and exclude biases and normalisation layers.")
     return ticked(f"{because}.")
+
+
+def _label_smoothing(at: Launch) -> Tick:
+    return _regularization(at, "label_smoothing", "0.1")
+
+
+def _dropout(at: Launch) -> Tick:
+    return _regularization(at, "dropout", "0.1, or 0.5 in a small network")
+
+
+def _regularization(at: Launch, name: str, usual: str) -> Tick:
+    setting = at.settings.get(name)
+    if setting is None:
+        return unknown(_NOT_RECORDED)
+    because = f"It is {num(setting.value)}; {setting.usual.text}."
+    if setting.is_usual:
+        return ticked(because)
+    return risky(because, f"Use {usual}: too much of it keeps a model from learning.")
 
 
 def _epsilon(at: Launch) -> Tick:
@@ -297,6 +321,8 @@ CHECKS: Final = {
     "schedule-length": _schedule_length,
     "grad-clip": _clip,
     "weight-decay": _weight_decay,
+    "label-smoothing": _label_smoothing,
+    "dropout": _dropout,
     "epsilon": _epsilon,
     "dtype": _precision,
     "loss-scaling": _loss_scaling,

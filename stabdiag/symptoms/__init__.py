@@ -22,8 +22,10 @@ from stabdiag.symptoms import (
     resume,
     reward,
     schedule,
+    settings,
     stuck,
     throughput,
+    trials,
     weights,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -32,6 +34,8 @@ from stabdiag.tree.case import Case
 
 # Of equally severe findings, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
+    trials.lr_range_test,
+    trials.one_batch_test,
     stuck.loss_constant,
     chance.plateau_at_chance,
     curve.loss_oscillating,
@@ -45,6 +49,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.too_good,
     progress.no_progress,
     progress.score_collapsed,
+    settings.setting_unusual,
     # A loader that is stuck comes before what the model memorised by it.
     data.batch_repeats,
     # An evaluation of something else comes before what its losses seem to say.
@@ -113,6 +118,18 @@ class Checked:
             symptom.finding(evidence, unit)
             for symptom, evidence in shown
             if present.isdisjoint(symptom.yields_to)
+        )
+
+    def without_expected(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return findings except those that a trial was meant to bring about."""
+        expected = {symptom.slug: symptom.expects for symptom, _ in self.held if symptom.expects}
+        if not expected:
+            return findings
+        prefixes = tuple(prefix for expects in expected.values() for prefix in expects)
+        return tuple(
+            finding
+            for finding in findings
+            if finding.slug in expected or not finding.slug.startswith(prefixes)
         )
 
     def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:

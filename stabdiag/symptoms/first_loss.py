@@ -32,6 +32,7 @@ _MOSTLY_RIGHT: Final = 0.8
 # floor of two classes, 0.31, is a level where many runs end.
 _NEAR_FLOOR: Final = 0.05
 _MIN_CLASSES: Final = 3
+_ROUNDING: Final = 1e-3
 
 _SCALE_DOWN: Final = (
     "Print the standard deviation of each layer's output before training, and scale down the "
@@ -177,7 +178,7 @@ def _by_floor(case: Case) -> Evidence | None:
     if classes < _MIN_CLASSES or case.history.has("accuracy") or case.history.has("eval_accuracy"):
         return None
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
-    is_at_floor = floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
+    is_at_floor = (1 - _ROUNDING) * floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
     if not is_at_floor or not has_fallen or before - last > HARDLY * last:
         return None

@@ -22,7 +22,7 @@ from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
 from stabdiag.symptoms.stuck import held_out_is_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import chance_loss
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
@@ -337,15 +337,17 @@ def underfitting(case: Case) -> Evidence | None:
     if not learned or last < case.limits.generalisation.underfit * chance or held < last:
         return None
     end = int(after.steps[-1])
+    rate, also = "raise the learning rate carefully", (Do.RAISE_LR,)
+    if starts_pretrained(case):
+        rate, also = "use a larger model", (Do.CHANGE_MODEL,)
     return Evidence(
         because=f"After {end} {case.unit}s the training loss is {num(last)} and the evaluation "
         f"loss {num(held)}; guessing among {classes} classes costs {num(chance)}.",
         measured={"loss": last, "eval_loss": held, "log_k": chance},
         first=Action(
             Do.KEEP_GOING,
-            f"Train longer than {end} {case.unit}s if the loss still falls; otherwise raise the "
-            "learning rate carefully.",
-            also=(Do.RAISE_LR,),
+            f"Train longer than {end} {case.unit}s if the loss still falls; otherwise {rate}.",
+            also=also,
             step=end,
         ),
     )

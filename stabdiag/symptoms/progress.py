@@ -9,18 +9,31 @@ import numpy as np
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.symptoms.losses import RANGE_TEST, TENTHS, few_trained, from_the_start, small_test
+from stabdiag.stats.quantiles import FEWEST, diff_sigma, median
+from stabdiag.symptoms.losses import (
+    RANGE_TEST,
+    TENTHS,
+    few_trained,
+    from_the_start,
+    has_ended,
+    no_course,
+    small_test,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import find_progress
+from stabdiag.tree.progress import Progress, find_progress, learns_clearly
 from stabdiag.tree.scores import Score, scores
 
 # A loss that ends within this fraction of log K, or above, is no better than a guess.
 _NEAR_CHANCE: Final = 0.05
+
+# An accuracy below this, after this many epochs, is low; that it is too low shows in the loss.
+_LOW_ACCURACY: Final = 0.5
+_MANY_EPOCHS: Final = 10
 
 # A score has collapsed if it ends below this fraction of its best and has lost this fraction of
 # what it had gained. Scores of a sound run go up and down by a tenth.
@@ -38,9 +51,8 @@ _LEARNING: Final = (
 
 def _few_losses(case: Case) -> str:
     """Return why the log is too short to show progress, or ""."""
-    needed = case.fewest_for_spikes
     longest = max(len(case.loss), len(case.history.finite("reward")))
-    return "" if longest >= needed else too_few(needed, f"{longest} of loss")
+    return "" if longest >= FEWEST else too_few(FEWEST, f"{longest} of loss")
 
 
 @Symptom(
@@ -60,6 +72,11 @@ def _few_losses(case: Case) -> str:
 def no_progress(case: Case) -> Evidence | None:
     """Does nothing that was logged end better than it began, beyond its noise?"""
     progress = find_progress(case)
+    little = _learned_little(case, progress) if progress.better else None
+    # A shorter log, in which spikes cannot be tested, says no more than that.
+    is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.fewest_for_spikes
+    if little is not None or is_short:
+        return little
     # The loss of a policy or of two networks that compete shows no progress either way.
     is_unknown = progress.better is None and case.loss_kind is not None
     if progress.better or is_unknown or starts_pretrained(case):
@@ -81,6 +98,47 @@ def no_progress(case: Case) -> Evidence | None:
         first=_first_action(case, level),
         severity=None if chance is None or few_trained(case) else Severity.WARNING,
     )
+
+
+def _learned_little(case: Case, progress: Progress) -> Evidence | None:
+    """Report an accuracy that is low after many epochs in which the loss fell little.
+
+    Nothing of that is odd for a task with thousands of answers, or for a model that starts
+    pretrained; a loss that fell from log K by less than a third says that most is left to learn.
+    """
+    loss = progress.change_of("loss")
+    # What part of the tokens is right says little.
+    accuracies = [
+        score.series
+        for score in scores(case)
+        if score.series.role in ("accuracy", "eval_accuracy")
+        and "token" not in words_of(score.name)
+    ]
+    if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
+        return None
+    values = accuracies[0].values
+    right = median(values[-IN_A_ROW:]) / (100.0 if values.max() > 1 else 1.0)
+    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
+    if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
+        return None
+    fell = (loss.first - loss.last) / loss.first if loss.first > 0 else 0.0
+    return Evidence(
+        title="Stable, but little was learned",
+        because=f"{progress.sentence} The loss fell by {fell:.0%}, and "
+        f"{accuracies[0].column!r} is {right:.0%} at the end.",
+        step=int(case.loss.steps[0]),
+        measured=progress.measured | {"accuracy": right},
+        first=small_test(loss.last),
+        severity=Severity.WARNING,
+    )
+
+
+def _epochs(case: Case) -> float:
+    """Return how many epochs a log spans, 0 if that is unknown."""
+    if case.history.counts_epochs:
+        return float(len(case.loss))
+    epochs = case.history.finite("epoch").values
+    return float(np.ptp(epochs)) if len(epochs) else 0.0
 
 
 @frozen

@@ -10,7 +10,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
@@ -28,6 +28,7 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import for_any, is_high, is_low, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
 
 # The course of a run is told in twentieths; a climb lasts for three of them.
 _LONG = 3
@@ -199,6 +200,8 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     if low <= peak <= high:
         return None
     too_high = peak > high
+    if not too_high and starts_pretrained(case):
+        return None
     to = typed(min(peak / 10, for_any(case)) if too_high else max(10 * peak, low))
     verb = "Lower" if too_high else "Raise"
     words = (
@@ -221,7 +224,7 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
     """
     peak, (whose, low, high) = peak_rate(case), usual(case)
     known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    if not known or not peak or not low <= peak <= _FAR * low:
+    if starts_pretrained(case) or not known or not peak or not low <= peak <= _FAR * low:
         return None
     words = f"The peak learning rate is {num(peak)}, near the {num(low)} below which {whose} crawl."
     return words, _raise(peak, typed((low * high) ** 0.5))
@@ -265,7 +268,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
-    if fell > (limits.little if is_low(case) else HARDLY) * first:
+    if fell > (limits.little if is_low(case) else HARDLY) * first or _falls_at_once(x, first, fell):
         return None
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
@@ -283,6 +286,12 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     if not is_clear or -late < limits.straight * -early:
         return None
     return _slow(case, series, first, last)
+
+
+def _falls_at_once(x: Floats, first: float, fell: float) -> bool:
+    """Return True if a series fell more within its first level than after it, beyond its noise."""
+    at_once = median(x[:IN_A_ROW]) - first
+    return at_once > max(fell, BEYOND_CHANCE * diff_sigma(x))
 
 
 def _slope(x: Floats, y: Floats) -> float:
@@ -309,6 +318,14 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     again = (_raise(peak, later, "If it still crawls"),) if low_rate and later > to else ()
     if off is not None:
         words, raise_it, again, low_rate = f"{words} {off[0]}", off[1], (), True
+    if starts_pretrained(case):
+        # A higher rate may undo what a pretrained model knows.
+        return Evidence(
+            because=words,
+            step=int(series.steps[0]),
+            measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
+            first=test,
+        )
     return Evidence(
         because=words,
         step=int(series.steps[0]),

@@ -54,9 +54,10 @@ class Symptom:
     return why a log is too short to be checked, or "". Without all of these the symptom is not
     checked. ``rules_out`` holds the same for what a log needs only to rule the symptom out.
     ``then`` lists what to do after the first action. A symptom that ``yields_to`` others is left
-    out where one of these is present. A finding of the tree whose slug starts with
-    one of ``explained_by`` replaces the symptom. One that ``leads`` is behind the spikes that the
-    tree finds: what to do about it comes first.
+    out where one of these is present. One that ``expects`` findings, by the beginnings of their
+    slugs, is about a trial that is meant to bring them about: they are left out. A finding of the
+    tree whose slug starts with one of ``explained_by`` replaces the symptom. One that ``leads`` is
+    behind the spikes that the tree finds: what to do about it comes first.
     """
 
     slug: str
@@ -69,6 +70,7 @@ class Symptom:
     rules_out: tuple[Callable[[Case], str], ...] = ()
     explained_by: tuple[str, ...] = ()
     yields_to: tuple[str, ...] = ()
+    expects: tuple[str, ...] = ()
     leads: bool = False
     then: tuple[Action, ...] = ()
     check: Callable[[Case], Evidence | None] = field(default=lambda _: None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from stabdiag.model.manifest.keys import is_pretrained
 from stabdiag.model.roles.names import words_of
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.run import Run
@@ -43,17 +42,12 @@ def chance_loss(run: Run) -> float | None:
     return math.log(classes) if classes > 1 and has_chance_level(run) else None
 
 
-def is_configured_pretrained(run: Run) -> bool | None:
-    """Return whether the settings name a pretrained model, None if they do not say."""
-    return is_pretrained(run.manifest.others(run.history.config))
-
-
 def starts_pretrained(run: Run) -> bool | None:
     """Return whether a run starts from a pretrained model, None if that is unknown.
 
     The settings say so; or else a first loss far below log K.
     """
-    configured = is_configured_pretrained(run)
+    configured = run.names_pretrained_model
     chance = chance_loss(run)
     if configured is not None or chance is None or not len(run.loss):
         return configured

@@ -25,6 +25,7 @@ from stabdiag.stats.quantiles import (
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.scores import scores
 
 _TENTHS: Final = 10
@@ -142,6 +143,18 @@ def find_progress(case: Case) -> Progress:
         planned=case.manifest.total_steps,
         unit=case.unit,
     )
+
+
+def learns_clearly(case: Case, progress: Progress) -> bool:
+    """Return True if a run improved, and its loss lost a good part of what an untrained model has.
+
+    A loss that starts far above chance and comes down to it has learned nothing yet.
+    """
+    loss = progress.change_of("loss")
+    if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
+        return bool(progress.better)
+    start = min(loss.first, chance_loss(case) or loss.first)
+    return start - loss.last >= case.limits.learning.little * start
 
 
 def _changes(case: Case) -> Iterator[Change]:

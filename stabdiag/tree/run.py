@@ -12,6 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.manifest.keys import is_pretrained
 from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import num
 from stabdiag.stats.levels import BESIDE
@@ -58,6 +59,11 @@ class Run:
         if len(held) > BESIDE and held[1:].max() < held[0]:
             return True
         return len(x) >= self.limits.divergence.min_points and x[0] <= 2 * np.diff(x).max()
+
+    @cached_property
+    def names_pretrained_model(self) -> bool | None:
+        """Whether the settings name a pretrained model to start from; None if they do not say."""
+        return is_pretrained(self.manifest.others(self.history.config))
 
     @property
     def unit(self) -> str:

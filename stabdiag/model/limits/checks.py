@@ -68,6 +68,19 @@ class PreflightLimits:
     """Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing."""
     l2_high: float = limit(0.01, unit="weight decay", source="Loshchilov and Hutter 2019")
     """PyTorch's Adam adds the weight decay to the gradient. Above this it outweighs the loss's."""
+    label_smoothing_high: float = limit(
+        0.3, unit="label smoothing", at_most=1.0, source="Szegedy et al. 2016: 0.1; convention"
+    )
+    """Label smoothing above this hides most of what the labels say."""
+    dropout_high: float = limit(
+        0.6, unit="dropout", at_most=1.0, source="Srivastava et al. 2014: 0.5; convention"
+    )
+    """Dropout above this leaves too little of a layer to learn from."""
+    finetune_factor: float = limit(
+        0.1, unit="x the usual rate", at_least=1e-4, at_most=1.0, source="convention"
+    )
+    """The usual learning rates of a run that starts from a pretrained model are this times those of
+    training from scratch."""
     checkpoint_share: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
@@ -79,8 +92,11 @@ class PreflightLimits:
         coupled = optimizer is not None and _COUPLED.fullmatch(optimizer.strip()) is not None
         return self.l2_high if coupled else self.decay_high
 
-    def usual_rates(self, optimizer: str | None) -> UsualRates | None:
-        """Return the usual peak learning rates of an optimizer, None if they are not known."""
+    def usual_rates(self, optimizer: str | None, *, pretrained: bool = False) -> UsualRates | None:
+        """Return the usual peak learning rates of an optimizer, None if they are not known.
+
+        A run that is ``pretrained`` is fine-tuned, at lower rates.
+        """
         known = {
             "adam": ("Adam and its variants", self.adam_lr_low, self.adam_lr_high),
             "sgd": ("SGD", self.sgd_lr_low, self.sgd_lr_high),
@@ -90,6 +106,12 @@ class PreflightLimits:
         if family is None:
             return None
         title, low, high = known[family]
+        if pretrained:
+            title, low, high = (
+                f"{title} in fine-tuning",
+                low * self.finetune_factor,
+                high * self.finetune_factor,
+            )
         return UsualRates(title=title, low=low, high=high)
 
 

@@ -320,6 +320,10 @@ _FROM_SCRATCH: Final = frozenset(
 )
 
 
+# Lightning's: train on so many batches alone.
+OVERFIT_BATCHES: Final = "overfit_batches"
+
+
 def is_pretrained(settings: Mapping[str, Any]) -> bool | None:
     """Return whether a run starts from a pretrained model, or None if no setting says so.
 
@@ -340,7 +344,10 @@ def _names_a_model(value: object) -> bool | None:
 
 def others(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names, plainly spelled, of settings that are understood besides the fields."""
-    for name in (*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM):
+    for name in (
+        *(*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM),
+        OVERFIT_BATCHES,
+    ):
         if name in told:
             yield name
     yield from (name for name in told if name.startswith(_LABELS))

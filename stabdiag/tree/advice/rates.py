@@ -7,6 +7,7 @@ import math
 from stabdiag.model.text import num, typed
 from stabdiag.tree.advice.shared import Setting
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
 
 
 def peak_rate(case: Case) -> float | None:
@@ -21,7 +22,8 @@ def usual(case: Case) -> tuple[str, float, float]:
     Without the optimizer, those of any; of one of no known family, all are usual.
     """
     limits = case.limits.preflight
-    known = limits.usual_rates(case.manifest.optimizer)
+    pretrained = bool(starts_pretrained(case))
+    known = limits.usual_rates(case.manifest.optimizer, pretrained=pretrained)
     if known is None and case.manifest.optimizer:
         return case.manifest.optimizer, 0.0, math.inf
     if known is None:

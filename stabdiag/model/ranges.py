@@ -1,0 +1,109 @@
+"""The usual ranges of settings: one table for the check before a launch and for a diagnosis."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest
+from stabdiag.model.manifest.keys import by_spelling, is_pretrained, other_number
+from stabdiag.model.text import num
+
+# The settings in the table, with their names in a sentence.
+SETTINGS: Final = {
+    "peak_lr": "peak learning rate",
+    "weight_decay": "weight decay",
+    "label_smoothing": "label smoothing",
+    "dropout": "dropout",
+}
+
+
+@frozen(eq=True)
+class UsualRange:
+    """The lowest and the highest usual value of a setting, and for which runs.
+
+    ``text`` is the range in words.
+    """
+
+    low: float
+    high: float
+    text: str
+
+    def holds(self, value: float) -> bool:
+        """Return True if a value is usual."""
+        return self.low <= value <= self.high
+
+
+@frozen(eq=True)
+class Setting:
+    """A setting of a run with its usual range."""
+
+    name: str
+    value: float
+    usual: UsualRange
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the value is within its range."""
+        return self.usual.holds(self.value)
+
+    @property
+    def is_high(self) -> bool:
+        """Whether the value is above its range."""
+        return self.value > self.usual.high
+
+    @property
+    def text(self) -> str:
+        """The setting and its range as a sentence."""
+        return f"The {SETTINGS[self.name]} is {num(self.value)}; {self.usual.text}."
+
+
+def settings_with_ranges(
+    manifest: Manifest,
+    limits: Limits,
+    *,
+    peak_lr: float | None = None,
+    pretrained: bool | None = None,
+) -> dict[str, Setting]:
+    """Return the settings that are known and have a usual range, by name.
+
+    Args:
+        manifest: the settings.
+        limits: the bounds of the ranges, ``limits.preflight``.
+        peak_lr: the highest learning rate of the log, which outweighs the configured one.
+        pretrained: whether the run starts from a pretrained model; by the manifest if None.
+    """
+    also = by_spelling(manifest.also)
+    pretrained = is_pretrained(also) if pretrained is None else pretrained
+    values = {
+        "peak_lr": manifest.peak_lr if peak_lr is None else peak_lr,
+        "weight_decay": manifest.weight_decay,
+        "label_smoothing": other_number(also, "label_smoothing"),
+        "dropout": other_number(also, "dropout"),
+    }
+    ranges = _ranges(manifest, limits, pretrained=bool(pretrained))
+    return {
+        name: Setting(name=name, value=value, usual=ranges[name])
+        for name, value in values.items()
+        if value is not None and name in ranges
+    }
+
+
+def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str, UsualRange]:
+    bounds = limits.preflight
+    highest_decay = bounds.usual_decay(manifest.optimizer)
+    ranges = {
+        "weight_decay": _up_to(highest_decay),
+        "label_smoothing": _up_to(bounds.label_smoothing_high),
+        "dropout": _up_to(bounds.dropout_high),
+    }
+    rates = bounds.usual_rates(manifest.optimizer, pretrained=pretrained)
+    if rates is not None:
+        text = f"{num(rates.low)} to {num(rates.high)} is usual for {rates.title}"
+        ranges["peak_lr"] = UsualRange(low=rates.low, high=rates.high, text=text)
+    return ranges
+
+
+def _up_to(highest: float) -> UsualRange:
+    return UsualRange(low=0.0, high=highest, text=f"up to {num(highest)} is usual")

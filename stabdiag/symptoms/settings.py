@@ -1,0 +1,96 @@
+"""Settings outside the ranges that are usual."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.limits.checks import family_of
+from stabdiag.model.ranges import SETTINGS, Setting, settings_with_ranges
+from stabdiag.model.text import num, typed
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.advice.rates import peak_rate
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
+from stabdiag.tree.progress import find_progress, learns_clearly
+
+# What to use instead: common defaults.
+_DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1}
+
+_KINDS: Final = {
+    "weight_decay": Do.LOWER_WEIGHT_DECAY,
+    "label_smoothing": Do.REGULARISE_LESS,
+    "dropout": Do.REGULARISE_LESS,
+}
+
+
+def _unknown_settings(case: Case) -> str:
+    """Return that no setting with a usual range is known, or ""."""
+    return "" if _settings(case) else f"takes one of {', '.join(SETTINGS)}"
+
+
+@Symptom(
+    slug="setting-unusual",
+    severity=Severity.NOTE,
+    family="learning",
+    title="A setting is far from usual",
+    enough=(_unknown_settings,),
+    yields_to=("lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
+)
+def setting_unusual(case: Case) -> Evidence | None:
+    """Is a setting above its usual range, or a learning rate below?
+
+    It is a warning if the run does not clearly learn.
+    """
+    unusual = [setting for setting in _settings(case).values() if not setting.is_usual]
+    if not unusual:
+        return None
+    progress = find_progress(case)
+    learns = learns_clearly(case, progress)
+    words = [setting.text for setting in unusual]
+    if (
+        not learns
+        and case.manifest.warmup_steps == 0
+        and family_of(case.manifest.optimizer) != "sgd"
+    ):
+        words.append("There is no warm-up.")
+    words.append("The run learns all the same." if learns else "The run does not clearly learn.")
+    measured: dict[str, Scalar] = {setting.name: setting.value for setting in unusual}
+    first, *others = [_change(setting) for setting in unusual]
+    if learns:
+        first, others = _check(unusual[0]), [first, *others]
+    return Evidence(
+        because=" ".join(words),
+        measured=measured,
+        first=first,
+        then=tuple(others),
+        severity=None if learns or not progress.changes else Severity.WARNING,
+    )
+
+
+def _settings(case: Case) -> dict[str, Setting]:
+    return settings_with_ranges(
+        case.manifest, case.limits, peak_lr=peak_rate(case), pretrained=starts_pretrained(case)
+    )
+
+
+def _change(setting: Setting) -> Action:
+    """Return what to set instead."""
+    name, value, words = setting.name, setting.value, SETTINGS[setting.name]
+    if name == "peak_lr":
+        new = typed(setting.usual.high / 10 if setting.is_high else setting.usual.low * 10)
+        kind = Do.LOWER_LR if setting.is_high else Do.CHECK_SETTINGS
+    else:
+        new, kind = _DEFAULTS[name], _KINDS[name]
+    verb = "Lower" if new < value else "Raise"
+    if kind is Do.CHECK_SETTINGS:
+        text = f"Check the {words} of {num(value)} and its unit."
+        return Action(kind, text, setting=name, from_=value)
+    text = f"{verb} the {words} from {num(value)} to {num(new)} and start again."
+    return Action(kind, text, setting=name, from_=value, to=new, checkpoint=0)
+
+
+def _check(setting: Setting) -> Action:
+    text = f"Check that a {SETTINGS[setting.name]} of {num(setting.value)} was meant."
+    return Action(Do.CHECK_SETTINGS, text, setting=setting.name, from_=setting.value)

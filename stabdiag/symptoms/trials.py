@@ -1,0 +1,135 @@
+"""Short trials that are meant to break, or to memorize: a range test, a test on one batch."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.manifest.keys import OVERFIT_BATCHES
+from stabdiag.model.text import num, plural, typed
+from stabdiag.stats.levels import levels
+from stabdiag.symptoms.losses import HARDLY, TWENTIETHS
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+
+# No warm-up raises the rate by a constant factor from record to record, and by this much.
+_MIN_SWEEP: Final = 100.0
+_RANGE_TEST: Final = re.compile(r"range|find", re.IGNORECASE)
+
+# Smith 2017 (arXiv:1506.01186) and fastai take a rate a tenth of the one with the lowest loss.
+_BELOW_LOWEST: Final = 10.0
+
+# A memorized batch keeps this fraction of its first loss. Trials are short.
+_MEMORIZED: Final = 0.02
+_LONGEST: Final = 5000
+_MOST_BATCHES: Final = 10
+
+_EXPECTED: Final = (
+    *("nan", "spike", "divergence", "plateau", "lr-", "loss-oscillating", "loss-constant"),
+    *("not-learning", "no-progress", "learning-slow", "frequent-spikes", "setting-unusual"),
+    *("overfitting", "eval-", "learning-not-transferring", "underfitting", "grad-"),
+)
+
+
+@Symptom(
+    slug="lr-range-test",
+    severity=Severity.NOTE,
+    family="schedule",
+    title="A learning-rate range test",
+    needs=("loss", "lr"),
+    enough=(at_least(TWENTIETHS, "loss"), at_least(TWENTIETHS, "lr")),
+    expects=_EXPECTED,
+)
+def lr_range_test(case: Case) -> Evidence | None:
+    """Does the learning rate grow by a constant factor from the first record to the last?"""
+    lr, loss = case.history.finite("lr"), case.loss
+    if not _is_sweep(case):
+        return None
+    level = levels(loss.values, min(len(loss), 2 * TWENTIETHS))
+    size = len(loss) // len(level)
+    ends = loss.steps[len(loss) - size * len(level) :][size - 1 :: size]
+    lowest = int(level.argmin())
+    rate = float(np.interp(ends[lowest], lr.steps, lr.values))
+    first, last = float(lr.values[0]), float(lr.values[-1])
+    suggested = typed(rate / _BELOW_LOWEST)
+    return Evidence(
+        because=f"The learning rate grows from {num(first)} to {num(last)} throughout the log; "
+        f"the loss is lowest, {num(float(level[lowest]))}, at a rate of {num(rate)} and ends at "
+        f"{num(float(level[-1]))}. That it breaks in the end is the purpose of the test.",
+        step=int(ends[lowest]),
+        measured={"first_lr": first, "last_lr": last, "lowest_at_lr": rate},
+        first=Action(
+            Do.CHECK_SETTINGS,
+            f"Train with a peak learning rate of about {num(suggested)}, a tenth of the rate at "
+            "which the loss was lowest.",
+            setting="peak_lr",
+            to=suggested,
+        ),
+    )
+
+
+def _is_sweep(case: Case) -> bool:
+    """Return True if the rate grows along an exponential, or by a schedule of that name."""
+    lr = case.history.finite("lr")
+    x = lr.values
+    if x.min() <= 0 or len(case.loss) > _LONGEST or x[-1] < x.max():
+        return False
+    named = _RANGE_TEST.search(case.manifest.schedule or "") is not None
+    if named and x[-1] > x[0] and bool((np.diff(x) >= 0).all()):
+        return True
+    logs = np.log(x)
+    line = logs[0] + (logs[-1] - logs[0]) * (lr.steps - lr.steps[0]) / np.ptp(lr.steps)
+    is_straight = bool(np.abs(logs - line).max() <= HARDLY * (logs[-1] - logs[0]))
+    return x[-1] >= _MIN_SWEEP * x[0] and is_straight
+
+
+def _no_batches(case: Case) -> str:
+    """Return that nothing says how many batches there are, or ""."""
+    return "takes batch_id or overfit_batches" if _batches(case) is None else ""
+
+
+def _batches(case: Case) -> int | None:
+    """Return how many batches a run trains on: as configured, or if all are one."""
+    configured = case.manifest.others(case.history.config).get(OVERFIT_BATCHES)
+    # Lightning's 1 is one batch, and its 1.0 is all of them.
+    if isinstance(configured, int) and configured >= 1:
+        return int(configured)
+    ids = case.history.finite("batch_id").values
+    if not len(ids):
+        return None
+    return 1 if len(ids) == len(case.loss) and not np.ptp(ids) else _MOST_BATCHES + 1
+
+
+@Symptom(
+    slug="one-batch-test",
+    severity=Severity.NOTE,
+    family="data",
+    title="A passed test on one batch",
+    needs=("loss",),
+    enough=(at_least(TWENTIETHS, "loss"), _no_batches),
+    expects=(*_EXPECTED, "batch-repeats", "too-good"),
+)
+def one_batch_test(case: Case) -> Evidence | None:
+    """Was a batch, or a few, trained on alone until the loss was nearly zero?"""
+    count = _batches(case)
+    if count is None or count > _MOST_BATCHES or len(case.loss) > _LONGEST:
+        return None
+    first, last = float(case.loss.values[0]), float(levels(case.loss.values, TWENTIETHS)[-1])
+    if not 0 <= last <= _MEMORIZED * first:
+        return None
+    return Evidence(
+        because=f"The run trains on {plural(count, 'batch', 'batches')} alone, and the loss went "
+        f"from {num(first)} to {num(last)}: the model can memorize.",
+        step=int(case.loss.steps[0]),
+        measured={"batches": count, "first_loss": first, "loss": last},
+        first=Action(
+            Do.FIX_LOADER,
+            "Train on all batches now. If this was not meant as a test, find out why the loader "
+            "repeats itself.",
+            also=(Do.KEEP_GOING,),
+        ),
+    )
