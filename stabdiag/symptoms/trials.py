@@ -99,7 +99,8 @@ def _batches(case: Case) -> int | None:
     if isinstance(configured, int) and configured >= 1:
         return int(configured)
     ids = case.history.finite("batch_id").values
-    if not len(ids):
+    # A run that is evaluated is more than a trial: there the loader is stuck.
+    if not len(ids) or case.history.has("eval_loss"):
         return None
     return 1 if len(ids) == len(case.loss) and not np.ptp(ids) else _MOST_BATCHES + 1
 

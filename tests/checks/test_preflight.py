@@ -18,6 +18,8 @@ GOOD = {
     "lr_decay_iters": 100_000,
     "grad_clip": 1.0,
     "weight_decay": 0.1,
+    "label_smoothing": 0.1,
+    "dropout": 0.1,
     "epsilon": 1e-8,
     "checkpoint_every": 1000,
     "eval_interval": 1000,
@@ -38,7 +40,7 @@ def tick(slug, limits=None, **changes):
 
 
 @pytest.mark.parametrize(
-    ("raw", "state", "begins"), [(GOOD, State.TICKED, "None of 11"), ({}, State.UNKNOWN, "None of")]
+    ("raw", "state", "begins"), [(GOOD, State.TICKED, "None of 13"), ({}, State.UNKNOWN, "None of")]
 )
 def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begins):
     sheet = preflight(parse_manifest(raw), Limits())
@@ -57,6 +59,10 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begin
         ("peak-lr", {"peak_lr": 1e-8}, Severity.WARNING),
         ("peak-lr", {"optimizer": "lion", "peak_lr": 3e-3}, Severity.WARNING),
         ("peak-lr", {"optimizer": "SGD", "peak_lr": 3}, Severity.WARNING),
+        ("label-smoothing", {"label_smoothing": 0.6}, Severity.WARNING),
+        ("dropout", {"dropout": 0.9}, Severity.WARNING),
+        # Usual from scratch, and far too high for a pretrained model.
+        ("peak-lr", {"peak_lr": 5e-3, "init_from": "gpt2"}, Severity.WARNING),
         ("warmup", {"warmup_steps": 0}, Severity.WARNING),
         ("warmup", {"warmup_steps": 0, "optimizer": "sgd"}, Severity.NOTE),
         ("warmup", {"warmup_steps": 50_000}, Severity.WARNING),
