@@ -71,7 +71,7 @@ def settings_with_ranges(
     Args:
         manifest: the settings.
         limits: the bounds of the ranges, ``limits.preflight``.
-        peak_lr: the highest learning rate of the log, which outweighs the configured one.
+        peak_lr: the peak learning rate, if it is not that of the manifest.
         pretrained: whether the run starts from a pretrained model; by the manifest if None.
     """
     also = by_spelling(manifest.also)

@@ -21,6 +21,9 @@ RUN_AWAY = 0.5
 # A turn is clear beyond four deviations of one evaluation from the next.
 _SIGMAS = 4.0
 
+# Medians of three differ by 0.95 deviations of single values; the best was chosen among many.
+_RISE_SIGMAS = 2.5
+
 # Evaluations rise after the best one if chance gives their trend once in twenty runs.
 _RISES_BY_CHANCE = 0.05
 
@@ -154,11 +157,11 @@ def _keeps_above(x: Floats, at: int) -> bool:
     and if enough evaluations follow, they have to rise.
     """
     level, after = median(x[max(at - 1, 0) : at + 2]), x[at + 1 :]
-    if median(after[-IN_A_ROW:]) <= level:
+    rise = median(after[-IN_A_ROW:]) - level
+    noise = diff_sigma(x[at:]) if len(after) >= BESIDE else 0.0
+    if rise <= _RISE_SIGMAS * noise:
         return False
-    if len(x) < TELLING or len(after) < TELLING:
-        return True
-    return mann_kendall(x[at:]) < _RISES_BY_CHANCE
+    return len(after) < TELLING or mann_kendall(x[at:]) < _RISES_BY_CHANCE
 
 
 def find_turn(case: Case) -> Turn | None:

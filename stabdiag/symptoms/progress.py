@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
@@ -39,6 +40,10 @@ _MANY_EPOCHS: Final = 10
 # what it had gained. Scores of a sound run go up and down by a tenth.
 _COLLAPSED: Final = 0.4
 _LOST_GAIN: Final = 0.5
+
+# Of a score between 0 and 1, or 0 and 100, this fraction has to be lost: a score that never was
+# good cannot collapse.
+_LEAST_LOSS: Final = 0.2
 
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = 2 * IN_A_ROW
@@ -174,6 +179,12 @@ def _first_action(case: Case, level: float | None) -> Action:
     return small_test(level)
 
 
+def _scale(good: Floats) -> float:
+    """Return the range that a score can have: 1 or 100 if its values say so, else 0 for unknown."""
+    highest = float(np.abs(good).max())
+    return 1.0 if highest <= 1 else 100.0 if highest <= 100 else 0.0
+
+
 def _few_scores(case: Case) -> str:
     """Return why no score is long enough to show a collapse, or ""."""
     longest = max((len(score.series) for score in scores(case)), default=0)
@@ -214,7 +225,8 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     lost, gained = best - last, best - float(good[0])
     noise = 3 * diff_sigma(good)
     is_far = last < _COLLAPSED * best if best > 0 else last < best / _COLLAPSED
-    if not is_far or lost <= max(noise, _LOST_GAIN * gained) or at + IN_A_ROW >= len(good):
+    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
+    if not is_far or lost <= least or at + IN_A_ROW >= len(good):
         return None
     best_value, last_value = best * score.direction, last * score.direction
     below = np.flatnonzero(good < (best + last) / 2)

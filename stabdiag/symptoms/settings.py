@@ -12,11 +12,16 @@ from stabdiag.model.text import num, typed
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress, learns_clearly
 
 # What to use instead: common defaults.
 _DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1}
+
+# A log whose first record is later than this step may lack the steep fall of the beginning.
+_FIRST_STEPS: Final = 10
+
+# A learning rate this factor outside its range is unusual even if the run learns.
+_FAR: Final = 3.0
 
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,
@@ -47,7 +52,11 @@ def setting_unusual(case: Case) -> Evidence | None:
     if not unusual:
         return None
     progress = find_progress(case)
-    learns = learns_clearly(case, progress)
+    learns = learns_clearly(case, progress) or _misses_beginning(case)
+    if learns:
+        unusual = [setting for setting in unusual if _is_far(setting)]
+    if not unusual:
+        return None
     words = [setting.text for setting in unusual]
     if (
         not learns
@@ -55,7 +64,10 @@ def setting_unusual(case: Case) -> Evidence | None:
         and family_of(case.manifest.optimizer) != "sgd"
     ):
         words.append("There is no warm-up.")
-    words.append("The run learns all the same." if learns else "The run does not clearly learn.")
+    if progress.better:
+        words.append("The run improves all the same." if learns else "The run learns little.")
+    else:
+        words.append("The log does not show that the run learns.")
     measured: dict[str, Scalar] = {setting.name: setting.value for setting in unusual}
     first, *others = [_change(setting) for setting in unusual]
     if learns:
@@ -69,10 +81,27 @@ def setting_unusual(case: Case) -> Evidence | None:
     )
 
 
+def _misses_beginning(case: Case) -> bool:
+    """Return True if the first record comes after the first steps, in which most is learned."""
+    return len(case.loss) > 0 and int(case.loss.steps[0]) > _FIRST_STEPS
+
+
 def _settings(case: Case) -> dict[str, Setting]:
     return settings_with_ranges(
-        case.manifest, case.limits, peak_lr=peak_rate(case), pretrained=starts_pretrained(case)
+        case.manifest,
+        case.limits,
+        # A logged rate may have jumped, which is another finding.
+        peak_lr=case.manifest.peak_lr or peak_rate(case),
+        pretrained=case.names_pretrained_model,
     )
+
+
+def _is_far(setting: Setting) -> bool:
+    """Return True if a setting is far outside its range, not only at its edge."""
+    if setting.name != "peak_lr":
+        return True
+    low, high = setting.usual.low / _FAR, setting.usual.high * _FAR
+    return not low <= setting.value <= high
 
 
 def _change(setting: Setting) -> Action:

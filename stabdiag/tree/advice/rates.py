@@ -7,7 +7,6 @@ import math
 from stabdiag.model.text import num, typed
 from stabdiag.tree.advice.shared import Setting
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import starts_pretrained
 
 
 def peak_rate(case: Case) -> float | None:
@@ -22,7 +21,7 @@ def usual(case: Case) -> tuple[str, float, float]:
     Without the optimizer, those of any; of one of no known family, all are usual.
     """
     limits = case.limits.preflight
-    pretrained = bool(starts_pretrained(case))
+    pretrained = bool(case.names_pretrained_model)
     known = limits.usual_rates(case.manifest.optimizer, pretrained=pretrained)
     if known is None and case.manifest.optimizer:
         return case.manifest.optimizer, 0.0, math.inf
