@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # What the skipped checks lacked: so much of it is named.
 _NAMED = 2
 
+# Roles that only the recorder writes.
+_RECORDED = "recorder/"
+
 
 class Missing(StrEnum):
     """Where something is missing: among the series of the log, or among the settings."""
@@ -48,7 +51,14 @@ class NotChecked:
     @property
     def because(self) -> str:
         """Why, in words."""
+        if self.needs_recorder:
+            return "needs a run that stabdiag.torch recorded"
         return self.reason or f"needs {', '.join(self.missing)}"
+
+    @property
+    def needs_recorder(self) -> bool:
+        """Whether it needs what only the recorder writes."""
+        return any(need.startswith(_RECORDED) for need in self.missing)
 
 
 @frozen(eq=True)
@@ -116,8 +126,13 @@ class Report(Diagnosed):
 
 def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     """Return how many checks were skipped, and what most of them lacked; logged roles first."""
-    wanted = Counter(need for one in not_checked for need in one.missing)
+    recorded = sum(check.needs_recorder for check in not_checked)
+    others = [check for check in not_checked if not check.needs_recorder]
+    wanted = Counter(need for check in others for need in check.missing)
     needs = sorted(wanted, key=lambda need: (need.startswith("manifest."), -wanted[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
     why = f"{and_more(names, _NAMED)} not logged" if names else "too little to go by"
+    if recorded:
+        need = f"{recorded} need stabdiag.torch"
+        why = f"{why}; {need}" if others else need
     return f"{plural(len(not_checked), 'check')} skipped: {why}"

@@ -19,6 +19,7 @@ from stabdiag.symptoms import (
     progress,
     rates,
     reduction,
+    recorded,
     resume,
     reward,
     schedule,
@@ -36,6 +37,24 @@ from stabdiag.tree.case import Case
 SYMPTOMS: tuple[Symptom, ...] = (
     trials.lr_range_test,
     trials.one_batch_test,
+    # Facts come first, and of these the ones that spoil every step.
+    recorded.loss_of_probabilities,
+    recorded.loss_broadcast,
+    recorded.gradients_not_zeroed,
+    recorded.inputs_nonfinite,
+    recorded.not_in_optimizer,
+    recorded.optimizer_replaced,
+    recorded.log_of_softmax,
+    recorded.gradient_of_a_multiple,
+    recorded.relu_on_logits,
+    recorded.updates_lost,
+    recorded.labels_in_order,
+    recorded.initial_weights_off,
+    recorded.frozen_at_init,
+    recorded.batch_norm_of_few,
+    recorded.evaluated_in_training_mode,
+    recorded.left_in_evaluation_mode,
+    recorded.no_gradient,
     stuck.loss_constant,
     chance.plateau_at_chance,
     curve.loss_oscillating,
@@ -99,6 +118,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
 
 BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
+_FACTS = frozenset(symptom.slug for symptom in SYMPTOMS if symptom.is_fact)
+
 __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
 
@@ -157,12 +178,20 @@ class Checked:
 
 
 def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return all findings, worst first; of equally severe ones the tree's come first.
+    """Return all findings, worst first; of equally severe ones facts come first, then the tree's.
 
-    An outcome that says nothing was found stays only where nothing else was.
+    An outcome that says nothing was found stays only where nothing else was. In a run that failed,
+    a fact that is a warning by itself is the likely cause, and counts as an error.
     """
     found = [one for one in (*tree, *symptoms) if one.severity is not Severity.OK]
-    return tuple(sorted(found, key=lambda one: one.severity.rank)) or tree
+    if any(one.severity is Severity.ERROR and one.slug not in _FACTS for one in found):
+        found = [
+            replace(one, severity=Severity.ERROR)
+            if one.slug in _FACTS and one.severity is Severity.WARNING
+            else one
+            for one in found
+        ]
+    return tuple(sorted(found, key=lambda one: (one.severity.rank, one.slug not in _FACTS))) or tree
 
 
 def check_symptoms(case: Case) -> Checked:

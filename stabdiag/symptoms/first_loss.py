@@ -136,6 +136,7 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     title="The softmax is applied twice",
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
     explained_by=("nan", "divergence"),
+    yields_to=("loss-of-probabilities",),
     enough=(at_least(TENTHS, "loss"), no_course),
 )
 def softmax_twice(case: Case) -> Evidence | None:

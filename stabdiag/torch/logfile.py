@@ -67,7 +67,7 @@ def _read_end(path: Path) -> tuple[int, int | None, bool]:
         for line in file:
             if line.startswith(_HEADER):
                 segments += 1
-            elif line.endswith(b"\n"):
+            if line.endswith(b"\n"):
                 last = line
     step = None
     if last is not None:

@@ -21,6 +21,11 @@ _MIN_ROWS = 16
 # differ several times as much.
 _DISPERSION = 1.6
 
+# The largest singular value of a random matrix of m by n values is σ(√m + √n) (Marchenko and Pastur
+# 1967); training adds larger ones. A small matrix may exceed it by a few per cent.
+_EDGE = 1.05
+_ITERATIONS = 12
+
 # The kurtosis of a uniform draw is 1.8 and of a normal one 3; weights that were trained for long
 # have heavier tails.
 _KURTOSIS = (1.6, 3.3)
@@ -70,6 +75,14 @@ class Parameters:
             if abs(math.log(value)) > abs(math.log(worst.get(layer, 1.0))) or layer not in worst:
                 worst[layer] = value
         yield from worst.items()
+
+    def initial_columns(self) -> dict[str, float]:
+        """Return the initial size of the weights of each layer, and the most unusual one."""
+        prefix, sizes = "recorder/initial_std", self.initial_std
+        if not sizes:
+            return {}
+        worst = max(sizes.values(), key=lambda size: abs(math.log(size)))
+        return {prefix: worst, **{f"{prefix}/{layer}": size for layer, size in sizes.items()}}
 
     def note_gradients(self) -> None:
         """Strike the parameters that have a gradient from those that never had one."""
@@ -152,7 +165,18 @@ def looks_random(weight: torch.Tensor) -> bool:
         expected = math.sqrt((kurtosis - 1) / values.shape[dim])
         if float(squares.std()) / variance > _DISPERSION * expected:
             return False
-    return True
+    edge = math.sqrt(variance) * sum(math.sqrt(size) for size in values.shape)
+    return _spectral_norm(centered) <= _EDGE * edge
+
+
+def _spectral_norm(matrix: torch.Tensor) -> float:
+    """Return a lower bound of the largest singular value of a matrix, by power iteration."""
+    count = matrix.shape[1]
+    vector = torch.cos(torch.arange(count, device=matrix.device, dtype=matrix.dtype))
+    for _ in range(_ITERATIONS):
+        vector = matrix.T @ (matrix @ vector)
+        vector = vector / vector.norm()
+    return float((matrix @ vector).norm())
 
 
 def optimized_ids(optimizers: Iterable[Any]) -> set[int]:

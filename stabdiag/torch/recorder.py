@@ -316,7 +316,9 @@ class Recorder:
 
     @guarded
     def _measure_batch(self, batch: Any, seconds: float) -> None:
-        self._pending_columns["data_time"] = self._pending_columns.get("data_time", 0.0) + seconds
+        self._pending_columns["recorder/data_time"] = (
+            self._pending_columns.get("recorder/data_time", 0.0) + seconds
+        )
         if self._is_due:
             known, pending = self._batches.measure(batch)
             self._pending_columns.update(known)
@@ -362,7 +364,7 @@ class Recorder:
         modes = self._modes.on_step()
         if is_due:
             row = {"step": self._step, **row, **modes, **self._pending_columns}
-            row["micro_steps"] = len(losses)
+            row["recorder/micro_steps"] = len(losses)
             tensors = [value for value in losses if isinstance(value, torch.Tensor)]
             numbers = [value for value in losses if isinstance(value, float)]
             if tensors:
@@ -400,7 +402,7 @@ class Recorder:
         if numbers.get("found_inf"):
             row["skipped"] = 1
         self._add_multiple(row, numbers)
-        row["finite"] = int(
+        row["recorder/finite"] = int(
             all(
                 value == value and abs(value) != float("inf")
                 for value in (row.get("loss", 0.0), row.get("grad_norm", 0.0))
@@ -410,8 +412,7 @@ class Recorder:
             facts = self._parameters.facts(self._optimizers.seen_ids, moved_parameters(numbers))
             row.update({f"recorder/{name}": value for name, value in facts.items()})
         if row["step"] <= 1:
-            for layer, std in self._parameters.initial_std.items():
-                row[f"recorder/initial_std/{layer}"] = std
+            row.update(self._parameters.initial_columns())
         self._write({name: value for name, value in row.items() if value is not None})
 
     def _add_multiple(self, row: dict[str, Any], numbers: dict[Any, float]) -> None:
@@ -430,27 +431,25 @@ class Recorder:
     def _write(self, row: dict[str, Any]) -> None:
         if self._file is None:
             return
-        if not self._header_written:
-            self._header_written = True
-            model = self._model()
-            if model is not None:
-                settings = {**self._settings, "grad_clip": self._clip}
-                self._file.write(
-                    header_of(
-                        model,
-                        self._optimizers,
-                        self._parameters,
-                        segment=self._file.segment,
-                        rank=_rank(),
-                        settings=settings,
-                        has_held=self._held is not None and self._loss is not None,
-                    )
-                )
         if self._prefix:
             row = {
                 name if name == "step" else f"{self._prefix}{name}": value
                 for name, value in row.items()
             }
+        model = self._model()
+        if not self._header_written and model is not None:
+            # The first row of a segment carries the header: by then the loss has been seen.
+            self._header_written = True
+            header = header_of(
+                model,
+                self._optimizers,
+                self._parameters,
+                segment=self._file.segment,
+                rank=_rank(),
+                settings={**self._settings, "grad_clip": self._clip},
+                has_held=self._held is not None and self._loss is not None,
+            )
+            row = {**header, **row}
         self._file.write(row)
 
     # The end.

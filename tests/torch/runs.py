@@ -15,7 +15,7 @@ def read(path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     errors = [line for line in lines if "recorder_error" in line]
     assert not errors, errors
-    return lines[0]["config"], [line for line in lines if "step" in line]
+    return lines[0].get("config"), [line for line in lines if "step" in line]
 
 
 def column(rows, name):

@@ -195,7 +195,7 @@ def test_gradients_of_a_multiple_of_the_loss(options, multiple, tmp_path):
     model = mlp(dropout=0.0)
     rows = loop(tmp_path / "run.jsonl", model, torch.optim.SGD(model.parameters(), 1e-3), **options)
     assert column(rows, "recorder/gradient_multiple") == pytest.approx([multiple] * 10, rel=1e-5)
-    assert {row["micro_steps"] for row in rows} == {options.get("accumulate", 1)}
+    assert {row["recorder/micro_steps"] for row in rows} == {options.get("accumulate", 1)}
 
 
 def test_a_loss_that_was_divided_before_it_is_reported_hides_the_multiple(tmp_path):

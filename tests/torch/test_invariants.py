@@ -252,9 +252,9 @@ def test_a_torn_line_is_ended_before_the_next_segment(tmp_path):
         file.write('{"step": 5, "lo')
     train_on(path)
     lines = path.read_text().splitlines()
-    assert lines[5] == '{"step": 5, "lo'
-    assert json.loads(lines[6])["config"]["recorder"]["segment"] == 2
-    assert len(lines) == 1 + 4 + 1 + 1 + 5
+    assert lines[4] == '{"step": 5, "lo'
+    assert json.loads(lines[5])["config"]["recorder"]["segment"] == 2
+    assert len(lines) == 4 + 1 + 5
 
 
 def test_the_cadence_widens_until_the_cost_is_within_the_budget(tmp_path):

@@ -23,6 +23,7 @@ from stabdiag.model.limits.symptoms import (
     GradientLimits,
     LearningLimits,
     OverflowLimits,
+    RecordedLimits,
     ResumeLimits,
     ScheduleLimits,
     ThroughputLimits,
@@ -55,6 +56,7 @@ class Limits:
     overflow: OverflowLimits = field(default_factory=OverflowLimits)
     resume: ResumeLimits = field(default_factory=ResumeLimits)
     throughput: ThroughputLimits = field(default_factory=ThroughputLimits)
+    recorded: RecordedLimits = field(default_factory=RecordedLimits)
     preflight: PreflightLimits = field(default_factory=PreflightLimits)
     compare: CompareLimits = field(default_factory=CompareLimits)
     set_by: Mapping[str, str] = field(default_factory=dict, compare=False)

@@ -148,6 +148,20 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     _role(
+        "moved_fraction",
+        "share of the weights that a step changed, one column per group",
+        "moved_fraction",
+        prefixes="moved_fraction",
+        training=False,
+    ),
+    _role(
+        "recorder",
+        "what stabdiag.torch found of model, loss, optimizer and batches, one column per fact",
+        "recorder_fact",
+        prefixes="recorder",
+        training=False,
+    ),
+    _role(
         "dead_fraction",
         "share of neurons always at zero, one column per group",
         "dead_fraction dead_neurons dead_neuron_fraction dead_relu_fraction",

@@ -1,0 +1,127 @@
+"""Facts that the recorder wrote: what is one, what is not, and where they stand."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.model.findings import Severity
+from tests.conftest import RUNS, program
+
+
+def rows_of(run):
+    """Return the rows of a recorded run."""
+    with gzip.open(RUNS / run / "log.jsonl.gz", "rt") as file:
+        return [json.loads(line) for line in file]
+
+
+def diagnosed(tmp_path, rows):
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return stabdiag.diagnose(str(path))
+
+
+def slugs(report):
+    return [finding.slug for finding in report.findings]
+
+
+def test_a_log_without_the_recorder_says_so_in_one_phrase():
+    report = stabdiag.diagnose({"step": np.arange(300), "loss": np.linspace(3, 2, 300)})
+    needs = [check for check in report.not_checked if check.needs_recorder]
+    assert len(needs) >= 17
+    assert f"{len(needs)} need stabdiag.torch" in report.diagnosis.summary
+    assert {check.because for check in needs} == {"needs a run that stabdiag.torch recorded"}
+
+
+def test_a_recorded_run_needs_no_manifest():
+    report = stabdiag.diagnose(str(RUNS / "healthy-recorded-cnn" / "log.jsonl.gz"))
+    manifest = report.manifest
+    assert (manifest.dtype, manifest.optimizer, manifest.vocab_size) == ("fp32", "AdamW", 8)
+    assert manifest.peak_lr == pytest.approx(2e-3)
+    assert report.history.source.records == len(rows_of("healthy-recorded-cnn"))
+    assert not [event for event in report.history.events if event.kind == "steps"]
+
+
+def test_a_fact_comes_before_what_the_tree_found(tmp_path):
+    rows = rows_of("recorded-log-of-softmax")
+    for row in rows:
+        if row["step"] > 100:
+            row["loss"] = float("nan")
+    report = diagnosed(tmp_path, rows)
+    assert slugs(report)[:2] == ["log-of-softmax", "nan-fp32"]
+    assert report.diagnosis.severity is Severity.ERROR
+
+
+def test_a_fact_is_a_warning_where_nothing_failed():
+    report = stabdiag.diagnose(str(RUNS / "recorded-log-of-softmax" / "log.jsonl.gz"))
+    assert report.diagnosis.severity is Severity.WARNING
+
+
+def test_layers_that_were_thawed_later_are_not_frozen(tmp_path):
+    rows = rows_of("recorded-frozen-at-init")
+    for row in rows:
+        if row["step"] > 60 and "recorder/frozen_random" in row:
+            row["recorder/frozen_random"] = 0.0
+    assert "frozen-at-init" not in slugs(diagnosed(tmp_path, rows))
+
+
+def test_a_small_idle_part_is_a_note(tmp_path):
+    rows = rows_of("recorded-no-gradient")
+    rows[0]["config"]["recorder"]["trainable_values"] = 10**6
+    found = {f.slug: f.severity for f in diagnosed(tmp_path, rows).findings}
+    assert found["no-gradient"] is Severity.NOTE
+
+
+def test_single_evaluations_in_training_mode_are_let_pass(tmp_path):
+    rows = rows_of("recorded-evaluated-in-training-mode")
+    evaluations = [row for row in rows if "eval_loss" in row]
+    for row in evaluations[1:]:
+        row["recorder/evaluated_in_training_mode"] = 0.0
+    assert "evaluated-in-training-mode" not in slugs(diagnosed(tmp_path, rows))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "found"),
+    [
+        ((0.5, 0.05, 0.5), False),
+        ((0.05, 0.05, 0.5), True),
+        ((0.5, 3.9, 0.5), False),
+        ((5.0, 0.5, 0.5), True),
+    ],
+)
+def test_initial_weights_that_are_far_off(ratios, found, tmp_path):
+    rows = rows_of("healthy-recorded-cnn")
+    names = [name for name in rows[0] if name.startswith("recorder/initial_std/")]
+    rows[0].update(dict(zip(names, ratios, strict=True)))
+    assert ("initial-weights-off" in slugs(diagnosed(tmp_path, rows))) is found
+
+
+def test_updates_that_round_away_at_the_end_of_a_schedule_are_meant(tmp_path):
+    rows = rows_of("healthy-recorded-bf16")
+    peak = max(row["lr"] for row in rows if "lr" in row)
+    for row in rows:
+        if "recorder/unchanged" in row:
+            row["recorder/unchanged"] = 0.1 if row["lr"] >= peak / 2 else 0.9
+    assert "updates-lost" not in slugs(diagnosed(tmp_path, rows))
+
+
+def test_unchanged_weights_in_fp32_are_not_lost_to_rounding(tmp_path):
+    rows = rows_of("recorded-updates-lost")
+    rows[0]["config"]["recorder"]["stored_as"] = "float32"
+    assert "updates-lost" not in slugs(diagnosed(tmp_path, rows))
+
+
+def test_a_run_that_starts_again_did_not_lose_its_optimizer(tmp_path):
+    rows = rows_of("healthy-recorded-cnn")
+    assert "optimizer-replaced" not in slugs(diagnosed(tmp_path, rows + rows))
+
+
+def test_a_project_can_say_that_a_layer_is_random_on_purpose(tmp_path):
+    log = RUNS / "recorded-frozen-at-init" / "log.jsonl.gz"
+    config = tmp_path / "stabdiag.toml"
+    config.write_text('[[ignore]]\nfinding = "frozen-at-init"\nreason = "random features"\n')
+    done = program("diagnose", log, "--config", config, "--format", "json", cwd=tmp_path)
+    (finding,) = [f for f in json.loads(done.stdout)["findings"] if f["slug"] == "frozen-at-init"]
+    assert finding["severity"] == "note"
