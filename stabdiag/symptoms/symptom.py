@@ -57,9 +57,9 @@ class Symptom:
     out where one of these is present. One that ``expects`` findings, by the beginnings of their
     slugs, is about a trial that is meant to bring them about: they are left out. A finding of the
     tree whose slug starts with one of ``explained_by`` replaces the symptom. One that ``leads`` is
-    behind the spikes that the tree finds: what to do about it comes first. One that ``is_fact`` does
-    not depend on any curve: it comes before findings that are as severe, and is an error where the
-    run has another one.
+    behind the spikes that the tree finds: what to do about it comes first. One that ``is_fact``
+    does not depend on any curve: it comes before findings that are as severe, and is an error where
+    the run has another one.
     """
 
     slug: str
@@ -109,7 +109,7 @@ class Symptom:
         return Finding(
             slug=self.slug,
             severity=evidence.severity or self.severity,
-            confidence=evidence.confidence or self.confidence,
+            confidence=Confidence.HIGH if self.is_fact else self.confidence,
             section="symptom",
             question="",
             title=evidence.title or self.title,

@@ -121,7 +121,9 @@ def test_a_run_that_starts_again_did_not_lose_its_optimizer(tmp_path):
 def test_a_project_can_say_that_a_layer_is_random_on_purpose(tmp_path):
     log = RUNS / "recorded-frozen-at-init" / "log.jsonl.gz"
     config = tmp_path / "stabdiag.toml"
-    config.write_text('[[ignore]]\nfinding = "frozen-at-init"\nreason = "random features"\n')
+    config.write_text(
+        '[[ignore]]\nfinding = "frozen-at-init"\nreason = "random"\nuntil = 2099-01-31\n'
+    )
     done = program("diagnose", log, "--config", config, "--format", "json", cwd=tmp_path)
     (finding,) = [f for f in json.loads(done.stdout)["findings"] if f["slug"] == "frozen-at-init"]
     assert finding["severity"] == "note"
