@@ -15,6 +15,7 @@ from functools import reduce
 import numpy as np
 
 from stabdiag.assemble.records import ENOUGH, SHOWN, shown_name
+from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
@@ -76,6 +77,9 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
         _refuse_results(columns, named.names)
         named = _with_measurements(_with_a_loss(named))
         named = _with_better_loss(named, assignment.other_losses)
+    if not chosen:
+        made, notes = continued_columns(named.columns, named.names)
+        named = named.adding(made).take(named.names, *notes)
     return _with_splits(named)
 
 

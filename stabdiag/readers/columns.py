@@ -57,8 +57,8 @@ class Column:
     that the column holds words: the values are then arbitrary codes, equal for equal words, that
     serve only to be compared. ``words`` has the word of each code; numbers among the words have
     the codes after these. ``is_time`` says that the words spelt times: the values are seconds.
-    ``stray_rows`` are the records with a word among numbers, which is a null, or with what is not a
-    time among times, which is neither present nor null.
+    ``stray_rows`` are the records with a word among numbers, or with another text among times.
+    A word without a digit is a null; all else is neither present nor null.
     """
 
     values: Floats
@@ -308,7 +308,14 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     if len(words) <= np.count_nonzero(numbers):
         values = np.where(numbers, values, np.nan)
         word = states == WORD
+        counts = counts_of(words) if words else None
+        if counts is not None:
+            # 200/400 among steps that were written as 199.
+            values[word] = counts
+            return Column(values=values, present=numbers | word, null=null)
         strays = np.flatnonzero(word)
+        # A word with digits in it may be a number that is spelled in another way: it is not a null.
+        word[strays] = [not any(map(str.isdigit, text)) for text in words]
         return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
     times = seconds_of(words)
     spelt = counts_of(words) if times is None else times

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.model.text import plural
 from stabdiag.readers.source import Stream
 
 # The text of a log shrinks to a tenth. One in which nothing changes but the counters (a million
@@ -75,10 +76,38 @@ def decoded(stream: Stream) -> Stream:
     """Return the stream in UTF-8 if it begins with a byte order mark of UTF-16, else itself."""
     encoding = _MARKS.get(stream.peek(2))
     if encoding is None:
-        return stream
+        return _without_nul_bytes(stream) if stream.peek(1) == b"\0" else stream
     stream.read(2)
     texts = codecs.iterdecode(stream.pieces(), encoding, "replace")
     return stream.rewritten(text.encode("utf-8", "replace") for text in texts)
+
+
+# As many NUL bytes are looked through at the head of a file, and so much of the text behind them.
+_MAX_NUL_BYTES: Final = 1 << 26
+_TEXT_HEAD: Final = 1 << 12
+
+
+def _without_nul_bytes(stream: Stream) -> Stream:
+    """Return the stream of a text from behind the NUL bytes at its head, else the stream itself.
+
+    A log that is truncated while its program writes on begins with a hole of the length that was
+    cut off.
+    """
+    size = _TEXT_HEAD
+    while size < _MAX_NUL_BYTES and not stream.peek(size).strip(b"\0"):
+        if len(stream.peek(size)) < size:
+            return stream
+        size *= 4
+    head = stream.peek(2 * size)
+    holes = len(head) - len(head.lstrip(b"\0"))
+    if holes == len(head) or b"\0" in head[holes : holes + _TEXT_HEAD]:
+        return stream
+    stream.read(holes)
+    stream.notes.append(
+        f"{plural(holes, 'NUL byte')} at the head left out: the log was truncated while it was"
+        " being written"
+    )
+    return stream.rewritten(stream.pieces())
 
 
 SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")

@@ -216,6 +216,12 @@ def _next_run(case: Case) -> Action:
 def _log_more(case: Case) -> Action:
     """Return what to log, and how much of it the questions about spikes and climbs need."""
     needed = f"trends need {FEWEST} losses, spikes {case.fewest_for_spikes}"
+    if not len(case.loss) and len(case.history.finite("reward")):
+        text = (
+            "Log the losses of the policy and of the value function as well: the reward alone shows"
+            f" neither NaN nor spikes ({needed})."
+        )
+        return Action(ActionKind.LOG_MORE, text, setting="loss")
     if not len(case.loss):
         text = f"Log the loss of every step, and diagnose again ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
@@ -229,8 +235,12 @@ def _log_more(case: Case) -> Action:
     if case.manifest.total_steps in (last, last + 1):
         text = f"Log the loss more often in the next run ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
-    text = f"Keep the run going or log the loss more often, and diagnose again ({needed})."
-    return Action(ActionKind.KEEP_GOING, text, also=(ActionKind.LOG_MORE,))
+    logged = plural(len(case.loss), "loss", "losses")
+    text = (
+        f"Diagnose the whole log if these {logged} are a part of it, or log the loss more often"
+        f" ({needed})."
+    )
+    return Action(ActionKind.LOG_MORE, text, setting="loss")
 
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:

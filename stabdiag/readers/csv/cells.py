@@ -233,6 +233,14 @@ def read_lines(
             parsed.names = header
             sections.append((header, []))
             continue
+        if len(cells) != width:
+            cells = _by_other_delimiter(line, delimiter, parsed.names) or cells
+            if is_next_header(cells, parsed.names):
+                header = names_of(cells)
+                parsed.renamed.append(number)
+                parsed.names = header
+                sections.append((header, []))
+                continue
         cut = last_is_cut and at == len(lines) and len(cells) < width
         reason = "holds NUL bytes" if "\0" in line else _why(cells, width, cut=cut)
         if reason:
@@ -271,6 +279,18 @@ def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
     rows = [line.split(delimiter) for line in text.removesuffix("\n").split("\n")]
     width = len(names)
     return _Cells(names, rows) if all(len(row) == width for row in rows) else None
+
+
+def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
+    """Return the cells of a line that another delimiter parts into a record or a header."""
+    for other in DELIMITERS:
+        if other == delimiter or other not in line:
+            continue
+        cells = cells_of(line, other)
+        is_record = len(cells) == len(names) and all(meaning(cell)[0] != WORD for cell in cells)
+        if is_record or is_next_header(cells, names):
+            return cells
+    return None
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -136,6 +137,8 @@ def _divided(
     """Return the dialect if the lines at these places are CSV with such a delimiter."""
     first, *rest = places
     header = cells_of(lines[first], delimiter)
+    if delimiter == BLANKS:
+        header = cells_of(_with_joined_names(lines[first]), delimiter)
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = first_rows([lines[place] for place in rest], delimiter)
@@ -157,8 +160,7 @@ def _divided(
             ends_open=len(header) > 1 and not any(row[-1:] != [""] for row in [header, *rows]),
             has_index=not header[0] and _counts(rows),
         )
-    is_comment = first > 0 and not is_content(lines[first - 1])
-    above = cells_of(lines[first - 1].lstrip("# "), delimiter) if is_comment else []
+    above = _names_in_comments(lines[:first], delimiter, len(header))
     if len(above) == len(header) and is_header(above) and are_records([header], len(above)):
         return Dialect(
             delimiter=delimiter,
@@ -170,14 +172,52 @@ def _divided(
     return None
 
 
+def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list[str]:
+    """Return the cells of the last comment above the records that may be their header.
+
+    Other comments, such as a remark on the columns, may stand between it and the records.
+    """
+    for line in reversed(lines[-_PREAMBLE:]):
+        if is_content(line):
+            return []
+        cells = cells_of(line.lstrip("# "), delimiter)
+        if len(cells) == width and is_header(cells):
+            return cells
+    return []
+
+
+# Names of several words in the header of a table whose cells are parted by single blanks, as a
+# browser copies it: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
+_SEVERAL_WORDS: Final = re.compile(
+    r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
+    r"(?:loss|acc|accuracy|error|perplexity|ppl)|error rate|learning rate|grad norm"
+    r"|gradient norm|no log)\b",
+    re.IGNORECASE,
+)
+
+
+def _with_joined_names(line: str) -> str:
+    """Return a header in which a name of several words is one cell."""
+    return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
+
+
 def _is_table(header: list[str], rows: list[list[str]]) -> bool:
     """Return whether all lines have the same number of cells, as no prose has.
 
     The first has names alone, or numbers alone where the names stand in a comment above it.
     """
-    even = len(rows) >= _FEWEST_ROWS and all(len(row) == len(header) for row in rows)
+    fewest = 1 if {*map(str.lower, header)} & _COUNTERS and _names_loss(header) else _FEWEST_ROWS
+    even = len(rows) >= fewest and all(len(row) == len(header) for row in rows)
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
+
+
+# How the first column of a table of losses may be called.
+_COUNTERS: Final = frozenset({"epoch", "step", "iter", "iteration"})
+
+
+def _names_loss(header: Sequence[str]) -> bool:
+    return any(name.lower().endswith("loss") for name in header[1:])
 
 
 def _counts(rows: list[list[str]]) -> bool:

@@ -91,7 +91,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         )
     stream.notes += _about_headers(dialect.above, repeated, renamed)
     columns = found.columns(stream.name, "csv", stream.notes)
-    names = dialect.shown(columns.names)
+    names = _of_monitor(dialect.shown(columns.names))
     load = columns.load
     if fast and stream.path is not None:
         load = _with_unwanted(columns, stream.path, stream.wanted)
@@ -102,6 +102,18 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
         events=(*filter(None, [dialect.assumed]), *columns.events),
         unnamed=dialect.assumed is not None,
     )
+
+
+# The columns of a monitor.csv of Gym, Gymnasium and Stable-Baselines3, which writes a row for each
+# episode: its reward, its length, and the time since the start.
+_MONITOR: Final = {"r": "episode_reward", "l": "episode_length", "t": "time"}
+
+
+def _of_monitor(names: dict[str, str]) -> dict[str, str]:
+    """Return the columns by the names that a user sees; those of a monitor are spelled out."""
+    if not _MONITOR.keys() <= names.keys():
+        return names
+    return {_MONITOR.get(name, name): own for name, own in names.items()}
 
 
 def _with_unwanted(columns: Columns, path: Path, wanted: Wanted) -> Callable[[str], Column]:

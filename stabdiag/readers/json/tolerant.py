@@ -32,6 +32,9 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
+# {"loss": 2.5,}
+_TRAILING_COMMA: Final = re.compile(r",(?=\s*\}\s*\Z)")
+
 # The words that JSON knows.
 _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
@@ -56,6 +59,9 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
             continue
         for number, line in enumerate(bunch, start=start + 1):
             found, reason = decode_line(line)
+            if reason and line.startswith("{'") and '"' not in line:
+                # A Python dict among JSON lines.
+                found, reason = decode_line(line.replace("'", '"'))
             if reason:
                 bad.append(
                     BadLine(line=number, reason=reason, above=len(records), text=lines[number - 1])
@@ -145,7 +151,7 @@ def _after_a_cut(line: str, start: int) -> list[Record]:
 
 def mended(text: str) -> str:
     """Return JSON whose numbers are spelt as Python's decoder knows them."""
-    return _NUMBER.sub(_as_json, text)
+    return _TRAILING_COMMA.sub("", _NUMBER.sub(_as_json, text))
 
 
 def _as_json(match: re.Match[str]) -> str:

@@ -17,6 +17,9 @@ _ALONE: Final = b"[N]"
 # Within each of these, other counters may start again; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
 
+# Counters of what an agent plays: beside them a score is a reward.
+GAMES: Final = (b"episode", b"game", b"trial", b"generation")
+
 # 3000, 3,000, or 3K
 _COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
@@ -25,8 +28,9 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words.
 _COUNTER: Final = re.compile(
-    rb"(?=[gsinmbeur\xc3\xe8])(?<![a-z])(?<!_in_)"
-    rb"(global[ _]step|step|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
+    rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)"
+    rb"(global[ _]step|step|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter|itr"
+    rb"|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"

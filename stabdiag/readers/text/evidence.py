@@ -16,17 +16,20 @@ from operator import itemgetter
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.asides import alarms, spoken
 from stabdiag.readers.text.counters import (
     COARSE,
     EPOCH,
     FIRST,
+    GAMES,
     NTH,
     STEP,
     headings_of,
     is_word,
 )
-from stabdiag.readers.text.grammar import NUMBER
+from stabdiag.readers.text.failures import Failures
+from stabdiag.readers.text.grammar import NUMBER, trains
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.sample import (
     Counts,
@@ -46,6 +49,7 @@ from stabdiag.readers.text.tokens import (
     LOSS,
     OTHER_LOSSES,
     OTHER_MEASURES,
+    REWARDS,
     SCORE,
     SUMMED,
     TRAINED,
@@ -58,6 +62,9 @@ _LOOK_ABOVE: Final = 1 << 22
 # The fewest different values of a counter, and the share of its moves in which it has to rise.
 _FEWEST: Final = 3
 _RISING: Final = 0.8
+
+# The counter of rewards rises in this fraction of its moves, other than where a run starts again.
+_NEARLY_RISING: Final = 0.9
 
 # The fewest lines of an excerpt that somebody pasted.
 _EXCERPT: Final = 2
@@ -82,6 +89,12 @@ _DENSER: Final = 4
 # The largest score, in percent.
 _LARGEST_SCORE: Final = 100
 
+# What rsl_rl prints above the losses of an iteration:  Learning iteration 412/2000
+_ITERATION: Final = b"iteration"
+_ITERATION_ALONE: Final = re.compile(
+    rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
+)
+
 # What Keras and nnU-Net print above what they tell of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
 _EPOCH_ALONE: Final = re.compile(
     rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
@@ -102,7 +115,7 @@ class _Log:
     @cached_property
     def alarmed(self) -> bool:
         """Whether a line says that the training went wrong."""
-        lines = (*alarms("loss", STEP), *spoken("loss"))
+        lines = (*alarms("loss", STEP), *spoken("loss"), Failures(pattern=b""))
         return any(line.search(self.data) for line in lines)
 
 
@@ -141,10 +154,19 @@ def _without_a_loss(data: bytes) -> Evidence | None:
         return None
     samples = ((word, sample_of(data, word)) for word in OTHER_MEASURES if word in data)
     told = ((word, _beside(sample.counters)) for word, sample in samples)
-    found = [replace(one, word=word) for word, one in told if one and one.rising == 1]
-    games = (one for one in found if one.word != SCORE or one.counter == b"episode")
+    # The counter of a reward restarts where several runs follow each other in one log.
+    found = [
+        replace(evidence, word=word)
+        for word, evidence in told
+        if evidence
+        and (evidence.rising == 1 or (word in REWARDS and evidence.rising >= _NEARLY_RISING))
+    ]
+    games = (one for one in found if one.word != SCORE or one.counter in GAMES)
     best = max(games, key=lambda one: one.lines, default=None)
-    return best if best is not None and best.lines >= _EVIDENT else None
+    if best is None:
+        return None
+    fewest = _FEWEST if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
+    return best if best.lines >= fewest else None
 
 
 def _called(log: _Log, word: bytes) -> Evidence | None:
@@ -168,7 +190,11 @@ def _are_scores(values: list[bytes]) -> bool:
 
 
 def _evidence(log: _Log, sample: Sample) -> Evidence | None:
-    trained = {name: one for name, one in sample.values.items() if not name.startswith(EVALUATED)}
+    trained = {
+        name: values
+        for name, values in sample.values.items()
+        if not (name.startswith(EVALUATED) or (is_evaluation(name) and not trains(name)))
+    }
     of_these = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
     found = _beside(of_these) or _beside(sample.counters)
     of_training = found is not None and (found.loss in trained or not trained)
@@ -322,11 +348,16 @@ def _excerpt(shapes: Shapes, *, alarmed: bool = False) -> Evidence | None:
 def _of_few_epochs(
     data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
 ) -> Evidence | None:
-    """Return the evidence in two epochs with a line of their own, or one with a loss of NaN."""
-    if not _EPOCH_ALONE.search(data, 0, sample.end):
+    """Return the evidence in two epochs or iterations with a line of their own.
+
+    One is enough if a loss in it is not finite.
+    """
+    by_iteration = _ITERATION_ALONE.search(data, 0, sample.end) is not None
+    if not by_iteration and not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
-    return _above({EPOCH: headings[EPOCH]}, sample.values, fewest=1 if lost else 2)
+    counter = _ITERATION if by_iteration else EPOCH
+    return _above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
 
 
 def _alarming(log: _Log, sample: Sample) -> Evidence | None:

@@ -43,7 +43,7 @@ _CELLS: Final = {
 _ANCHORS: Final = (
     *(b"rror", b"ERROR", b"xception", b"WARN", b"arning", b"FATAL", b"RITICAL", b"bort", b"iverg"),
     *(b"NaN", b"is nan", b"was nan", b"nan loss", b"or nan", b"inite", b"infinity", b"to inf"),
-    *(b"nvalid loss", b"inimum loss scale", b"at minimum"),
+    *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
 )
 
 _LONGEST: Final = 1000

@@ -24,7 +24,7 @@ from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.sample import Evidence
 from stabdiag.readers.text.spelling import plainly
-from stabdiag.readers.text.tokens import ELBO, LOSS
+from stabdiag.readers.text.tokens import LOSS, OBJECTIVES
 
 # How far into the log evidence is searched for, and evaluations above their epochs.
 _LOOKS: Final = 1 << 24
@@ -48,7 +48,7 @@ def read(stream: Stream) -> Columns:
     if found.counter == EPOCH and _is_ahead(found, plainly(head[:_AHEAD_WITHIN], found.spelt)):
         found = replace(found, ahead=True)
     columns = read_log(stream, "text", found.grammar)
-    columns, note = _as_a_loss(columns) if found.word.lower() == ELBO else (columns, "")
+    columns, note = _as_a_loss(columns) if found.word.lower() in OBJECTIVES else (columns, "")
     told = Event(
         kind=EventKind.COLUMN,
         message=f"read by its names and values ({found.certainty}): {_about(found)}{note}",
@@ -81,7 +81,8 @@ def _counting_epochs(columns: Columns) -> Columns:
 def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
     """Return the columns with the losses turned, if they are a bound that rises, and what to say.
 
-    A lower bound of a logarithm of probabilities is below zero; as a loss its negative is printed.
+    The logarithm of a probability, or a bound of it, is below zero; as a loss its negative is
+    printed.
     """
     bounds = [name for name in columns.names if is_a_loss(name)]
     values = [columns.load(name).logged for name in bounds]
@@ -92,7 +93,7 @@ def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
         column = columns.load(name)
         return replace(column, values=-column.values) if name in bounds else column
 
-    return replace(columns, load=load), ", with its sign turned: a lower bound rises"
+    return replace(columns, load=load), ", with its sign turned: a higher value is better"
 
 
 def _about(found: Evidence) -> str:

@@ -77,6 +77,27 @@ _SPELLINGS: Final = (
     ),
     # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
     Spelling((b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER, rb"\1 loss "),
+    # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
+    Spelling(
+        (b"bjective function for '", b"minibatches "),
+        rb"[Aa]verage objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
+        rb"(?=%b)" % NUMBER,
+        rb"batch \1 objective: ",
+    ),
+    # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
+    Spelling(
+        (b"Obj(log[Pzx]) = ",),
+        rb"After (\d{1,12}) sequences \([^)\n]{1,40}\): Obj\(log\[Pzx\]\) = ",
+        rb"step: \1, objective = ",
+    ),
+    # spaCy 2: Losses {'ner': 1234.5, 'tagger': 2.3}
+    Spelling((b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER, rb"loss_\1: "),
+    Spelling((b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER, rb", loss_\1: "),
+    # step 10, loss_train, 0.896: a comma between the name and the value
+    *(
+        Spelling((name + b", ",), rb"\b%b, (?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % name, name + b": ")
+        for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
+    ),
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Spelling((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Spelling((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

@@ -34,7 +34,8 @@ OTHER_LOSSES: Final = (
     b"LOSS",
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent", b"nce"),
-    *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective"),
+    *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
+    *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
@@ -42,10 +43,14 @@ OTHER_LOSSES: Final = (
 OTHER_MEASURES: Final = (
     *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow", b"eward", b"eturn", b"core"),
 )
-# Of these, the one that a game is judged by, where episodes are counted.
+# Of these, the one that a game is judged by, where episodes are counted, and all that are rewards.
 SCORE: Final = b"core"
-# Of the losses, the one that rises as a network learns.
-ELBO: Final = b"elbo"
+REWARDS: Final = (b"eward", b"eturn", SCORE)
+# Of the losses, those that may rise as a network learns, in lower case.
+OBJECTIVES: Final = (
+    *(b"elbo", b"objective", b"objf", b"log-likelihood", b"log_likelihood", b"log likelihood"),
+    *(b"loglik", b"log-prob", b"log_prob"),
+)
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
 # epoch 3 train 2.31 val 2.40: the loss of each split by the name of that alone; CatBoost has
@@ -58,10 +63,12 @@ BY_SPLIT: Final = re.compile(
 TRAINED: Final = (b"train", b"learn")
 _SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
-    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total)[ _/-]"
+    r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
+    r"|overall)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
     r"(cross[ _-]?entropy|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
-    r"|objective|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl)"
+    r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
+    r"|log[ _-]?prob|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl)"
     r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
@@ -142,9 +149,9 @@ _OF_MANY: Final = re.compile(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
-# CV is the set for cross-validation; mi-test is the name of a run.
+# CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _HELD_OUT: Final = (
-    rb"(?<![A-Za-z])(?<!\w-)(?:val|vali|valid|validate|validation|eval|evaluation"
+    rb"(?<![A-Za-z])(?<!\w[-_])(?:val|vali|valid|validate|validation|eval|evaluation"
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 _EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)

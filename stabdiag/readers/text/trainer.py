@@ -21,13 +21,15 @@ from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of, told_in
 
-_LOSS = rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss': '?[-+.\w]{1,40}'?[,}]"
+_LOSS = (
+    rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
+)
 # train: {'epoch': 0, 'loss': 2.05} is one of several lines on which others tell of each split.
 _OF_NO_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
 # … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} over the line of the Trainer itself.
 _NO_ECHO = rb"(?!(?<= - \{|>> \{)[^\n{}]{1,4000}\}[ \t\r]{0,400}\n\{'loss': )"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
-_CLOCK = rb"'(?:epoch|step|global_steps?)': "
+_CLOCK = rb"'(?:epoch|step|global_steps?|learning_rate)': "
 
 _STEPS = "Total optimization steps"
 _EPOCHS = "Num Epochs"

@@ -22,6 +22,10 @@ _BEFORE_VALUE: Final = re.compile(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
 _NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+# A record of a table that goes on where the records of the log end: 201,2.31,0.001
+_CELLS: Final = re.compile(
+    rb"\d{1,12}(?:[,;\t|] ?(?:[-+]?[\d.]{1,30}(?:[eE][-+]?\d{1,4})?|nan|inf)){1,40}\s*$"
+)
 _SPACE: Final = re.compile(rb"\s+")
 
 # So many record lines of a block show the forms that its lines have: a logger has few.
@@ -67,7 +71,7 @@ class UnreadLines:
             return
         number = first_line + data.count(b"\n", 0, begin)
         for line in data[begin + 1 :].split(b"\n"):
-            if begin not in used and b"oss" in line.lower():
+            if begin not in used and (b"oss" in line.lower() or _CELLS.match(line)):
                 self._take(line[:_LONGEST], number)
             begin += len(line) + 1
             number += 1

@@ -24,6 +24,9 @@ _WRAPPED: Final = re.compile(
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER
 )
 
+# nan.0, as Lightning prints a value that it rounds to the width of others.
+_WITH_DECIMALS: Final = re.compile(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
+
 # 1.#QNAN, -1.#IND00, 1.#INF, as Microsoft's C runtime prints them.
 _MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
 
@@ -54,6 +57,8 @@ def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if any(wrapper in data for wrapper in _WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
+    if b"nan.0" in data or b"inf.0" in data:
+        data = _WITH_DECIMALS.sub(rb"\1", data)
     if b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
     if (b"nan" in data or b"NaN" in data) and any(mark in data for mark in _MARKED):

@@ -1,0 +1,102 @@
+"""Series whose column changes its name in the middle of a log.
+
+``loss`` up to one record and ``train_loss`` from the next on are one series, as are ``step`` and
+``iteration``, or ``loss`` and ``metrics/loss``. Each role continues in a column that begins after
+the last value of the other, if both have general names: ``mlm_loss`` and ``cls_loss`` are losses of
+two stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from stabdiag.assemble.records import ENOUGH, shown_name
+from stabdiag.model.roles.names import is_evaluation, words_of
+from stabdiag.readers.columns import Column, Columns
+
+# The words that a general name of each role consists of: one of the first, and any of the others.
+_CORE: Final = {
+    "loss": frozenset({"loss", "ce", "entropy", "nll"}),
+    "step": frozenset({"step", "steps", "iteration", "iter", "update", "updates"}),
+    "lr": frozenset({"lr", "rate"}),
+    "grad_norm": frozenset({"norm", "gnorm"}),
+}
+_ALSO: Final = {
+    "loss": frozenset({"total", "avg", "average", "mean", "cross"}),
+    "step": frozenset({"num"}),
+    "lr": frozenset({"learning"}),
+    "grad_norm": frozenset({"grad", "gradient"}),
+}
+_PREFIXES: Final = frozenset({"train", "training", "trainer", "metrics", "log", "logs", "global"})
+
+
+def continued_columns(
+    columns: Columns, names: Mapping[str, str]
+) -> tuple[dict[str, Column], list[str]]:
+    """Return the columns by name that go on under another name, whole, and notes about them."""
+    made: dict[str, Column] = {}
+    notes: list[str] = []
+    for role in _CORE.keys() & names.keys():
+        name = names[role]
+        if not _is_general(name, role):
+            continue
+        column = columns.load(name)
+        for other, continuation in _continuations(columns, names, role, column):
+            first, second = (name, other) if _begins_first(column, continuation) else (other, name)
+            later = continuation if first == name else column
+            record = int(np.argmax(later.present))
+            notes.append(
+                f"from record {record + 1} on {shown_name(first)!r} is called"
+                f" {shown_name(second)!r}: one series"
+            )
+            column = _joined(column, continuation)
+            made[name] = column
+    return made, notes
+
+
+def _continuations(
+    columns: Columns, names: Mapping[str, str], role: str, column: Column
+) -> Iterator[tuple[str, Column]]:
+    """Yield the columns of the same role that lie wholly before or after a column."""
+    rows = np.flatnonzero(column.present)
+    if column.is_text or len(rows) < ENOUGH:
+        return
+    taken = set(names.values())
+    for other in columns.names:
+        if other in taken or not _is_general(other, role):
+            continue
+        candidate = columns.load(other)
+        found = np.flatnonzero(candidate.present)
+        if candidate.is_text or len(found) < ENOUGH:
+            continue
+        if found[0] > rows[-1] or found[-1] < rows[0]:
+            yield other, candidate
+            rows = np.union1d(rows, found)
+
+
+def _is_general(name: str, role: str) -> bool:
+    """Return True if a name consists of words that any program may use for a role."""
+    words = {*words_of(name.removesuffix("/value").removesuffix(".value"))}
+    core = _CORE[role]
+    known = core | _ALSO[role] | _PREFIXES
+    return bool(words & core) and words <= known and not is_evaluation(name)
+
+
+def _begins_first(column: Column, other: Column) -> bool:
+    return bool(np.argmax(column.present) < np.argmax(other.present))
+
+
+def _joined(column: Column, other: Column) -> Column:
+    """Return one column of the values of two that share no record."""
+    present = column.present | other.present
+    return replace(
+        column,
+        values=np.where(other.present, other.values, column.values),
+        present=present,
+        null=(column.null | other.null) & ~present,
+        stray_rows=np.union1d(column.stray_rows, other.stray_rows),
+    )

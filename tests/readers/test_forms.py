@@ -1,0 +1,117 @@
+"""A log that changes its form in the middle is followed, or the rest is reported as left out."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+CHANGE, STEPS = 30, 60
+
+
+def loss_at(step):
+    return "NaN" if step > 50 else f"{2.5 - step / 100:.2f}"
+
+
+def json_line(step):
+    return f'{{"step": {step}, "loss": {loss_at(step)}, "lr": 0.1}}'
+
+
+def csv_line(step):
+    return f"{step},{loss_at(step)},0.1"
+
+
+def text_line(step):
+    return f"step: {step} loss: {loss_at(step)} lr: 0.1"
+
+
+JSON = {
+    "renamed": lambda n: f'{{"step": {n}, "train_loss": {loss_at(n)}, "lr": 0.1}}',
+    "capitalized": lambda n: f'{{"STEP": {n}, "LOSS": {loss_at(n)}, "LR": 0.1}}',
+    "total": lambda n: f'{{"step": {n}, "total_loss": {loss_at(n)}, "lr": 0.1}}',
+    "cross-entropy": lambda n: f'{{"step": {n}, "train/ce": {loss_at(n)}, "lr": 0.1}}',
+    "iteration": lambda n: f'{{"iteration": {n}, "loss": {loss_at(n)}, "lr": 0.1}}',
+    "position": lambda n: f'{{"step": "{n}/60", "loss": {loss_at(n)}, "lr": 0.1}}',
+    "nested": lambda n: f'{{"step": {n}, "metrics": {{"loss": {loss_at(n)}, "lr": 0.1}}}}',
+    "nested value": lambda n: f'{{"step": {n}, "loss": {{"value": {loss_at(n)}}}, "lr": 0.1}}',
+    "trailing comma": lambda n: f'{{"step": {n}, "loss": {loss_at(n)}, "lr": 0.1,}}',
+    "Python dict": lambda n: f"{{'step': {n}, 'loss': {loss_at(n)}, 'lr': 0.1}}",
+    "quoted": lambda n: f'{{"step": "{n}", "loss": "{loss_at(n)}", "lr": "0.1"}}',
+}
+CSV = {
+    "semicolons": lambda n: f"{n};{loss_at(n)};0.1",
+    "tabs": lambda n: f"{n}\t{loss_at(n)}\t0.1",
+    "header": lambda n: ("step,lr,loss\n" if n == CHANGE + 1 else "") + f"{n},0.1,{loss_at(n)}",
+    "header renamed": lambda n: (
+        ("step,train_loss,lr\n" if n == CHANGE + 1 else "") + f"{n},{loss_at(n)},0.1"
+    ),
+    "header with semicolons": lambda n: (
+        ("step;loss;lr\n" if n == CHANGE + 1 else "") + f"{n};{loss_at(n)};0.1"
+    ),
+    "position": lambda n: f"{n}/60,{loss_at(n)},0.1",
+}
+TEXT = {
+    "capitalized": lambda n: f"Step: {n} Loss: {loss_at(n)} LR: 0.1",
+    "upper case": lambda n: f"STEP: {n} LOSS: {loss_at(n)} LR: 0.1",
+    "equals": lambda n: f"step={n} loss={loss_at(n)} lr=0.1",
+    "renamed": lambda n: f"step: {n} train_loss: {loss_at(n)} lr: 0.1",
+    "reordered": lambda n: f"lr: 0.1 loss: {loss_at(n)} step: {n}",
+    "JSON": json_line,
+}
+FORMS = [
+    *(("", json_line, form) for form in JSON.values()),
+    *(("step,loss,lr\n", csv_line, form) for form in CSV.values()),
+    *(("", text_line, form) for form in TEXT.values()),
+]
+NAMES = [*(f"json {name}" for name in JSON), *(f"csv {name}" for name in CSV)]
+NAMES += [f"text {name}" for name in TEXT]
+
+# What cannot be followed: a row of another width, a value in another unit, lines without a step.
+LEFT_OUT = [
+    ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)},0.1,7"),
+    ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)}"),
+    ("", text_line, csv_line),
+    ("", text_line, lambda n: f"step: {n} loss: {loss_at(n)}nats lr: 0.1"),
+    ("", json_line, lambda n: f'{{"loss": {loss_at(n)}, "lr": 0.1}}'),
+]
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(header, before, after):
+        steps = range(1, STEPS + 1)
+        lines = [before(n) if n <= CHANGE else after(n) for n in steps]
+        path = tmp_path / "run.log"
+        path.write_text(header + "\n".join(lines) + "\n")
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize(("header", "before", "after"), FORMS, ids=NAMES)
+def test_a_loss_goes_on_in_another_form(written, header, before, after):
+    loss = stabdiag.read(written(header, before, after)).series["loss"]
+    assert loss.steps.tolist() == [*range(1, STEPS + 1)]
+    np.testing.assert_allclose(loss.values, [float(loss_at(n)) for n in range(1, STEPS + 1)])
+
+
+@pytest.mark.parametrize(("header", "before", "after"), LEFT_OUT, ids=range(len(LEFT_OUT)))
+def test_a_form_that_cannot_be_followed_is_not_healthy(written, header, before, after):
+    assert stabdiag.diagnose(written(header, before, after)).diagnosis.slug != "healthy"
+
+
+def test_a_new_name_is_an_event(written):
+    history = stabdiag.read(written("", json_line, JSON["renamed"]))
+    assert any("'loss' is called 'train_loss'" in event.message for event in history.events)
+
+
+def test_losses_of_two_stages_stay_apart(written):
+    lines = [f'{{"step": {n}, "mlm_loss": 2.5, "lr": 0.1}}' for n in range(30)]
+    lines += [f'{{"step": {n}, "cls_loss": 0.5, "lr": 0.1}}' for n in range(30, 60)]
+    path = written("", json_line, json_line)
+    path.write_text("\n".join(lines))
+    assert len({*stabdiag.read(path).series["loss"].values.tolist()}) == 1
+
+
+def test_a_loss_beside_another_is_not_its_continuation(written):
+    path = written("", lambda n: f'{{"step": {n}, "loss": 2.5, "total_loss": 3.5}}', json_line)
+    assert not any("is called" in event.message for event in stabdiag.read(path).events)

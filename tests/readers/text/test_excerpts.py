@@ -1,0 +1,172 @@
+"""Excerpts as people paste them: rewards, scores, objectives, single blocks, odd heads."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def series(put):
+    def read(text, name="run.log"):
+        return stabdiag.read(put(text, name)).series
+
+    return read
+
+
+KALDI = (
+    "LOG (nnet3-train:Print():nnet-training.cc:121) Average objective function for 'output' for"
+    " minibatches {}-{} is {} over 12800 frames.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "losses"),
+    [
+        (
+            "".join(
+                KALDI.format(n, n + 9, value) for n, value in ((0, -4.1), (10, -3.9), (20, -1e9))
+            ),
+            [4.1, 3.9, 1e9],
+        ),
+        (
+            "".join(
+                f"VLOG[1] (train:Report():net.cc:322) After {n} sequences (1.2Hr): Obj(log[Pzx]) ="
+                f" {value}   TokenAcc = 20.1 %\n"
+                for n, value in ((1000, -95.5), (2000, -71.5), (3000, "nan"))
+            ),
+            [95.5, 71.5, np.nan],
+        ),
+        (
+            "".join(
+                f"INFO batch {n}, epoch 0/10 global average objf: {value} over 1000 frames\n"
+                for n, value in ((0, 1.25), (10, 0.5), (20, "nan"))
+            ),
+            [1.25, 0.5, np.nan],
+        ),
+        (
+            "".join(f"step {n} elbo: {-1203.5 + n}\n" for n in range(4)),
+            [1203.5, 1202.5, 1201.5, 1200.5],
+        ),
+        (
+            "".join(f"iter {n} log-likelihood: {-20.5 + n}\n" for n in range(3)),
+            [20.5, 19.5, 18.5],
+        ),
+        ("".join(f"Losses {{'ner': {9.5 - n}}}\n" for n in range(5)), [9.5, 8.5, 7.5, 6.5, 5.5]),
+    ],
+)
+def test_an_objective_is_a_loss_with_the_sign_of_a_loss(series, text, losses):
+    np.testing.assert_array_equal(series(text)["loss"].values, losses)
+
+
+@pytest.mark.parametrize(
+    ("line", "counts"),
+    [
+        (
+            "[INFO] Walker. Step: {}. Time Elapsed: 4.7 s. Mean Reward: {}. Training.",
+            range(5, 45, 5),
+        ),
+        (
+            "[INFO] fit_test: Hopper: Step: {}. Mean Reward: {}. Std of Reward: 0.5.",
+            range(5, 45, 5),
+        ),
+        ("episode: {}/1000, score: {}, e: 1.0", range(5)),
+        ("Episode {}\tAverage Score: {}", range(0, 600, 100)),
+        ("Game {} | Mean Reward: {} | Explore: 1.00", range(0, 200, 20)),
+    ],
+)
+def test_a_few_rewards_are_a_log(series, line, counts):
+    text = "\n".join(line.format(n, 2.5 + n) for n in counts)
+    reward = series(text)["reward"]
+    assert reward.steps.tolist() == [*counts]
+    assert reward.values.tolist() == [2.5 + n for n in counts]
+
+
+@pytest.mark.parametrize(
+    "text", ["the reward is 2.5\n" * 2, "score: 5\n" * 3, "Step 5: reward\n" * 9]
+)
+def test_words_about_rewards_are_no_log(put, text):
+    with pytest.raises(LogError):
+        stabdiag.read(put(text))
+
+
+BLOCK = (
+    "{rule}\n                Learning iteration {n}/2000\n\n"
+    "          Computation: 51000 steps/s (collection: 0.9s)\n"
+    "          Value function loss: {loss}\n             Mean reward: 17.30\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("losses", "steps"), [(["inf"], [412]), ([2.5, "nan"], [412, 413]), ([2.5, 1.5], [412, 413])]
+)
+def test_blocks_of_an_iteration_are_records(series, losses, steps):
+    text = "".join(
+        BLOCK.format(rule="#" * 80, n=412 + n, loss=loss) for n, loss in enumerate(losses)
+    )
+    loss = series(text)["loss"]
+    assert loss.steps.tolist() == steps
+    np.testing.assert_array_equal(loss.values, [float(value) for value in losses])
+
+
+def test_the_rewards_of_a_monitor_are_read(series):
+    text = (
+        '#{"t_start": 1.5, "env_id": "Walker-v2"}\nr,l,t\n-95.2,150,1.3\n-88.7,71,2.5\n4.5,9,3.5\n'
+    )
+    assert series(text, "monitor.csv")["reward"].values.tolist() == [-95.2, -88.7, 4.5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step Training Loss Validation Loss\n500 1.5 1.75\n1000 0.5 nan\n",
+        "epoch train loss valid loss accuracy\n500 1.5 1.75 0.5\n1000 0.5 nan 0.6\n",
+    ],
+)
+def test_a_table_with_single_blanks_is_read(series, text):
+    read = series(text)
+    assert read["loss"].values.tolist() == [1.5, 0.5]
+    np.testing.assert_array_equal(read["eval_loss"].values, [1.75, np.nan])
+
+
+def test_a_remark_below_a_header_in_a_comment_is_skipped(series):
+    text = "#  step  rmse_val  rmse_trn  lr\n# a remark on the columns\n" + "".join(
+        f"  {n}  9.5  {8.5 - n}  0.1\n" for n in range(4)
+    )
+    assert series(text, "run.out")["loss"].values.tolist() == [8.5, 7.5, 6.5, 5.5]
+
+
+def test_nul_bytes_at_the_head_of_a_truncated_log_are_left_out(put):
+    text = "\0" * 9000 + "".join(f"step {n} | loss {2.5 - n / 8} | lr 0.1\n" for n in range(9))
+    history = stabdiag.read(put(text))
+    assert len(history.series["loss"]) == 9
+
+
+def test_nul_bytes_alone_are_no_log(put):
+    with pytest.raises(LogError):
+        stabdiag.read(put("\0" * 9000))
+
+
+def test_a_value_behind_a_comma_is_read(series):
+    text = "".join(f"epoch 1, phase train, step {n}, loss_train, {2.5 - n / 8}\n" for n in range(9))
+    assert series(text)["loss"].values.tolist() == [2.5 - n / 8 for n in range(9)]
+
+
+def test_a_dict_behind_a_bar_loses_nothing(series):
+    text = "{'loss': 0.5, 'reward': -1.1, 'learning_rate': 2e-05}\n" + "".join(
+        f"  0%|          | {n}/900 [00:08<2:00:00, 8.0s/it]"
+        f"{{'loss': {loss}, 'reward': 2.2, 'learning_rate': 2e-05}}\n"
+        for n, loss in enumerate(("nan", 0.25, 0.125), start=1)
+    )
+    text += "  0%|          | 4/900 [00:32<2:00:00, 8.0s/it]\n"
+    np.testing.assert_array_equal(series(text)["loss"].values, [0.5, np.nan, 0.25, 0.125])
+
+
+def test_the_loss_in_a_bar_above_its_epoch_is_that_of_the_training(series):
+    text = "".join(
+        f"100%|####| 420/420 [00:11<00:00, 38.1it/s, accuracy=1, loss={1 / n}, lr=0.1]\n"
+        f"Epoch {n}, Val Loss: {2 / n}, Val Accuracy: 0.9\n"
+        for n in (1, 2, 4, 8)
+    )
+    assert series(text)["loss"].values.tolist() == [1, 0.5, 0.25, 0.125]
