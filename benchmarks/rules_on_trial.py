@@ -53,12 +53,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="as high elsewhere",
         purpose="a peak is no spike if the run's noise reaches as high elsewhere",
-        off={f"{STATS}.peaks:Residuals._went_up": lambda _, at: np.zeros(len(at), dtype=bool)},
+        off={f"{STATS}.peaks:Residuals.went_up": lambda _, at: np.zeros(len(at), dtype=bool)},
     ),
     Rule(
         name="not after a descent",
         purpose="points above a baseline that overshoots a steep descent are no noise",
-        off={f"{STATS}.peaks:Residuals._went_up": lambda _, at: np.ones(len(at), dtype=bool)},
+        off={f"{STATS}.peaks:Residuals.went_up": lambda _, at: np.ones(len(at), dtype=bool)},
         needed="a spike of 80 deviations behind a steep descent",
     ),
     Rule(

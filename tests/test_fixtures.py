@@ -110,6 +110,7 @@ NEAR_MISSES = {
     "epoch-boundary-jump": ("healthy-epochs", "healthy-epochs-restarts"),
     "batch-repeats": ("healthy-epochs", "healthy-resumed"),
     "frequent-spikes": ("healthy-heavy-tails", "healthy-batch-1"),
+    "heavy-tailed-loss": ("healthy-heavy-tails", "healthy-batch-1"),
     "grad-nonfinite": ("healthy-fp16-probing", "healthy-fp16-calibrating"),
     "grad-exploding": ("spike-long-tail-garbage", "healthy-heavy-tails"),
     "grad-vanishing": ("symptom-underfitting", "symptom-plateau-at-chance"),
@@ -212,6 +213,8 @@ def test_a_report_is_strict_json_and_says_what_to_do(run):
         title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         if finding.slug == "stall":  # it has a title for each of the two things that it tells
             title = "The run broke off"
+        if finding.slug == "frequent-spikes" and finding.severity is Severity.NOTE:
+            title = "A hard batch recurs"
         if finding.slug == "lr-never-decays" and finding.severity is Severity.WARNING:
             title = "The learning rate was still warming up at the end"
         assert finding.title == (title if finding.back is None else LATE)

@@ -137,7 +137,7 @@ EDGES: Final[Mapping[str, Mapping[str, str]]] = {
         "yes:fp8": "nan-bf16",
         "yes": "nan-dtype-unknown",
     },
-    "Q2.1": {"yes": "Q2.2", "no": "§3", "unknown": "§3"},
+    "Q2.1": {"yes": "Q2.2", "yes:recurring": "§3", "no": "§3", "unknown": "§3"},
     "Q2.2": {"yes": "Q2.3", "no": "Q2.4", "unknown": "spike-unresolved"},
     "Q2.3": {
         "yes:lr-jump": "spike-lr-jump",

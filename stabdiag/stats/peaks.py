@@ -30,7 +30,7 @@ _POINTS = 750
 # many of the next scores below the gap. The prior for the inverse of the index, the weight of the
 # tail, counts as much as five scores.
 BY_CHANCE = 0.05
-_BELOW = (10, 30)
+BELOW = (10, 30)
 _PRIOR = 5
 
 
@@ -105,13 +105,13 @@ class Excursions:
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
         rank = int((scores >= score).sum())
         return any(
-            _chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(_BELOW)
+            chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(BELOW)
             for above in range(rank, FEW_EVENTS + 1)
-            for depth in _BELOW
+            for depth in BELOW
         )
 
 
-def _chance_of_gap(scores: Floats, above: int) -> float:
+def chance_of_gap(scores: Floats, above: int) -> float:
     """Return the chance of a gap as wide as that below the highest of some scores.
 
     Args:
@@ -193,9 +193,9 @@ class Residuals:
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
         share = 1.0 if single else HALF  # medians of noise vary less than points do
-        return bool(self._went_up(where[self.heights(where) > share * height]).any())
+        return bool(self.went_up(where[self.heights(where) > share * height]).any())
 
-    def _went_up(self, where: Ints) -> Mask:
+    def went_up(self, where: Ints) -> Mask:
         """Tell which positions lie well above the three points just before them, too.
 
         Where a steep descent ends, the baseline overshoots downwards: points above it there are no

@@ -16,6 +16,7 @@ from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals
 from stabdiag.stats.quantiles import ENOUGH, TELLING, median
+from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
 from stabdiag.stats.shape import Reach, Spike, describe
 from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
@@ -42,6 +43,7 @@ class SpikeScan:
     largest_at: int
     tested: int
     abrupt: tuple[Spike, ...] = ()
+    group: PeakGroup | None = None
 
 
 def find_spikes(
@@ -85,7 +87,8 @@ def find_spikes(
     single = _noise(x, reach, false_alarm)
     narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
     lasting = single if narrow.window >= reach.window else _noise(x, narrow, false_alarm)
-    found = _candidates(x, single, lasting, suspect)
+    group = find_peak_group(single.points)
+    found = _candidates(x, single, lasting, suspect, group)
     spans = _spans(single.base.level, [one.onset for one in found])
     spikes: list[Spike] = []
     resume = 0
@@ -100,7 +103,10 @@ def find_spikes(
         spike = describe(x, held.base, one.onset, held.reach, atypical)
         if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
             continue
-        if not suspect[one.onset]:
+        if one.is_short and not spike.recovered:
+            continue
+        is_separated = group is not None and group.has(one.at) and spike.recovered is True
+        if not suspect[one.onset] and not is_separated:
             if not _stands_out(spike, 2 * sigmas if width == 1 else CLEAR):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
@@ -116,6 +122,7 @@ def find_spikes(
         largest_at=largest,
         tested=n - first,
         abrupt=abrupt,
+        group=group,
     )
 
 
@@ -165,16 +172,20 @@ def _chance_of_one(false_alarm: float, points: int) -> float:
 class _Candidate(NamedTuple):
     """A place that is too high, where it begins, and the residuals in which it was seen.
 
-    ``limit`` is how far noise reaches among these residuals, in deviations.
+    ``limit`` is how far noise reaches among these residuals, in deviations. A candidate that
+    ``is_short`` is a spike only if it recovers.
     """
 
     at: int
     onset: int
     residuals: Residuals
     limit: float
+    is_short: bool = False
 
 
-def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> list[_Candidate]:
+def _candidates(
+    x: Floats, single: _Noise, lasting: _Noise, suspect: Mask, group: PeakGroup | None
+) -> list[_Candidate]:
     """Return the places that may be spikes, in order.
 
     Points are held against ``single``, and stretches against ``lasting``.
@@ -191,6 +202,9 @@ def _candidates(x: Floats, single: _Noise, lasting: _Noise, suspect: Mask) -> li
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
     singles = {*np.flatnonzero(high).tolist(), *alone}
     found = [_Candidate(at, at, points, limit) for at in singles]
+    if group is not None:
+        starts = {*group.starts.tolist()} - singles
+        found += [_Candidate(at, at, points, limit, is_short=True) for at in starts]
     medians = median_residuals(x, lasting.base, TELLING, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // ENOUGH)]

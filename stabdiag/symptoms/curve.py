@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 
-from stabdiag.model.arrays import Ints
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import every, num, typed
+from stabdiag.model.text import num, typed
 from stabdiag.stats.levels import levels
-from stabdiag.stats.peaks import APART, BY_CHANCE
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
+from stabdiag.stats.peaks import BY_CHANCE
+from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
     FALLEN,
@@ -24,9 +23,8 @@ from stabdiag.symptoms.losses import (
     few_trained,
     from_the_start,
     no_distance,
-    rhythm,
 )
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
@@ -206,70 +204,3 @@ def too_good(case: Case) -> Evidence | None:
             step=step,
         ),
     )
-
-
-def _few_losses(case: Case) -> str:
-    needed = 2 * case.spike_window
-    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
-
-
-@Symptom(
-    slug="frequent-spikes",
-    severity=Severity.NOTE,
-    family="data",
-    title="The loss keeps spiking",
-    needs=("loss",),
-    explained_by=("nan", "divergence", "spike-persistent"),
-    enough=(_few_losses,),
-    then=(
-        Action(Do.CLIP_GRADIENTS, "Lower the clip threshold so one batch cannot do much harm."),
-        Action(
-            Do.CHANGE_OPTIMIZER,
-            "Lower Adam's β2 to 0.95, or the learning rate.",
-            also=(Do.LOWER_LR,),
-        ),
-        Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),
-    ),
-)
-def frequent_spikes(case: Case) -> Evidence | None:
-    """Does the loss spike again and again, at a rhythm?
-
-    Noisy tasks have points far out at odd times: each is one hard batch, and no news.
-    """
-    loss, limits, width = case.loss, case.limits.data, case.spike_window
-    rows = len(loss) // width
-    left_out = len(loss) - rows * width
-    x = loss.values[left_out:].reshape(rows, width)
-    level = medians(x)[:, np.newaxis]
-    noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
-    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
-    at = _starts(np.flatnonzero((x - level > bar).ravel()))
-    # Spikes close together are one event.
-    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:
-        return None
-    height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
-    gap = rhythm(steps)
-    if gap is None:
-        return None
-    first = int(steps[0])
-    return Evidence(
-        because=f"The loss spiked {len(at)} times, {every(gap, case.unit)} from {case.unit} "
-        f"{first} on, typically by {num(height)}.",
-        step=first,
-        measured={"spikes": len(at), "apart": gap, "height": height},
-        first=Action(
-            Do.INSPECT_DATA,
-            f"Find out what happens {every(gap, case.unit)}: one hard shard or batch, the first "
-            "batch of an epoch, another update.",
-        ),
-    )
-
-
-def _starts(high: Ints) -> Ints:
-    """Return where spikes begin, given the positions of high points; what stays up is none."""
-    if not len(high):
-        return high
-    first = np.append(0, np.flatnonzero(np.diff(high) > APART + 1) + 1)
-    short = np.diff(np.append(first, len(high))) <= 2 * (APART + 1)
-    found: Ints = high[first[short]]
-    return found

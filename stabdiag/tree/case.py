@@ -14,6 +14,7 @@ from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
 from stabdiag.tree.comparable import Ramp, Shift
 from stabdiag.tree.measure import Measures, measure
+from stabdiag.tree.recurring import RecurringSpikes
 from stabdiag.tree.reward import Reward
 from stabdiag.tree.run import Run
 
@@ -85,6 +86,8 @@ class Case(Run):
     @property
     def none_of(self) -> str:
         """What there is none of in a run in which nothing was found."""
+        if self.recurring is not None:
+            return "no NaN, no spike other than those that recur, no lasting climb"
         return "no NaN, no spike above the noise, no lasting climb"
 
     @property
@@ -111,6 +114,11 @@ class Case(Run):
     def spikes(self) -> tuple[Spike, ...]:
         """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
         return self.measures.spikes
+
+    @property
+    def recurring(self) -> RecurringSpikes | None:
+        """The spikes that recur, which are judged together."""
+        return self.measures.recurring
 
     @property
     def settled(self) -> slice:

@@ -14,6 +14,7 @@ from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
 from stabdiag.tree.comparable import Ramp, Shift, ramp_of, shifts_of
+from stabdiag.tree.recurring import RecurringSpikes, find_recurring
 from stabdiag.tree.reward import Reward, held_reward, lost_reward
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 from stabdiag.tree.run import Run
@@ -25,8 +26,9 @@ class Measures:
 
     ``scan`` has every spike of the loss and how far its noise reaches; ``reward`` is the reward
     that holds, ``shifts`` and ``ramp`` are where the loss came to be measured on something else, at
-    once or by and by; ``spikes`` are those that §2 answers for; ``settled`` are the positions of
-    the losses in which §4 looks for a climb, and ``rise`` is what it finds there.
+    once or by and by; ``spikes`` are those that §2 answers for, and ``recurring`` those that are
+    judged together; ``settled`` are the positions of the losses in which §4 looks for a climb, and
+    ``rise`` is what it finds there.
     """
 
     scan: SpikeScan
@@ -34,6 +36,7 @@ class Measures:
     shifts: tuple[Shift, ...] = ()
     ramp: Ramp | None = None
     spikes: tuple[Spike, ...]
+    recurring: RecurringSpikes | None = None
     settled: slice
     rise: Rise | None
 
@@ -55,16 +58,31 @@ def measure(run: Run) -> Measures:
     shifts = shifts_of(run, scan.spikes)
     ramp = ramp_of(run, scan.spikes, shifts)
     spikes = () if reward is not None else _spikes(run, scan.spikes, shifts, ramp)
+    recurring = None
+    if reward is None and lost_reward(run) is None:
+        recurring = find_recurring(run, scan.group, scan.spikes)
+    singles = spikes if recurring is None else _without_recurring(run, spikes, scan)
     settled = _settled(run, spikes, shifts, ramp)
     return Measures(
         scan=scan,
         reward=reward,
         shifts=shifts,
         ramp=ramp,
-        spikes=spikes,
+        spikes=singles,
+        recurring=recurring,
         settled=settled,
         rise=rise_of(run, settled, spikes),
     )
+
+
+def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tuple[Spike, ...]:
+    """Return the spikes that are judged one by one: those that stayed up or have a logged cause."""
+
+    def is_recurring(spike: Spike) -> bool:
+        belongs = scan.group is not None and scan.group.has(spike.peak)
+        return bool(spike.recovered) and belongs and not run.suspect[spike.onset]
+
+    return tuple(spike for spike in spikes if not is_recurring(spike))
 
 
 def jumps_that_stay(spikes: Sequence[Spike], shifts: Sequence[Shift]) -> list[Spike]:

@@ -18,6 +18,7 @@ from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import no_harm
 from stabdiag.tree.panels import before, lr_panel, panels
+from stabdiag.tree.recurring import RecurringSpikes
 
 # The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
 # far as the largest score that was seen, it tells of the tail's shape and not of the run.
@@ -90,6 +91,8 @@ def _is_there_a_spike(case: Case) -> Reply:
         "window_points": case.spike_window,
     }
     wide = width(case)
+    if worst is None and case.recurring is not None:
+        return _recur(case, case.recurring, measured)
     if worst is None:
         return no(
             f"{counted}; {_why_none(case)}{wide}",
@@ -180,6 +183,22 @@ def highest(case: Case) -> str:
     return (
         f"the highest, at {case.unit} {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above "
         "the steps just before it"
+    )
+
+
+def _recur(case: Case, recurring: RecurringSpikes, measured: dict[str, Scalar]) -> Reply:
+    """Return that spikes recur: they are judged together, not one by one."""
+    return yes(
+        f"the loss spiked {len(recurring)} times and recovered each time, by "
+        f"{sigmas(recurring.scores.min())} to {sigmas(recurring.scores.max())}; all other steps "
+        f"stay within {sigmas(recurring.noise)}",
+        *recurring.steps.tolist(),
+        branch="recurring",
+        measured={
+            "spikes": len(recurring),
+            "spike_score": float(recurring.scores.max()),
+            **measured,
+        },
     )
 
 

@@ -62,7 +62,7 @@ def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
     reasons = {one.symptom: one.because for one in report.not_checked}
     assert reasons["plateau-at-chance"].startswith(told)
     assert reasons["not-learning"].startswith("takes ")
-    assert reasons["frequent-spikes"].startswith("takes 200 points, logged: ")
+    assert ("frequent-spikes" in reasons) == (points == 19)
     skipped = f"{len(reasons)} checks skipped: eval_loss, lr " in report.diagnosis.summary
     assert skipped == (report.diagnosis.slug == "healthy")
 

@@ -87,11 +87,14 @@ class DataLimits:
     repeated_batches: int = limit(5, unit="batches", at_least=1)
     """Fewer repeated batches than this may be retried steps."""
     spike_sigma: float = limit(10.0, unit="robust deviations", at_least=4.0)
-    """A point this far above the level around it counts as one of many spikes."""
+    """A loss this far above the level around it counts as one of many spikes."""
     spike_share: float = limit(0.3, unit="of the loss's level", at_most=10.0)
     """Spikes lower than this share of the level they rise from are noise."""
-    spike_count: int = limit(5, unit="spikes", at_least=2)
+    spike_count: int = limit(4, unit="spikes", at_least=2)
     """Fewer spikes than this are single events, which the tree judges."""
+    tail_sigma: float = limit(20.0, unit="robust deviations", at_least=4.0)
+    """A single loss this far above its level is reported as a heavy tail even if the noise of the
+    run may reach as high."""
 
 
 @frozen(eq=True)

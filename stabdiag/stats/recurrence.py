@@ -1,0 +1,141 @@
+"""Recurring spikes: the group of peaks that a gap separates from the noise of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
+from stabdiag.stats.peaks import APART, BELOW, HALF, Residuals, chance_of_gap
+from stabdiag.stats.tails import FAR_OUT
+
+# A tail leaves as wide a gap below its highest peaks with at most this chance, if they are few: the
+# tail itself may be what judges them.
+_MAX_CHANCE = 0.0003
+
+# The lowest peak of a group is at least this many deviations high, at least this many times as many
+# deviations as the highest peak of the noise, and this many times as high in units of the loss: the
+# noise of a falling loss is larger at its start.
+_MIN_SCORE = 8.0
+_MIN_RATIO = 1.75
+_MIN_HEIGHT_RATIO = 1.5
+
+# Peaks are a group, and not the tail of the noise, if they are at most this share of the points.
+# With a ratio of at least the second number they may be more, and ten in a log of any length.
+_MAX_RATE = 0.01
+_CLEAR_RATIO = 5.0
+_MAX_CLEAR_RATE = 0.02
+_MAX_CLEAR_COUNT = 10
+
+
+@frozen
+class PeakGroup:
+    """The peaks that a gap separates from the noise: shape (k,) each, in the order of the log.
+
+    ``starts`` are the positions at which the excursions first reach half of their score, ``ends``
+    the positions after their last points, and ``peaks`` their highest points. ``heights`` are in
+    units of the loss above the level before them and ``scores`` in deviations. ``noise`` is the
+    highest score of the other peaks.
+    """
+
+    starts: Ints
+    ends: Ints
+    peaks: Ints
+    heights: Floats
+    scores: Floats
+    noise: float
+
+    def __len__(self) -> int:
+        return len(self.peaks)
+
+    def take(self, which: Mask) -> PeakGroup:
+        """Return the group of some of the peaks, shape (k,)."""
+        return replace(
+            self,
+            starts=self.starts[which],
+            ends=self.ends[which],
+            peaks=self.peaks[which],
+            heights=self.heights[which],
+            scores=self.scores[which],
+        )
+
+    def has(self, position: int) -> bool:
+        """Return True if a position belongs to one of the peaks."""
+        at = int(np.searchsorted(self.starts, position, side="right")) - 1
+        return at >= 0 and position < self.ends[at]
+
+
+def find_peak_group(points: Residuals) -> PeakGroup | None:
+    """Return the largest group of peaks that is separated from the noise, or None.
+
+    Args:
+        points: the distances of single losses from the level before them.
+
+    The k highest of the declustered peaks are a group if the gap below them is too wide for a tail
+    (Rényi 1953, doi:10.1007/BF02127580) and too wide to matter in both units.
+    """
+    scores = points.scores
+    far = np.flatnonzero(scores[points.first :] > FAR_OUT) + points.first
+    if not len(far) or scores[far].max() < _MIN_SCORE:
+        return None
+    begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > APART)
+    peak_scores = np.maximum.reduceat(scores[far], begins)
+    heights = np.maximum.reduceat(points.heights(far), begins)
+    late = far[begins] >= points.settled
+    order = np.flatnonzero(late)[np.argsort(-peak_scores[late], kind="stable")]
+    tested = len(scores) - max(points.first, points.settled)
+    count = _group_size(peak_scores[order], heights[order], tested)
+    if not count:
+        return None
+    lowest = order[:count]
+    high = (peak_scores >= peak_scores[lowest].min()) & (heights >= heights[lowest].min())
+    ends = np.append(begins[1:], len(far))
+    excursions = [far[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    peaks = np.array([excursion[np.argmax(scores[excursion])] for excursion in excursions])
+    # The noise of the initial descent is not compared with anything, but its spikes count.
+    members = np.isin(np.arange(len(begins)), lowest) | (high & ~late & points.went_up(peaks))
+    starts = [
+        excursion[np.argmax(scores[excursion] >= HALF * scores[peak])]
+        for excursion, peak in zip(excursions, peaks, strict=True)
+    ]
+    rest = peak_scores[order[count:]]
+    return PeakGroup(
+        starts=np.array(starts)[members],
+        ends=far[ends - 1][members] + 1,
+        peaks=peaks[members],
+        heights=heights[members],
+        scores=peak_scores[members],
+        noise=float(rest[0]) if len(rest) else FAR_OUT,
+    )
+
+
+def _group_size(scores: Floats, heights: Floats, points: int) -> int:
+    """Return how many of the highest peaks a gap separates from the others; 0 if none.
+
+    Args:
+        scores: shape (n,), of all peaks, in falling order.
+        heights: shape (n,), of the same peaks.
+        points: the number of tested points.
+    """
+    next_scores = np.append(scores[1:], FAR_OUT)
+    ratios = scores / next_scores
+    lowest = np.minimum.accumulate(heights)
+    highest_below = np.append(np.maximum.accumulate(heights[::-1])[::-1][1:], 0.0)
+    counts = np.arange(1, len(scores) + 1)
+    few = counts <= _MAX_RATE * points
+    few |= (ratios >= _CLEAR_RATIO) & (counts <= max(_MAX_CLEAR_RATE * points, _MAX_CLEAR_COUNT))
+    clear = (scores >= _MIN_SCORE) & (ratios >= _MIN_RATIO)
+    clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & few
+    by_height = np.sort(heights)[::-1]
+    for count in counts[clear][::-1].tolist():
+        chance = max(_gap_chance(scores, count), _gap_chance(by_height, count))
+        if chance <= _MAX_CHANCE:
+            return count
+    return 0
+
+
+def _gap_chance(values: Floats, count: int) -> float:
+    """Return the chance that a tail leaves as wide a gap below its ``count`` highest values."""
+    return min(chance_of_gap(values[: count + depth + 1], count) for depth in BELOW)

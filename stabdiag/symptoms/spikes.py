@@ -1,0 +1,243 @@
+"""Spikes that recur, and losses with a heavy tail."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.arrays import Ints
+from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import every, num, sigmas, typed, whole
+from stabdiag.stats.peaks import APART
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, TELLING, median, medians
+from stabdiag.symptoms.losses import rhythm
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
+from stabdiag.tree.advice.rates import lowered
+from stabdiag.tree.advice.shared import clip
+from stabdiag.tree.case import Case
+from stabdiag.tree.recurring import Coincidence, RecurringSpikes
+
+
+def _few_losses(case: Case) -> str:
+    needed = 2 * case.spike_window
+    return "" if len(case.loss) >= needed else too_few(needed, f"{len(case.loss)} of loss")
+
+
+def _untested(case: Case) -> str:
+    needed = case.fewest_for_spikes
+    return "" if case.scan.tested else too_few(needed, f"{len(case.loss)} of loss")
+
+
+_INSPECT = Action(
+    Do.INSPECT_DATA, "Print the batches at these steps and compare them with their neighbors."
+)
+
+
+@Symptom(
+    slug="frequent-spikes",
+    family="data",
+    title="The loss keeps spiking",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike-persistent"),
+    enough=(_untested,),
+    then=(
+        _INSPECT,
+        Action(
+            Do.CHANGE_OPTIMIZER,
+            "Lower Adam's β2 to 0.95, or the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+        Action(Do.SKIP_BATCHES, "Skip updates whose gradient norm is far above its median."),
+    ),
+)
+def frequent_spikes(case: Case) -> Evidence | None:
+    """Does the loss spike several times, far above its noise?"""
+    if case.recurring is None:
+        return None if _few_losses(case) else _rhythmic(case)
+    if case.recurring.is_hard_batch:
+        return _hard_batch(case, case.recurring)
+    return _frequent(case, case.recurring)
+
+
+def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
+    trends = {"grow": spikes.grow, "come closer together": spikes.come_closer}
+    worse = " and ".join(verb for verb, holds in trends.items() if holds)
+    told = [
+        f"{_many(case, spikes)}, and recovered each time; all other steps stay within "
+        f"{sigmas(spikes.noise)}.",
+        *((f"The spikes {worse}.",) if worse else ()),
+        *(_coincides(one, len(spikes)) for one in spikes.coincidences),
+    ]
+    cut, count = clip(case), len(spikes)
+    clipping = Action(
+        Do.CLIP_GRADIENTS,
+        f"Clip the gradient norm at {cut}: the loss spiked {count} times.",
+        **cut.change,
+    )
+    lr = case.history.finite("lr").values
+    peak = float(lr.max(initial=0.0)) or case.manifest.peak_lr
+    half = lowered(case, peak, 2) if peak else None
+    first, then = clipping, frequent_spikes.then
+    if worse and peak and half:
+        first = Action(
+            Do.LOWER_LR,
+            f"Lower the peak learning rate from {num(peak)} to {num(typed(half))}: the spikes "
+            f"{worse}.",
+            setting="peak_lr",
+            from_=peak,
+            to=half,
+        )
+        then = (clipping, *then)
+    return Evidence(
+        because=" ".join(told),
+        step=int(spikes.steps[0]),
+        measured=_measured(spikes),
+        first=first,
+        then=then,
+    )
+
+
+def _many(case: Case, spikes: RecurringSpikes) -> str:
+    """Say how many spikes there are, where, and how high."""
+    low, high = float(spikes.heights.min()), float(spikes.heights.max())
+    by = num(low, 3) if num(low, 3) == num(high, 3) else f"{num(low, 3)} to {num(high, 3)}"
+    return (
+        f"The loss spiked {len(spikes)} times between {case.unit}s {int(spikes.steps[0])} and "
+        f"{int(spikes.steps[-1])}, by {by} (up to {sigmas(float(spikes.scores.max()))})"
+    )
+
+
+def _coincides(coincidence: Coincidence, count: int) -> str:
+    low, high = num(coincidence.low, 3), num(coincidence.high, 3)
+    values = low if low == high else f"{low} to {high}"
+    return (
+        f"At {coincidence.hits} of the {count}, the {coincidence.name} was {values}; "
+        f"{coincidence.share:.2g} of all records are as high."
+    )
+
+
+def _measured(spikes: RecurringSpikes) -> dict[str, Scalar]:
+    measured: dict[str, Scalar] = {
+        "spikes": len(spikes),
+        "height": median(spikes.heights),
+        "largest_score": float(spikes.scores.max()),
+        "noise": spikes.noise,
+    }
+    if spikes.period is not None:
+        measured["apart"] = spikes.period
+    if spikes.batch is not None:
+        measured["batch_id"] = spikes.batch
+    return measured
+
+
+def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
+    """Report that one batch, or one place in the order of the data, makes all of the spikes."""
+    if spikes.batch is not None:
+        name = whole(spikes.batch)
+        where = f"all on batch {name}"
+        look = f"Print batch {name}: its loss is far above all others."
+    elif spikes.per_epoch:
+        where = "at the same place in each epoch"
+        look = f"Print the batch of {case.unit} {int(spikes.steps[0])}, and shuffle every epoch."
+    else:
+        where = every(spikes.period or 0.0, case.unit)
+        look = (
+            f"Find out what happens {where}: one hard shard or batch, the first batch of an "
+            "epoch, another update."
+        )
+    return Evidence(
+        because=f"{_many(case, spikes)}, {where}, and recovered each time.",
+        step=int(spikes.steps[0]),
+        measured=_measured(spikes),
+        severity=Severity.NOTE,
+        title="A hard batch recurs",
+        first=Action(Do.INSPECT_DATA, look, also=(Do.SHUFFLE_DATA,)),
+        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+    )
+
+
+def _rhythmic(case: Case) -> Evidence | None:
+    """Report spikes at a rhythm that are too many to be separated from the noise."""
+    loss, limits, width = case.loss, case.limits.data, case.spike_window
+    rows = len(loss) // width
+    left_out = len(loss) - rows * width
+    x = loss.values[left_out:].reshape(rows, width)
+    level = medians(x)[:, np.newaxis]
+    noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
+    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
+    at = _starts(np.flatnonzero((x - level > bar).ravel()))
+    # Spikes close together are one event.
+    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:
+        return None
+    height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
+    gap = rhythm(steps)
+    if gap is None:
+        return None
+    first = int(steps[0])
+    return Evidence(
+        because=f"The loss spiked {len(at)} times, {every(gap, case.unit)} from {case.unit} "
+        f"{first} on, typically by {num(height)}.",
+        step=first,
+        measured={"spikes": len(at), "apart": gap, "height": height},
+        severity=Severity.NOTE,
+        title="A hard batch recurs",
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Find out what happens {every(gap, case.unit)}: one hard shard or batch, the first "
+            "batch of an epoch, another update.",
+        ),
+        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+    )
+
+
+def _starts(high: Ints) -> Ints:
+    """Return the positions at which short runs of high points begin."""
+    if not len(high):
+        return high
+    first = np.append(0, np.flatnonzero(np.diff(high) > APART + 1) + 1)
+    short = np.diff(np.append(first, len(high))) <= 2 * (APART + 1)
+    starts: Ints = high[first[short]]
+    return starts
+
+
+@Symptom(
+    slug="heavy-tailed-loss",
+    severity=Severity.NOTE,
+    family="data",
+    title="Single losses are far above the rest",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike", "plateau"),
+    enough=(_untested,),
+    then=(
+        Action(
+            Do.LOG_MORE,
+            "Log the batch id and the gradient norm at every step, to tell hard batches from "
+            "instability.",
+        ),
+    ),
+)
+def heavy_tailed_loss(case: Case) -> Evidence | None:
+    """Are single losses far above the rest, but with too many others near them to be spikes?"""
+    scan, limits = case.scan, case.limits.data
+    judged = scan.spikes or case.recurring is not None or case.reward is not None
+    if judged or case.contested is not None:
+        return None
+    at, x = scan.largest_at, case.loss.values
+    before = x[max(at - case.spike_window, 0) : at]
+    level, value = median(before), float(x[at])
+    stays = len(x) > at + 1 and median(x[at + 1 : at + 1 + TELLING]) > (level + value) / 2
+    if scan.largest <= min(scan.limit, limits.tail_sigma) or stays:
+        return None
+    step = case.at(at)
+    return Evidence(
+        because=f"The highest single loss, {num(value)} at {case.unit} {step}, is "
+        f"{sigmas(scan.largest)} above the steps before it ({num(level)}), and recovered. No gap "
+        "separates it from the other high losses of this run, so it may be heavy-tailed noise.",
+        step=step,
+        measured={"largest_score": scan.largest, "limit": scan.limit, "loss": value},
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Print the batch of {case.unit} {step}: a hard or damaged sample is the usual reason.",
+            step=step,
+        ),
+    )

@@ -1,0 +1,146 @@
+"""Spikes that recur, hard batches and heavy tails."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+N = 2000
+STEPS = np.arange(N)
+ODD = (220, 410, 670, 780, 1040, 1500, 1710)
+EPOCH = 250
+
+
+def log(places=(), height=1.0, seed=0, **more):
+    """Return a falling loss with spikes at some places; ``height`` may be one for each."""
+    noise = np.random.default_rng(seed).normal(0, 0.02, N)
+    loss = 2 + 1.5 * np.exp(-STEPS / 200) + noise
+    loss[list(places)] += height
+    return {"step": STEPS, "loss": loss, **more}
+
+
+def at(places, high, low=1.0):
+    """Return a column that is high at some places."""
+    values = np.full(N, low) + np.random.default_rng(1).uniform(0, 0.1, N)
+    values[list(places)] = high
+    return values
+
+
+def finding(report, slug="frequent-spikes"):
+    return next((one for one in report.findings if one.slug == slug), None)
+
+
+@pytest.mark.parametrize("count", [4, 5, 6, 7])
+@pytest.mark.parametrize("height", [0.4, 1.0, 20.0])
+def test_separated_spikes_are_a_warning_with_their_number(count, height):
+    report = stabdiag.diagnose(log(ODD[:count], height))
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == (
+        "frequent-spikes",
+        "warning",
+    )
+    assert report.diagnosis.evidence["spikes"] == count
+    assert (
+        f"spiked {count} times between steps 220 and {ODD[count - 1]}" in report.diagnosis.summary
+    )
+    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
+    assert (answer.verdict.value, answer.measured["spikes"]) == ("yes", count)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_up_to_three_spikes_are_single_events(count):
+    report = stabdiag.diagnose(log(ODD[:count]))
+    assert report.diagnosis.slug == "spike-recovered"
+    assert finding(report) is None
+
+
+def test_a_spike_that_stays_up_is_judged_by_itself():
+    columns = log(ODD)
+    columns["loss"][1850:] += 1.0
+    report = stabdiag.diagnose(columns)
+    assert report.diagnosis.slug == "spike-persistent"
+    assert finding(report) is None  # the persistent spike explains it
+
+
+def test_noise_alone_is_no_finding():
+    report = stabdiag.diagnose(log())
+    assert finding(report) is None
+    assert finding(report, "heavy-tailed-loss") is None
+
+
+def test_the_gradient_norm_at_the_spikes_is_named():
+    report = stabdiag.diagnose(log(ODD, grad_norm=at(ODD, 50.0)))
+    assert "At 7 of the 7, the gradient norm was 50" in report.diagnosis.summary
+    assert report.diagnosis.actions[0].setting == "grad_clip"
+
+
+def test_a_gradient_norm_that_is_usual_at_the_spikes_is_not_named():
+    report = stabdiag.diagnose(log(ODD, grad_norm=at((), 50.0)))
+    assert "gradient norm was" not in report.diagnosis.summary
+
+
+def test_the_sequence_length_at_the_spikes_is_named():
+    lengths = np.where(np.isin(STEPS, ODD), 4096.0, 512.0)
+    report = stabdiag.diagnose(log(ODD, seq_len=lengths))
+    assert "At 7 of the 7, the seq_len was 4096" in report.diagnosis.summary
+
+
+def test_spikes_that_grow_call_for_a_lower_rate():
+    heights = np.geomspace(0.5, 5.0, len(ODD))
+    report = stabdiag.diagnose(log(ODD, heights, lr=np.full(N, 1e-3)))
+    assert "The spikes grow." in report.diagnosis.summary
+    first = report.diagnosis.actions[0]
+    assert (first.kind, first.setting, first.to) == ("lower-lr", "peak_lr", 5e-4)
+    # In any other order they do not.
+    report = stabdiag.diagnose(log(ODD, heights[[3, 0, 6, 1, 5, 2, 4]]))
+    assert "grow" not in report.diagnosis.summary
+
+
+def test_spikes_that_come_closer_together_are_named():
+    places = (300, 800, 1200, 1480, 1680, 1800, 1870)
+    report = stabdiag.diagnose(log(places))
+    assert "The spikes come closer together." in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (log(range(200, N, 180)), "every 180 steps"),
+        (log((200, 560, 740, 1100, 1280, 1460, 1820)), "every 180 steps"),
+        (log((300, 550, 1050), epoch=STEPS // EPOCH), "at the same place in each epoch"),
+        (log(ODD, batch_id=np.where(np.isin(STEPS, ODD), 17, 100 + STEPS)), "all on batch 17"),
+        (log(ODD[:3], batch_id=np.where(np.isin(STEPS, ODD), 17, 100 + STEPS)), "all on batch 17"),
+    ],
+)
+def test_one_batch_or_one_period_is_a_hard_batch(columns, words):
+    found = finding(stabdiag.diagnose(columns))
+    assert (found.severity.value, found.title) == ("note", "A hard batch recurs")
+    assert words in found.summary
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        log(ODD, batch_id=STEPS % 7),  # ids say nothing if they are few
+        log(range(200, N, 180), np.geomspace(0.5, 5.0, 10)),  # it grows: more than one hard batch
+    ],
+)
+def test_what_is_no_hard_batch_stays_a_warning(columns):
+    found = finding(stabdiag.diagnose(columns))
+    assert found.severity.value == "warning"
+
+
+def test_peaks_without_a_gap_are_a_heavy_tail():
+    rng = np.random.default_rng(0)
+    columns = log()
+    columns["loss"] += 0.02 * np.abs(rng.standard_t(2, N))
+    report = stabdiag.diagnose(columns)
+    assert report.diagnosis.slug == "heavy-tailed-loss"
+    assert report.diagnosis.severity.value == "note"
+    assert str(int(columns["loss"].argmax())) in report.diagnosis.first_action
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_unit_of_the_loss_does_not_matter(scale):
+    columns = log(ODD)
+    columns["loss"] *= scale
+    assert stabdiag.diagnose(columns).diagnosis.slug == "frequent-spikes"
