@@ -110,7 +110,7 @@ NEAR_MISSES = {
     "epoch-boundary-jump": ("healthy-epochs", "healthy-epochs-restarts"),
     "batch-repeats": ("healthy-epochs", "healthy-resumed"),
     "frequent-spikes": ("healthy-heavy-tails", "healthy-batch-1"),
-    "heavy-tailed-loss": ("healthy-heavy-tails", "healthy-batch-1"),
+    "heavy-tailed-loss": ("healthy-regression", "healthy-batch-1"),
     "grad-nonfinite": ("healthy-fp16-probing", "healthy-fp16-calibrating"),
     "grad-exploding": ("spike-long-tail-garbage", "healthy-heavy-tails"),
     "grad-vanishing": ("symptom-underfitting", "symptom-plateau-at-chance"),

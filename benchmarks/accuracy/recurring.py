@@ -54,19 +54,22 @@ def _ar1(random: np.random.Generator, count: int) -> Floats:
     for at, shock in enumerate(shocks):
         last = 0.7 * last + shock
         values[at] = last
-    return values * np.sqrt(1 - 0.7**2)
+    values *= np.sqrt(1 - 0.7**2)
+    return values
 
 
 def _student(random: np.random.Generator, count: int) -> Floats:
     """Return Student's t with 5 degrees of freedom, scaled to a deviation of 1."""
-    return random.standard_t(5, size=count) / np.sqrt(5 / 3)
+    values: Floats = random.standard_t(5, size=count) / np.sqrt(5 / 3)
+    return values
 
 
 def _lognormal(random: np.random.Generator, count: int) -> Floats:
     """Return lognormal noise with a shape of 0.5, scaled to mean 0 and a deviation of 1."""
-    values = random.lognormal(sigma=0.5, size=count)
     mean = np.exp(0.125)
-    return (values - mean) / (mean * np.sqrt(np.expm1(0.25)))
+    values: Floats = random.lognormal(sigma=0.5, size=count) - mean
+    values /= mean * np.sqrt(np.expm1(0.25))
+    return values
 
 
 NOISES: dict[str, Callable[[np.random.Generator, int], Floats]] = {

@@ -129,7 +129,8 @@ def _group_size(scores: Floats, heights: Floats, points: int) -> int:
     clear = (scores >= _MIN_SCORE) & (ratios >= _MIN_RATIO)
     clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & few
     by_height = np.sort(heights)[::-1]
-    for count in counts[clear][::-1].tolist():
+    clear_counts: list[int] = counts[clear][::-1].tolist()
+    for count in clear_counts:
         chance = max(_gap_chance(scores, count), _gap_chance(by_height, count))
         if chance <= _MAX_CHANCE:
             return count

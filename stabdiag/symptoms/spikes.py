@@ -9,7 +9,7 @@ from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, sigmas, typed, whole
 from stabdiag.stats.peaks import APART
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, TELLING, median, medians
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.rates import lowered
@@ -218,16 +218,11 @@ def _starts(high: Ints) -> Ints:
 )
 def heavy_tailed_loss(case: Case) -> Evidence | None:
     """Are single losses far above the rest, but with too many others near them to be spikes?"""
-    scan, limits = case.scan, case.limits.data
-    judged = scan.spikes or case.recurring is not None or case.reward is not None
-    if judged or case.contested is not None:
+    if not case.has_high_single or case.contested is not None:
         return None
-    at, x = scan.largest_at, case.loss.values
-    before = x[max(at - case.spike_window, 0) : at]
-    level, value = median(before), float(x[at])
-    stays = len(x) > at + 1 and median(x[at + 1 : at + 1 + TELLING]) > (level + value) / 2
-    if scan.largest <= min(scan.limit, limits.tail_sigma) or stays:
-        return None
+    scan, x = case.scan, case.loss.values
+    at = scan.largest_at
+    level, value = median(x[max(at - case.spike_window, 0) : at]), float(x[at])
     step = case.at(at)
     return Evidence(
         because=f"The highest single loss, {num(value)} at {case.unit} {step}, is "

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.frozen import frozen
+from stabdiag.stats.quantiles import TELLING, median
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
@@ -88,12 +89,29 @@ class Case(Run):
         """What there is none of in a run in which nothing was found."""
         if self.recurring is not None:
             return "no NaN, no spike other than those that recur, no lasting climb"
+        if self.has_high_single:
+            return "no NaN, no spike separated from the noise, no lasting climb"
         return "no NaN, no spike above the noise, no lasting climb"
 
     @property
     def scan(self) -> SpikeScan:
         """All spikes of the loss, including the climbs that §4 answers for."""
         return self.measures.scan
+
+    @property
+    def has_high_single(self) -> bool:
+        """Whether the highest single loss came back, and is beyond what is usual, but no spike.
+
+        The noise of the run may reach as high, or other losses do.
+        """
+        scan, x = self.scan, self.loss.values
+        if scan.spikes or self.recurring is not None or self.reward is not None:
+            return False
+        if scan.largest <= min(scan.limit, self.limits.data.tail_sigma):
+            return False
+        after = x[scan.largest_at + 1 : scan.largest_at + 1 + TELLING]
+        level = median(x[max(scan.largest_at - self.spike_window, 0) : scan.largest_at])
+        return not len(after) or median(after) < (level + float(x[scan.largest_at])) / 2
 
     @property
     def reward(self) -> Reward | None:

@@ -439,7 +439,7 @@ def test_a_checkpoint_that_is_not_kept_so_long_is_told_of(calm, kept, is_gone):
 
 
 def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
-    log = changed(calm(), *(add(slice(at, at + 6), 4.0) for at in (200, 333, 521, 640)))
+    log = changed(calm(), *(add(slice(at, at + 6), 4.0) for at in (200, 333, 521)))
     assert diagnosed(log).actions[0].to == 0.5
     assert diagnosed(log, grad_clip=1.0).actions[0].kind == K.KEEP_GOING
 
