@@ -57,6 +57,8 @@ SHOWN_BY_SYNTHETIC_LOGS = {
     "eval-loss-scaled",
     "learning-not-transferring",
     "no-progress",
+    "other-loss-climbing",
+    "other-loss-nonfinite",
     "overconfident",
     "lr-range-test",
     "one-batch-test",

@@ -56,7 +56,7 @@ def _note(history: History, earlier: History, worst: Finding) -> Finding:
         question=worst.question,
         title=leaf.title,
         summary=f"The log holds {runs}, and this is number {history.source.attempt}. Number "
-        f"{number} failed{where}: {worst.title[:1].lower()}{worst.title[1:]} [{worst.slug}].",
+        f"{number} failed{where}: {worst.title[:1].lower()}{worst.title[1:]}.",
         actions=(
             Action(
                 ActionKind.SEE_FINDING, f"Diagnose the run that failed with --attempt {number}."

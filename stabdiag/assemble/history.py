@@ -39,6 +39,7 @@ from stabdiag.model.history import (
 )
 from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_of
 from stabdiag.model.roles.opponents import loss_kind
+from stabdiag.model.roles.other_losses import other_losses_of
 from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, names_in, plural
@@ -186,6 +187,8 @@ class _Built:
         taken = set(names.values())
         series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
         series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
+        used = taken | {one.column for one in series.values()}
+        series |= {loss.role: loss for loss in _other_losses(columns, used, order.steps, run)}
         series |= {score.role: score for score in _scores(columns, taken, order.steps, run)}
         if not columns.unnamed:
             events += _without_a_role(
@@ -396,6 +399,26 @@ def _scores(columns: Columns, taken: Collection[str], steps: Ints, run: Mask) ->
         at, values = steps[which], column.values[which]
         at, values = _in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
         yield Series(role=role, column=name, steps=at, values=values)
+
+
+def _other_losses(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the other losses of a run, each under its own name.
+
+    A value that is not a number is NaN: the loss was measured, and came to nothing.
+    """
+    for role, name in other_losses_of(columns.names, taken).items():
+        column = columns.load(name)
+        if column.is_text or column.is_time:
+            continue
+        which = column.present.copy()
+        which[column.stray_rows] = True
+        which &= run
+        if which.any():
+            at, values = steps[which], column.values[which]
+            at, values = _in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+            yield Series(role=role, column=name, steps=at, values=values)
 
 
 def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:

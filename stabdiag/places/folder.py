@@ -237,7 +237,9 @@ class Folder(Place):
             try:
                 status = one.stat()
             except OSError:  # a link to nowhere
-                if looks_like_log(one.name):
+                link = one.stat(follow_symlinks=False)
+                if looks_like_log(one.name) and (link.st_dev, link.st_ino) not in seen:
+                    seen.add((link.st_dev, link.st_ino))
                     self.hidden.append(f"{one.path} (a link to nowhere)")
                 continue
             identity = (status.st_dev, status.st_ino)

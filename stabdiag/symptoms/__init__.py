@@ -15,6 +15,7 @@ from stabdiag.symptoms import (
     generalisation,
     gradients,
     learning,
+    other_losses,
     precision,
     progress,
     rates,
@@ -84,6 +85,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     generalisation.eval_gap_from_start,
     generalisation.underfitting,
     generalisation.eval_nonfinite,
+    other_losses.other_loss_nonfinite,
+    other_losses.other_loss_climbing,
     data.epoch_boundary_jump,
     # What a resume changed comes before what followed from it.
     resume.resume_loss_jump,

@@ -317,6 +317,12 @@ ROLES: tuple[Role, ...] = (
         several=True,
     ),
     _role(
+        "other_loss",
+        "a loss of the training next to the diagnosed one: a component, a KL term",
+        "kl_loss recon_loss reg_loss",
+        several=True,
+    ),
+    _role(
         "setting",
         "a training setting that changes during the run",
         " ".join(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),

@@ -1,0 +1,38 @@
+"""Losses of the training that are logged next to the one that is diagnosed.
+
+A component, an auxiliary loss, a KL term, or another column that could be the training loss. None
+of them decides the diagnosis, but each may fail by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Final
+
+from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, words_of
+
+# Each column takes time, and a log may have thousands.
+_MAX_COLUMNS: Final = 16
+
+# Measures that are minimized under names without the word loss.
+_MEASURES: Final = frozenset(
+    {"kl", "kld", "ce", "bce", "nll", "mse", "rmse", "mae", "ctc", "xent", "cross", "ppl"}
+)
+_NOT_A_LOSS: Final = frozenset(
+    {"coef", "coeff", "weight", "beta", "target", "penalty", "scale", "time", "lr", "grad", "norm"}
+)
+
+
+def other_losses_of(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
+    found = (name for name in names if name not in taken and is_other_loss(name))
+    return {f"other_loss/{name}": name for name in islice(found, _MAX_COLUMNS)}
+
+
+def is_other_loss(name: str) -> bool:
+    """Return True if a column is a loss of the training by its name."""
+    if is_evaluation(name) or is_setting(name):
+        return False
+    words = set(words_of(name))
+    return is_a_loss(name) or (bool(words & _MEASURES) and not words & _NOT_A_LOSS)

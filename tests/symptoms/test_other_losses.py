@@ -1,0 +1,97 @@
+"""Every training loss is looked at, whichever of them is diagnosed."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+STEPS = np.arange(400)
+FALLING = 2 + 4 * np.exp(-STEPS / 60) + np.random.default_rng(3).normal(0, 0.02, 400)
+
+NAMES = [
+    *("aux_loss", "kl", "kl_loss", "kl_divergence", "reg_loss", "z_loss", "router_z_loss", "nll"),
+    *("recon_loss", "loss_ce", "loss/mask", "train/bce", "commit_loss", "contrastive_loss", "mse"),
+    *("loss_2", "total_loss", "mtp_loss"),
+]
+
+
+def found(name, values, **more):
+    report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, name: values, **more})
+    return {finding.slug: finding for finding in report.findings}
+
+
+def after(step, value):
+    values = 0.3 * FALLING
+    values[step:] = value
+    return values
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_loss_that_goes_nan_is_a_warning(name):
+    findings = found(name, after(200, np.nan))
+    severities = {finding.severity.value for finding in findings.values()}
+    assert severities & {"warning", "error"}
+
+
+@pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss"])
+def test_a_second_loss_that_climbs_is_a_warning(name):
+    climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
+    finding = found(name, climb)["other-loss-climbing"]
+    assert finding.severity == "warning"
+    assert finding.evidence["loss"] == name
+    assert 200 < finding.step < 300
+
+
+def test_the_first_bad_step_and_the_number_are_named():
+    finding = found("aux_loss", after(250, np.inf))["other-loss-nonfinite"]
+    assert finding.step == 250
+    assert finding.evidence == {"loss": "aux_loss", "not_finite": 150, "losses": 1}
+
+
+def test_a_second_loss_of_words_is_not_finite(tmp_path):
+    rows = [
+        {"step": n, "loss": value, "recon_loss": "broken" if n > 250 else value}
+        for n, value in enumerate(FALLING.tolist())
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+    assert "other-loss-nonfinite" in slugs
+
+
+def sparse(every):
+    values = 0.3 * FALLING
+    values[::every] = np.nan
+    return values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        0.3 * FALLING,
+        5 * (1 - np.exp(-STEPS / 40)) + 0.01,  # the KL of a VAE grows to a plateau
+        sparse(10),  # NaN in the records of another kind
+        np.where(STEPS % 10 == 0, FALLING, np.nan),  # logged every tenth step
+        after(0, np.nan),
+        0.01 + 0.001 * np.random.default_rng(1).random(400),
+    ],
+    ids=["falls", "grows to a plateau", "gaps", "seldom", "never", "constant"],
+)
+def test_near_misses_are_not_reported(values):
+    assert not {"other-loss-nonfinite", "other-loss-climbing"} & found("kl_loss", values).keys()
+
+
+def test_a_weight_that_is_logged_explains_a_climb():
+    climb = 0.3 * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
+    weight = np.where(STEPS > 200, STEPS / 200, 1.0)
+    assert "other-loss-climbing" not in found("kl_loss", climb, kl_weight=weight)
+
+
+def test_a_nan_of_the_diagnosed_loss_stands_for_all():
+    loss = FALLING.copy()
+    loss[250:] = np.nan
+    report = stabdiag.diagnose({"step": STEPS, "loss": loss, "aux_loss": loss})
+    assert report.diagnosis.slug == "nan-dtype-unknown"
+    assert "other-loss-nonfinite" not in {finding.slug for finding in report.findings}
