@@ -29,6 +29,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import (
     Event,
+    EventCode,
     EventKind,
     History,
     Part,
@@ -117,7 +118,7 @@ def build_history(
         columns.load(names["epoch"]).values if names.get("epoch") else None,
         rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
-        ends=columns.ends,
+        ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
     )
     others = clock.usable & ~mine
     order = order.beside(others) if others.any() else order
@@ -147,6 +148,23 @@ def build_history(
         return history
     earlier = [n for n in range(1, order.runs + 1) if n != number][-MAX_EARLIER_RUNS:]
     return replace(history, earlier=tuple(built.histories(earlier)))
+
+
+def _epoch_falls(
+    columns: Columns, names: Mapping[str, str], clock: Steps, records: Mask
+) -> list[int]:
+    """Return the records at which a fractional epoch, the only counter of a log, goes back.
+
+    Where the number of a record serves as its step, nothing else tells that a run began again.
+    """
+    if "epoch" not in names or not any(e.code is EventCode.NUMBERED for e in clock.events):
+        return []
+    column = columns.load(names["epoch"])
+    rows = np.flatnonzero(column.present & records & np.isfinite(column.values))
+    if column.is_text or not len(rows):
+        return []
+    falls = np.diff(column.values[rows]) < 0
+    return [int(row) for row in rows[1:][falls]][:MANY]
 
 
 @frozen
@@ -261,7 +279,8 @@ def _several(runs: int, number: int, lost: NDArray[np.signedinteger], *, at_once
     others = [n for n in np.unique(lost).tolist() if n > 0 and n != number]
     if others:
         message += f"; not all losses of number {and_more(others, 3)} are finite"
-    return Event(kind=EventKind.ATTEMPT, message=message)
+    code = EventCode.SEVERAL_WRITERS if at_once else None
+    return Event(kind=EventKind.ATTEMPT, code=code, message=message)
 
 
 def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:

@@ -310,6 +310,10 @@ def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     # The order of the splits is that in which an evaluation is chosen.
     named = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
     evaluated = masks[Split.VALIDATION] | masks[Split.TEST]
+    # Records of the training need not say so if those of an evaluation do.
+    others = loss.present & ~columns.load(name).present
+    if named and Split.TRAINING not in named and int(others.sum()) >= ENOUGH:
+        return _Splits(column=name, masks=masks, words=named)
     # An evaluation that has no loss may say so by a null, which is no NaN of the training.
     if Split.TRAINING not in named or (len(named) == 1 and not (evaluated & loss.null).any()):
         return None

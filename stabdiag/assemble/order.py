@@ -199,7 +199,8 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
         "records are put in the order of their steps, the last of each step counts"
     )
     lost = _superseded(len(rows) - len(np.unique(steps[rows])))
-    events = (_event(EventKind.STEPS, message), *lost)
+    several = Event(kind=EventKind.STEPS, code=EventCode.SEVERAL_WRITERS, message=message)
+    events = (several, *lost)
     return Order(steps=steps, number=usable.view(np.int8), events=events, interleaved=True)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import math
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,6 +24,9 @@ from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
     from stabdiag.watch import Job, Seen
+
+# So many seconds after SIGTERM a job that still runs is said to.
+_PATIENCE: Final = 10.0
 
 # The largest number that a process can have.
 _LARGEST: Final = (1 << 31) - 1
@@ -63,6 +68,15 @@ def watch(
         bool,
         options.option("--kill", "Send SIGTERM to the --pid process when an error is certain."),
     ] = False,
+    grace: Annotated[
+        float | None,
+        options.option(
+            "--grace SECONDS",
+            "With `--kill`: send SIGKILL to a process that still runs this long after SIGTERM. "
+            "Default: never.",
+            min=0,
+        ),
+    ] = None,
     literal: options.Literal = False,
 ) -> Exit:
     """Follow a growing log, and exit with code 1 as soon as an error is certain.
@@ -78,12 +92,15 @@ def watch(
 
     chosen = out.chosen(how, [*logs, how.manifest])
     fails_on = how.fails_on(fail_on)
-    for flag, seconds in (("--interval", interval), ("--until-idle", until_idle)):
+    times = {"--interval": interval, "--until-idle": until_idle, "--grace": grace}
+    for flag, seconds in times.items():
         if seconds is not None and not math.isfinite(seconds):
             raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
     gc.enable()  # a command that is soon over does without
     writer(chosen)  # now, as at the end there is no time for it
     job = _job(pid, fails_on, kill=kill)
+    if grace is not None and not kill:
+        raise StabdiagError("--grace is the time between SIGTERM and SIGKILL: it wants --kill")
     ask = how.asked(attempt=how.attempt, literal=literal)
     known = None if how.manifest is None else read_manifest(how.manifest)
 
@@ -98,8 +115,12 @@ def watch(
         diagnose = partial(ask.report, manifest=known)
         for seen in run(source, diagnose, until, interval=interval):
             show(seen)
-    if kill and job is not None and seen.certain is not None:
-        tell(job.terminate())
+        sure = seen.certain
+        if kill and job is not None and sure is not None and not _ended(job, grace, until.stopped):
+            # Nothing more is acted on, but what the job still logs is reported.
+            rest = replace(until, fail_on=None, quiet=None)
+            for seen in run(source, diagnose, rest, interval=interval):
+                show(seen)
     report = seen.report
     if report is None:
         if seen.end is not End.STOPPED and seen.trouble is not None:
@@ -109,9 +130,27 @@ def watch(
     told = verdict(report.diagnosis)
     text = render_report(report, chosen, verdict=told, verbose=out.verbose, **out.screen)
     _hand_over(text, out, told, report.history.source.files)
-    if seen.end is End.STOPPED and seen.certain is None:
+    if sure is not None:
+        return Exit.FOUND
+    if seen.end is End.STOPPED:
         return after(caught)
     return report_exit_code(report, fails_on)
+
+
+def _ended(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool:
+    """End the job, and return whether it did end; say what was done."""
+    tell(job.terminate())
+    wait = _PATIENCE if grace is None else grace
+    if job.ends_within(wait, stopped) or stopped():
+        return True
+    if grace is not None:
+        tell(job.terminate(signal.SIGKILL))
+        return job.ends_within(_PATIENCE, stopped)
+    tell(
+        f"process {job.number} still runs {wait:g} s after SIGTERM; watching it until it ends "
+        "(--grace SECONDS sends SIGKILL)"
+    )
+    return False
 
 
 def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:

@@ -99,6 +99,7 @@ class EventCode(StrEnum):
     CUDA_ERROR = "cuda-error"
     KILLED = "killed"
     TRACEBACK = "traceback"
+    SEVERAL_WRITERS = "several-writers"
     BYTES_LEFT_OUT = "bytes-left-out"
     LINES_LEFT_OUT = "lines-left-out"
     CELLS_LEFT_OUT = "cells-left-out"

@@ -1,21 +1,24 @@
 """Which findings are certain, though the run goes on.
 
-A verdict on a log that grows can be taken back: what looks like a climb may be made good. So a
-finding is acted on only if it is certain:
+A verdict on a log that grows can be taken back: what looks like a climb may recover. So a finding
+is acted on only if it is certain:
 
-- a NaN that was written, at once, where the format of the log has proved itself by ten losses or by
-  two more since: the first lines of what a job prints may look like a log of another format. One
-  that a missing value tells, once the window in which a spike has to recover has passed since;
-- a spike that did not recover, at once: it is called so only after that window;
-- one whose window is still open, never, nor one that begins with an epoch of many records, as the
-  log, the manifest or batches that come round tell: where the data come in one order each time, the
+- a written NaN, once the next loss is not finite either, or from the second on. At the start of a
+  log or of an epoch it takes more: a progress bar has nothing to average yet. A NaN that a missing
+  value shows, once the window in which a spike has to recover has passed since;
+- a spike that did not recover, immediately: it is called so only after that window;
+- one whose window is still open, never, and not one that begins with an epoch of many records, as
+  the log, the manifest or repeating batches show: where the data come in one order each time, the
   next epoch shows it to be this run's habit;
 - a climb, if it would have been found one window of the climb ago as well, and half a window ago,
-  from what the log held then; but not as long as something that is logged makes the loss harder,
-  such as the weight of a part of it: whether the loss rises with that shows only afterwards;
-- anything else in the same way, with the window of the spike.
+  from what the log held then; but not as long as a logged setting makes the loss harder, such as
+  the weight of a part of it: whether the loss rises with that shows only afterwards;
+- anything else in the same way, with the window of the spike;
+- whatever began before the watch, only if what was logged since shows it too;
+- nothing, if several runs write the log at the same time: which of them the job is, is unknown;
+- never, that only a part of the log was judged.
 
-The rule looks at the log alone, not at when the log was looked at.
+The rule looks at the log alone, and at what it held when the watch began.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.api.diagnosis import report_until
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.findings import PARTLY_READ, Finding, Severity
-from stabdiag.model.history import EventCode, EventKind, Series
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import EventCode, EventKind, History, Series
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.report import Report
 from stabdiag.model.roles.settings import hardens
@@ -43,8 +48,41 @@ _MORE_LOSSES = 2
 _SAME_BATCHES = 3
 
 
-def certain(report: Report, fail_on: Severity) -> Finding | None:
-    """Return the first certain finding of at least this severity, or None."""
+# So many consecutive losses are not finite, at the start of a log or of an epoch and elsewhere. A
+# progress bar that has nothing to average yet shows NaN on a few lines.
+_MIN_NONFINITE_AT_START = 10
+_MIN_NONFINITE = 2
+_NEAR_START = 5
+
+
+@frozen
+class Held:
+    """The losses that a log held when the watch began: they may belong to an earlier attempt."""
+
+    loss: Series
+
+    @classmethod
+    def of(cls, report: Report) -> Held:
+        """Return the losses of a report."""
+        return cls(loss=report.history.logged("loss"))
+
+    def fresh(self, loss: Series) -> Mask:
+        """Return which losses of a log, shape (n,), were logged since."""
+        _, now, then = np.intersect1d(loss.steps, self.loss.steps, return_indices=True)
+        same = np.zeros(len(loss), dtype=bool)
+        same[now] = np.isclose(
+            loss.values[now], self.loss.values[then], rtol=0, atol=0, equal_nan=True
+        )
+        return ~same
+
+
+def certain(report: Report, fail_on: Severity, held: Held | None = None) -> Finding | None:
+    """Return the first certain finding of at least this severity, or None.
+
+    ``held`` is what the log held when the watch began.
+    """
+    if any(event.code is EventCode.SEVERAL_WRITERS for event in report.history.events):
+        return None
     bad = [
         found
         for found in report.findings
@@ -52,6 +90,7 @@ def certain(report: Report, fail_on: Severity) -> Finding | None:
         and found.slug != PARTLY_READ
         and not _begins_an_epoch(found, report)
         and not _gets_harder(found, report)
+        and (held is None or _goes_on(found, report, held))
     ]
     at_once = next((found for found in bad if _at_once(found, report)), None)
     if at_once is not None:
@@ -89,12 +128,64 @@ def _at_once(found: Finding, report: Report) -> bool:
     )
 
 
-def _is_read_well(found: Finding, report: Report) -> bool:
-    """Tell whether the log went on long enough in the format in which a NaN was found."""
-    steps = report.history.logged("loss").steps
-    if found.step is None or not 0 < len(steps) < _FEWEST_POINTS:
+def _goes_on(found: Finding, report: Report, held: Held) -> bool:
+    """Return True if a finding began since the watch did, or what was logged since shows it too.
+
+    After a restart the first losses are finite, and as low as they were before the failure.
+    """
+    loss = report.history.logged("loss")
+    fresh = held.fresh(loss)
+    if not fresh.any():
+        return False
+    first = int(loss.steps[np.argmax(fresh)])
+    if found.step is None or found.step >= first:
         return True
-    return int((steps > found.step).sum()) >= _MORE_LOSSES
+    values = loss.values[fresh]
+    if found.section == "§1":
+        return not np.isfinite(values[-1])
+    finite, before = values[np.isfinite(values)], loss.finite().until(first - 1).values
+    if len(finite) < _FEWEST_POINTS or len(before) < _FEWEST_POINTS:
+        return False
+    # Halfway between the best level and the one at which the watch found the run.
+    best, last = min(_levels(before)), float(np.median(before[-_FEWEST_POINTS:]))
+    return float(np.median(finite)) > (best + last) / 2
+
+
+def _levels(values: Floats) -> list[float]:
+    parts = np.array_split(values, max(len(values) // _FEWEST_POINTS, 1))
+    return [float(np.median(part)) for part in parts]
+
+
+def _is_read_well(found: Finding, report: Report) -> bool:
+    """Return True if a NaN is no placeholder, and lasts.
+
+    The first lines of a job may look like a log of another format, and a bar that has nothing to
+    average yet shows NaN.
+    """
+    loss = report.history.logged("loss")
+    if found.step is None or not len(loss):
+        return True
+    bad = ~np.isfinite(loss.values)
+    in_a_row = len(bad) if bad.all() else int(np.argmin(bad[::-1]))
+    at = int(np.searchsorted(loss.steps, found.step))
+    if at < _NEAR_START or _is_near_turn(report.history, found.step):
+        return in_a_row >= _MIN_NONFINITE_AT_START
+    since = int((loss.steps > found.step).sum())
+    if len(loss) < _FEWEST_POINTS and since < _MORE_LOSSES:
+        return False
+    return in_a_row >= _MIN_NONFINITE
+
+
+def _is_near_turn(history: History, step: int) -> bool:
+    """Return True if a step is among the first few records of an epoch of many."""
+    epoch = history.get("epoch")
+    if epoch is None:
+        return False
+    at = int(np.searchsorted(epoch.steps, step))
+    recent = np.floor(epoch.values[max(at - _NEAR_START, 0) : at + 1])
+    length = np.floor(epoch.values[max(at - 2 * _FEWEST_POINTS, 0) : at + 1])
+    turns = int((np.diff(length) > 0).sum())
+    return bool(len(recent) and recent[0] != recent[-1]) and turns <= 1
 
 
 def _begins_an_epoch(found: Finding, report: Report) -> bool:

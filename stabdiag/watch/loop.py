@@ -19,7 +19,7 @@ from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.places import Found
-from stabdiag.watch.certain import certain
+from stabdiag.watch.certain import Held, certain
 from stabdiag.watch.sources import Pace, Source
 
 # Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
@@ -82,16 +82,17 @@ def watch(
     """Look at a source every ``interval`` seconds; yield what is known after each look.
 
     The last report is of all that the source holds, but for a last line without its end: only the
-    end of the input tells that it is a whole one. Nothing is certain of a job until its log goes on
-    before our eyes: what it held before may be of an earlier attempt.
+    end of the input tells that it is a whole one. What the log held at the first look may belong to
+    an earlier attempt: it counts only with what was logged since.
     """
     pace = Pace(share=_SHARE)
     grew_at = time.monotonic()
     report: Report | None = None
     trouble: LogError | None = None
     sure: Finding | None = None
-    before: object = None
-    is_behind, is_first = True, True
+    held: Held | None = None
+    runs = 0
+    is_behind = True
     while True:
         end = _end(source, until, quiet_for=time.monotonic() - grew_at)
         if end is End.PROCESS:
@@ -106,12 +107,13 @@ def watch(
                 except LogError as error:
                     trouble = error
                 else:
-                    before = _mark(report) if is_first else before
+                    if source.runs != runs:
+                        runs, held = source.runs, Held.of(report)
                     sure = None
-                    if until.fail_on is not None and _mark(report) != before:
-                        sure = certain(report, until.fail_on)
+                    if until.fail_on is not None:
+                        sure = certain(report, until.fail_on, held)
             is_behind = False
-        is_first = False
+            runs = runs or source.runs
         end = End.FOUND if sure is not None and end is None else end
         yield Seen(
             report=report,
@@ -136,12 +138,6 @@ def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
     if until.quiet is not None and quiet_for >= until.quiet:
         return End.QUIET
     return None
-
-
-def _mark(report: Report) -> object:
-    """Return a mark that changes when the log goes on: its losses, or its records without any."""
-    loss = report.history.get("loss")
-    return report.history.source.records if loss is None else (len(loss), *loss.steps[-1:])
 
 
 def _sleep(seconds: float, stopped: Callable[[], bool]) -> None:
@@ -175,15 +171,22 @@ class Job:
                 f"--kill: process {self.number} is someone else's; you may not end it"
             )
 
-    def terminate(self) -> str:
-        """Send it the signal to terminate, and return in words what came of it."""
+    def terminate(self, number: signal.Signals = signal.SIGTERM) -> str:
+        """Send it a signal that ends it, and return in words what came of it."""
         if not self.runs:
             return f"process {self.number} had already ended"
         try:
-            os.kill(self.number, signal.SIGTERM)
+            os.kill(self.number, number)
         except OSError as error:
             return f"process {self.number} could not be signalled ({error.strerror})"
-        return f"process {self.number} was sent SIGTERM"
+        return f"process {self.number} was sent {number.name}"
+
+    def ends_within(self, seconds: float, stopped: Callable[[], bool]) -> bool:
+        """Wait for its end, for so many seconds at most; return whether it ended."""
+        until = time.monotonic() + seconds
+        while self.runs and not stopped() and (left := until - time.monotonic()) > 0:
+            _sleep(min(left, _NAP), stopped)
+        return not self.runs
 
 
 def _began(number: int) -> str | None:

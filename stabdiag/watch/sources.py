@@ -55,7 +55,8 @@ def open_source(logs: Sequence[str], asked: Asked) -> Source:
 class File:
     """A file that is appended to, line by line; one that is not is read again as a whole.
 
-    It may prove to be a pipe with a name, or a folder.
+    It may prove to be a pipe with a name, or a folder. ``runs`` is how many runs it has led to: a
+    link may come to lead to another one.
     """
 
     def __init__(self, path: Path, asked: Asked) -> None:
@@ -69,6 +70,7 @@ class File:
         self._beside = Beside(files=[str(path)])
         self._changed: int | None = None
         self._asked = asked
+        self.runs = 1
 
     @property
     def ended(self) -> bool:
@@ -153,9 +155,10 @@ class File:
             self._other = Place([str(self._path)], self._asked)
 
     def _follow(self, begin: Begin) -> None:
-        if begin is Begin.ANEW:
+        if begin in (Begin.ANEW, Begin.OTHER):
             self._grown.forget()
             self._events = []
+            self.runs += begin is Begin.OTHER
         elif begin is Begin.NEXT:
             self._grown.end_line()
             told = "another file took the log's name: the run goes on in it"
@@ -164,6 +167,8 @@ class File:
 
 class Pipe:
     """Standard input, or a pipe with a name."""
+
+    runs = 1
 
     def __init__(self, opened: Callable[[], int], grown: Grown) -> None:
         """Read from the file descriptor that is ``opened``.
@@ -209,6 +214,7 @@ class Place:
     """Anything that holds a log, read again as a whole when a file of it has changed."""
 
     ended = False
+    runs = 1
 
     def __init__(self, logs: Sequence[str], asked: Asked) -> None:
         """Watch what these names stand for, as one run."""

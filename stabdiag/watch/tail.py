@@ -30,6 +30,8 @@ class Begin(Enum):
     """They are those of another file, in which the run goes on: the log was rotated."""
     ANEW = auto()
     """They are the same log once more from its first line on: those before count no more."""
+    OTHER = auto()
+    """They are those of another run: the link that is watched leads elsewhere now."""
 
 
 @frozen
@@ -54,6 +56,7 @@ class Tail:
         self._path = path
         self._file: BinaryIO | None = None
         self._identity: tuple[int, int] | None = None
+        self._target: Path | None = None
         self._at = 0
         self._seal = b""
         self._head = b""
@@ -75,10 +78,14 @@ class Tail:
             file = self._path.open("rb", buffering=0)
         except FileNotFoundError:
             return
+        target = self._path.resolve() if self._path.is_symlink() else None
         begin = self._begin_of(file)
+        if target is not None and self._target is not None and target != self._target:
+            begin = Begin.OTHER
         if begin is None:
             file.close()
             return
+        self._target = target
         self.let_go()
         if self._head:
             yield News(begin=begin)
