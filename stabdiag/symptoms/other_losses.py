@@ -84,7 +84,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
 )
 def other_loss_climbing(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
-    if case.contested is not None or case.history.group("loss_weight"):
+    if case.loss_kind is not None or case.history.group("loss_weight"):
         return None
     losses = (one for one in _others(case, _LOSSES) if is_other_loss(one.column))
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
