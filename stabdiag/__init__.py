@@ -12,7 +12,8 @@ from stabdiag._version import __version__
 
 TYPE_CHECKING = False  # type checkers know the name; to import it could fail, and nothing is here
 if TYPE_CHECKING:
-    from stabdiag.api import compare, convert, diagnose, postmortem, read
+    from stabdiag.api import baseline, compare, convert, diagnose, postmortem, read
+    from stabdiag.api.baselines import Baseline
     from stabdiag.api.shown import Comparison, Report
     from stabdiag.errors import StabdiagError
     from stabdiag.model.history import History
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stabdiag.testing import UnhealthyRun, assert_healthy
 
 __all__ = [
+    "Baseline",
     "Comparison",
     "History",
     "Limits",
@@ -34,6 +36,7 @@ __all__ = [
     "UnhealthyRun",
     "__version__",
     "assert_healthy",
+    "baseline",
     "compare",
     "convert",
     "diagnose",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Baseline": "stabdiag.api.baselines",
     "Comparison": "stabdiag.api.shown",
     "History": "stabdiag.model.history",
     "Limits": "stabdiag.model.limits",
@@ -53,6 +57,7 @@ _HOMES = {
     "StabdiagError": "stabdiag.errors",
     "UnhealthyRun": "stabdiag.testing",
     "assert_healthy": "stabdiag.testing",
+    "baseline": "stabdiag.api",
     "compare": "stabdiag.api",
     "convert": "stabdiag.api",
     "diagnose": "stabdiag.api",

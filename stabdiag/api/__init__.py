@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stabdiag.api.diagnosis import first_detected, quiet, report_on
 from stabdiag.api.shown import Comparison, Report
@@ -15,6 +16,9 @@ from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import plural
+
+if TYPE_CHECKING:
+    from stabdiag.api.baselines import Baseline
 
 
 @quiet
@@ -63,6 +67,8 @@ def diagnose(
     literal: bool = False,
     format: str | None = None,
     assume: Mapping[str, object] | None = None,
+    baseline: object = None,
+    where: str | Sequence[str] = (),
 ) -> Report:
     """Diagnose one run.
 
@@ -77,11 +83,14 @@ def diagnose(
         literal: use the tree's original fixed rules, and no symptoms.
         format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
         assume: manifest fields that hold where neither a manifest nor the log tells them.
+        baseline: earlier good runs to compare the run with: what ``baseline()`` takes or returns.
+        where: conditions that select references from a store, such as ``outcome=healthy``.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
         ManifestError: if the manifest cannot be read.
         LimitError: for an unknown limit or a value out of range.
+        StabdiagError: if the references are runs of another task, dataset or model.
 
     >>> report = diagnose({"step": range(40), "loss": [2.0] * 39 + [float("nan")]})
     >>> report.diagnosis.slug
@@ -96,7 +105,61 @@ def diagnose(
         attempt=attempt,
     )
     history, told = loaded_run(source, manifest, options)
-    return report_on(history, told, options.limits, literal=literal)
+    report = report_on(history, told, options.limits, literal=literal)
+    if baseline is None:
+        return report
+    from stabdiag.api.baselines import with_baseline
+
+    return with_baseline(report, _references(baseline, options, where))
+
+
+@quiet
+def baseline(
+    sources: object,
+    *,
+    where: str | Sequence[str] = (),
+    limits: Limits | Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    format: str | None = None,
+    assume: Mapping[str, object] | None = None,
+) -> Baseline:
+    """Read earlier good runs of a task, to compare others with.
+
+    Args:
+        sources: logs, folders, patterns and URLs, scan stores, kept baselines, reports, or anything
+            else that ``diagnose`` takes; one of these, or a list of them.
+        where: conditions on the fields and settings of a run, such as ``outcome=healthy``.
+        limits: thresholds, or values by dotted name.
+        columns: column names by role, if they are not recognized.
+        format: how to read the logs, by a name of ``stabdiag formats``.
+        assume: manifest fields that hold where neither a manifest nor the log tells them.
+
+    Raises:
+        StabdiagError: if there is no run, or a condition is not one.
+
+    >>> good = baseline([{"loss": [3.0 * 0.99**step for step in range(100)]}])
+    >>> len(good)
+    1
+    """
+    options = Options(
+        assume=assume or {}, limits=limits_from(limits), columns=columns or {}, format=format
+    ).checked()
+    found = _references(sources, options, where)
+    if not found.profiles:
+        why = "; ".join(f"{one.name}: {one.reason}" for one in found.left_out)
+        raise StabdiagError(why or "baseline: no run is given")
+    return found
+
+
+def _references(sources: object, options: Options, where: str | Sequence[str]) -> Baseline:
+    from stabdiag.api.baselines import Baseline
+    from stabdiag.baseline.references import read_references
+
+    given = list(sources) if isinstance(sources, list | tuple) else [sources]
+    if not given:
+        raise StabdiagError("baseline: no run is given")
+    conditions = [where] if isinstance(where, str) else where
+    return Baseline(**vars(read_references(given, options, conditions)))
 
 
 @quiet

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # The parameters that decide what a report says, and not how or where it is written.
 _DECIDES = (
     *("kind", "manifest", "manifests", "dtype", "settings", "columns", "attempt", "log_format"),
-    *("limit", "config", "literal", "store", "where"),
+    *("limit", "config", "literal", "store", "baseline", "where"),
 )
 
 

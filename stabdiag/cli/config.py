@@ -29,7 +29,8 @@ class Project:
 
     ``name`` is the file as it is shown, ``heading`` the table of it that holds the settings.
     ``columns`` are names by role, ``manifest`` what holds where neither a manifest nor the log
-    tells it, ``rules`` the findings that do not count, expired ones among them.
+    tells it, ``rules`` the findings that do not count, expired ones among them. ``baseline`` has
+    the paths of earlier good runs, with the folder of the settings file.
     """
 
     name: str = ""
@@ -40,6 +41,7 @@ class Project:
     manifest: Mapping[str, object] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     rules: tuple[Ignored, ...] = ()
+    baseline: tuple[str, ...] = ()
 
     @cached_property
     def ignored(self) -> tuple[Ignored, ...]:
@@ -73,7 +75,7 @@ def project_of(folder: Path, config: Path | None = None) -> Project:
         if raw is not None:
             try:
                 shown = path.relative_to(here) if path.is_relative_to(here) else path
-                return _checked(raw, str(shown), _heading(raw))
+                return _checked(raw, str(shown), _heading(raw), path.parent)
             except LimitError as error:
                 raise LimitError(f"{path}: {error}") from None
             except StabdiagError as error:
@@ -117,12 +119,14 @@ def _heading(raw: Mapping[str, Any]) -> str:
     return "tool.stabdiag" if isinstance(tool, dict) and "stabdiag" in tool else ""
 
 
-def _checked(raw: Mapping[str, Any], name: str, heading: str) -> Project:
+def _checked(raw: Mapping[str, Any], name: str, heading: str, folder: Path) -> Project:
     """Return settings once it is known that they can be in force."""
     table = raw["tool"]["stabdiag"] if heading else raw
     if not isinstance(table, dict):
         raise ConfigError(f"{heading} is not a table")
-    _refuse_others(table, ["fail-on", "format", "ignore", *_TABLES, *_SECTIONS], heading)
+    _refuse_others(
+        table, ["fail-on", "format", "ignore", "baseline", *_TABLES, *_SECTIONS], heading
+    )
     for inner in _TABLES:
         if not isinstance(table.get(inner, {}), dict):
             raise ConfigError(f"{'.'.join(filter(None, (heading, inner)))} is not a table")
@@ -140,7 +144,17 @@ def _checked(raw: Mapping[str, Any], name: str, heading: str) -> Project:
         manifest=manifest,
         limits=Limits().override(limits, by=name),
         rules=tuple(_rules(table.get("ignore", []))),
+        baseline=tuple(_paths(table.get("baseline", []), folder)),
     )
+
+
+def _paths(value: object, folder: Path) -> Iterator[str]:
+    """Yield the paths of a baseline; those in the file are relative to its folder."""
+    paths = [value] if isinstance(value, str) else value
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ConfigError(f"baseline wants a path or a list of paths, not {value!r}")
+    for path in paths:
+        yield path if "://" in path else str(folder / path)
 
 
 def _refuse_others(table: Mapping[str, Any], known: list[str], heading: str) -> None:
@@ -194,12 +208,13 @@ def _rules(entries: object) -> Iterator[Ignored]:
 
 
 def _slugs() -> list[str]:
+    from stabdiag.baseline import outcomes as against
     from stabdiag.checks import preflight
     from stabdiag.comparison import outcomes
     from stabdiag.model import edges
     from stabdiag.symptoms import BY_SLUG
 
-    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *preflight.CHECKS]
+    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *against.BY_SLUG, *preflight.CHECKS]
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -14,6 +14,7 @@ from stabdiag.cli.terminal import (
     add_to_summary,
     progress,
     tell,
+    tell_of_baseline,
     tell_of_runs_beside,
     write,
 )
@@ -26,6 +27,7 @@ def diagnose(
     context: typer.Context,
     logs: options.Logs,
     how: options.Reading,
+    against: options.BaselineOptions,
     out: options.Page,
     also: options.Besides = None,
     fail_on: options.Severe = None,
@@ -34,17 +36,20 @@ def diagnose(
     """Diagnose a training run: print one diagnosis and the first action to take."""
     beside = options.besides_of(also)
     files = [path for path, _ in beside]
-    chosen = out.chosen(how, [*logs, how.manifest], files)
+    references = against.arguments(how.project)
+    chosen = out.chosen(how, [*logs, how.manifest, *against.sources(how.project)], files)
     fails_on = how.fails_on(fail_on)
     from stabdiag.api import diagnose as run
 
     try:
         with progress(logs):
-            report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
+            report = run(logs, **how.arguments, **references, literal=literal)
+        report = report.ignoring(how.project.ignored)
     except NothingLogged:
         raise
     except LogError as error:
         raise _of_a_manifest(logs) or error from None
+    tell_of_baseline(report)
     source = report.history.source
     keep_inputs([out.output, *files], source.files)
     tell_of_runs_beside(logs[0], source)

@@ -232,6 +232,38 @@ class Reading(Runs):
 
 
 @frozen
+class BaselineOptions:
+    """The options about earlier good runs to compare with."""
+
+    baseline: Annotated[
+        list[str] | None,
+        option(
+            "--baseline PATH",
+            "Compare with earlier good runs: logs, folders, patterns, URLs, a store of a scan, or "
+            "a baseline kept by `stabdiag baseline`. Repeatable. Default: the settings file.",
+        ),
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        option(
+            "--where CONDITION",
+            "Use only references that meet a condition, such as `outcome=healthy`. Repeatable.",
+        ),
+    ] = None
+
+    def sources(self, project: Project) -> list[str]:
+        """Return what was named as a baseline, by an option or by the settings file."""
+        if self.where and not (self.baseline or project.baseline):
+            raise StabdiagError("--where selects references; name them with --baseline")
+        return self.baseline or list(project.baseline)
+
+    def arguments(self, project: Project) -> dict[str, Any]:
+        """Return the arguments of the Python API that these options stand for."""
+        sources = self.sources(project)
+        return {"baseline": sources, "where": self.where or ()} if sources else {}
+
+
+@frozen
 class Output:
     """The options about what is written, and where.
 

@@ -164,6 +164,14 @@ def tell_of_runs_beside(place: str, source: Source) -> None:
         )
 
 
+def tell_of_baseline(report: Report) -> None:
+    """Say that no run of the baseline can be used: the report is about the log alone."""
+    comparison = report.baseline
+    if comparison is not None and not comparison.references:
+        reasons = "; ".join(reference.in_words for reference in comparison.left_out)
+        tell(f"no baseline to compare with: {reasons or 'no run is given'}")
+
+
 def complain(message: str) -> Exit:
     """Print an error that the user can fix, and return the exit code for it."""
     tell(message)

@@ -81,7 +81,7 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
         values = {label: of.get(key) for label, of in known.items()}
         if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
-            found.append(Difference(key=key, values=shown, bearing=_bearing(key, kind)))
+            found.append(Difference(key=key, values=shown, bearing=bearing_of(key, kind)))
     order = list(Bearing)
     return tuple(sorted(found, key=lambda one: (order.index(one.bearing), -_apart(one))))
 
@@ -140,7 +140,8 @@ def first_evaluation_difference(comparison: Comparison) -> Parting | None:
     return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
-def _bearing(key: str, kind: Kind) -> Bearing:
+def bearing_of(key: str, kind: Kind) -> Bearing:
+    """Return whether a setting can explain that runs of a kind differ, by its name."""
     word, last = plain(key), plain(key.rpartition(".")[2])
     if last.endswith("seed"):
         return Bearing.EXPECTED if kind is Kind.SEEDS else Bearing.EXPLAINS

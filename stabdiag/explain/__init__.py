@@ -19,6 +19,7 @@ from stabdiag.model.text import filled, kept_text, limits_in
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from stabdiag.baseline.outcomes import BaselineOutcome
     from stabdiag.comparison.outcomes import Outcome as Compared
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
@@ -62,6 +63,8 @@ def _told(wanted: str, limits: Limits) -> str:
         return _symptom(symptoms[wanted], limits)
     if wanted in compared:
         return _comparison(compared[wanted], limits)
+    if wanted in (baselines := _baselines()):
+        return _baseline(baselines[wanted], limits)
     if wanted in _QUESTIONS:
         return _question(_QUESTIONS[wanted], limits)
     return _limit(next(info for info in limits.items() if info.name == wanted))
@@ -96,6 +99,7 @@ def titles(limits: Limits) -> dict[str, str]:
         **{outcome.slug: outcome.title for outcome in OUTCOMES},
         **{symptom.slug: symptom.title for symptom in _symptoms().values()},
         **{one.slug: one.title for one in _compared().values()},
+        **{outcome.slug: outcome.title for outcome in _baselines().values()},
         **{one.id: one.asked(limits) for one in _QUESTIONS.values()},
         **{info.name: info.why for info in limits.items()},
     }
@@ -107,6 +111,9 @@ def contents(limits: Limits) -> str:
         "Outcomes": [(outcome.slug, outcome.title) for outcome in OUTCOMES],
         "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms().values()],
         "Findings of comparisons": [(one.slug, one.title) for one in _compared().values()],
+        "Findings against a baseline": [
+            (outcome.slug, outcome.title) for outcome in _baselines().values()
+        ],
         "Questions": [(one.id, one.asked(limits)) for one in _QUESTIONS.values()],
     }
     parts = (
@@ -130,6 +137,12 @@ def _symptoms() -> dict[str, Symptom]:
 
 def _compared() -> dict[str, Compared]:
     from stabdiag.comparison.outcomes import BY_SLUG
+
+    return BY_SLUG
+
+
+def _baselines() -> dict[str, BaselineOutcome]:
+    from stabdiag.baseline.outcomes import BY_SLUG
 
     return BY_SLUG
 
@@ -180,6 +193,11 @@ def _comparison(outcome: Compared, limits: Limits) -> str:
     facts = f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}."
     told = _page("comparisons", outcome.slug, outcome.title, facts, limits)
     return _with_limits(told, outcome.limits, limits, before="When it stays quiet")
+
+
+def _baseline(outcome: BaselineOutcome, limits: Limits) -> str:
+    facts = f"Severity: {outcome.severity.value}, found with `--baseline`."
+    return _page("baselines", outcome.slug, outcome.title, facts, limits)
 
 
 def _page(kind: str, name: str, title: str, facts: str, limits: Limits) -> str:

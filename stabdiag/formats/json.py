@@ -14,6 +14,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.measured import ORDERS
 
 if TYPE_CHECKING:
+    from stabdiag.model.baseline import BaselineComparison
     from stabdiag.model.comparison import Comparison, Run
     from stabdiag.model.findings import Action, Finding, Ignored
     from stabdiag.model.history import Series
@@ -28,6 +29,10 @@ _PARTING = (
     "role runs points first_difference=step values beyond_rounding_from=unrounded "
     "values_beyond_rounding=unrounded_values beyond_noise_from=lasting "
     "values_beyond_noise=lasting_values noise largest largest_at=largest_step"
+)
+_COMPARED = (
+    "role column status decides first_outside=step onset back level reference ratio closeness "
+    "deviation=peak allowed=bar intervals=bins first_step last_step"
 )
 
 
@@ -67,6 +72,19 @@ def as_json(report: Report) -> dict[str, Json]:
             "unknown": [escape(str(key)) for key in report.manifest.unknown],
         },
         "limits": {info.name: info.value for info in report.limits.items()},
+        **({} if report.baseline is None else {"baseline": _baseline(report.baseline)}),
+    }
+
+
+def _baseline(comparison: BaselineComparison) -> Json:
+    """Return how a run compares with earlier good runs."""
+    return {
+        **keys("status unusable step references compared_until references_until", comparison),
+        "deciding": None if comparison.deciding is None else escape(comparison.deciding.role),
+        "series": [keys(_COMPARED, series) for series in comparison.series],
+        "settings": [keys("key value reference", one) for one in comparison.settings],
+        "left_out": [keys("name reason step", one) for one in comparison.left_out],
+        "odd_one": None if comparison.odd_one is None else escape(comparison.odd_one.name),
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
+from stabdiag.model.baseline import BaselineComparison, BaselineStatus
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
@@ -91,9 +92,16 @@ def notes(report: Report, *, verbose: bool = True) -> list[tuple[str, str]]:
     return [
         *_columns(report, verbose=verbose),
         *(("manifest", told) for told in _manifest(report.manifest, verbose=verbose)),
+        *_baseline(report.baseline),
         *(("limit", told) for told in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
+
+
+def _baseline(comparison: BaselineComparison | None) -> Iterator[tuple[str, str]]:
+    """Yield that the run lies within the band of its references: all else is a finding."""
+    if comparison is not None and comparison.status is BaselineStatus.INSIDE:
+        yield "baseline", comparison.inside
 
 
 def _columns(report: Report, *, verbose: bool) -> Iterator[tuple[str, str]]:

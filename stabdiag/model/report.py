@@ -11,6 +11,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
+    from stabdiag.model.baseline import BaselineComparison
     from stabdiag.model.findings import Answer, Finding, RollingBaseline
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
@@ -88,7 +89,8 @@ class Report(Diagnosed):
     ``findings`` are those of the tree and the symptoms, worst first. Equally bad ones are in the
     order of the tree, symptoms last. ``healthy`` is a finding only if nothing else was found.
     ``not_checked`` names the symptoms that could not be checked, ``clear`` those that do not hold.
-    ``rolling_baseline`` is what Q2.1 compared each loss with.
+    ``rolling_baseline`` is what Q2.1 compared each loss with. ``baseline`` is how the run compares
+    with earlier good runs, if any were given.
     """
 
     tree: Tree
@@ -100,6 +102,7 @@ class Report(Diagnosed):
     not_checked: tuple[NotChecked, ...] = ()
     clear: tuple[str, ...] = ()
     rolling_baseline: RollingBaseline | None = None
+    baseline: BaselineComparison | None = None
 
     @property
     def ok(self) -> bool:

@@ -1,0 +1,24 @@
+"""Baselines: whether a run is worse than earlier good runs of the same task, and from which step.
+
+``profile`` reduces a run to its level on a grid of steps, ``judge`` compares it with those of the
+references, ``findings`` puts the result in words, ``kept`` stores profiles.
+
+The package can be called: ``stabdiag.baseline("good_runs")`` is ``stabdiag.api.baseline(…)``.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Package(ModuleType):
+    def __call__(self, *args: Any, **kwargs: Any) -> object:
+        """Read references: see ``stabdiag.api.baseline``."""
+        from importlib import import_module
+
+        return import_module("stabdiag.api").baseline(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Package

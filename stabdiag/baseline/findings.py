@@ -1,0 +1,341 @@
+"""The finding of a comparison with a baseline: its sentences, its actions and its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from stabdiag.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
+from stabdiag.baseline.roles import spoken
+from stabdiag.model.baseline import (
+    BaselineComparison,
+    BaselineStatus,
+    SeriesComparison,
+    SettingDifference,
+    Unusable,
+)
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
+from stabdiag.model.text import and_more, listed, num, plural
+
+# Outcomes of the tree that make a run worse beyond a warning.
+_DIVERGED: Final = ("nan-", "divergence-")
+
+# Findings this close to the step of the verdict, as a ratio of steps, are named with it.
+_NEAR: Final = 1.25
+
+# Levels that differ by more than this factor are named themselves.
+_FACTOR: Final = 10.0
+
+# Settings, references left out and findings that a sentence names.
+_SHOWN: Final = 3
+
+# A run may go on for this much longer than its references before the report says so.
+_LONGER: Final = 1.1
+
+# What an action changes, by the setting that differs: if the value is above that of the references,
+# and if it is below.
+_KINDS: Final = {
+    "peak_lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),
+    "lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),
+    "warmup_steps": (ActionKind.FIX_SCHEDULE, ActionKind.ADD_WARMUP),
+    "total_steps": (ActionKind.FIX_SCHEDULE, ActionKind.FIX_SCHEDULE),
+    "schedule": (ActionKind.FIX_SCHEDULE, ActionKind.FIX_SCHEDULE),
+    "grad_clip": (ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP),
+    "weight_decay": (ActionKind.LOWER_WEIGHT_DECAY, ActionKind.RAISE_WEIGHT_DECAY),
+    "dtype": (ActionKind.CHANGE_DTYPE, ActionKind.CHANGE_DTYPE),
+    "batch_size": (ActionKind.CHANGE_BATCH, ActionKind.CHANGE_BATCH),
+    "optimizer": (ActionKind.CHANGE_OPTIMIZER, ActionKind.CHANGE_OPTIMIZER),
+    "epsilon": (ActionKind.CHANGE_OPTIMIZER, ActionKind.CHANGE_OPTIMIZER),
+}
+_OTHER: Final = (ActionKind.CHECK_SETTINGS, ActionKind.CHECK_SETTINGS)
+
+
+def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ()) -> Finding | None:
+    """Return the finding of a comparison, or None if the run lies within the band.
+
+    ``findings`` are those of the same run without a baseline: the ones near the step are named.
+    """
+    outcome = BY_STATUS.get(comparison.status)
+    if outcome is None:
+        return None
+    diverged = any(
+        one.severity is Severity.ERROR and one.slug.startswith(_DIVERGED) for one in findings
+    )
+    is_error = comparison.non_finite or (outcome in (WORSE, UNLIKE) and diverged)
+    near = [one for one in findings if _is_near(one, comparison)]
+    summary = {
+        BaselineStatus.WORSE: _worse,
+        BaselineStatus.UNLIKE: _unlike,
+        BaselineStatus.BETTER: _better,
+        BaselineStatus.LEFT: _left,
+        BaselineStatus.UNUSABLE: _unusable,
+    }[comparison.status]
+    return Finding(
+        slug=outcome.slug,
+        severity=Severity.ERROR if is_error else outcome.severity,
+        section="baseline",
+        question="",
+        title=outcome.title,
+        summary=" ".join(filter(None, [*summary(comparison), *_around(near)])),
+        actions=tuple(_actions(comparison, near)),
+        step=comparison.step,
+        evidence=dict(_measured(comparison)),
+        unit=comparison.unit,
+    )
+
+
+def _worse(comparison: BaselineComparison) -> Iterator[str]:
+    runs, at = comparison.runs, f"{comparison.unit} {comparison.step}"
+    if comparison.non_finite:
+        yield f"The loss is NaN or infinite from {at} on, which it is in none of {runs}."
+    else:
+        yield f"The run is worse than {runs} from {at} on: {_ends(comparison)}."
+    yield from _causes(comparison)
+    yield from _limits_of(comparison)
+
+
+def _better(comparison: BaselineComparison) -> Iterator[str]:
+    at = f"{comparison.unit} {comparison.step}"
+    yield f"The run is better than {comparison.runs} from {at} on: {_ends(comparison)}."
+    yield from _causes(comparison)
+    yield from _limits_of(comparison)
+
+
+def _unlike(comparison: BaselineComparison) -> Iterator[str]:
+    yield (
+        f"The run is unlike {comparison.runs} from its first {comparison.unit} to its last: "
+        f"{_ends(comparison)}."
+    )
+    yield (
+        "Either it is a run of something else, another task, dataset or model, or it was set up "
+        "differently from the start."
+    )
+    yield from _causes(comparison)
+    yield from _limits_of(comparison)
+
+
+def _left(comparison: BaselineComparison) -> Iterator[str]:
+    series = comparison.deciding
+    if series is None:
+        return
+    name, unit = spoken(series.role, series.column), comparison.unit
+    back = (
+        f" and came back at {unit} {series.back}"
+        if series.back is not None
+        else ", and was not logged to the end"
+    )
+    yield (
+        f"The {name} left the band of {comparison.runs} at {unit} {series.step}{back}. At most, "
+        f"it was {_away(series, comparison)} {_theirs(comparison)}."
+    )
+    yield from _causes(comparison)
+    yield from _limits_of(comparison)
+
+
+def _unusable(comparison: BaselineComparison) -> Iterator[str]:
+    number, odd = len(comparison.references), comparison.odd_one
+    if comparison.unusable is Unusable.SPREAD and number == 1:
+        yield "Nothing to say: the reference cannot be compared with this run."
+    elif comparison.unusable is Unusable.SPREAD:
+        who = "" if odd is None else f" ({odd.name} from {comparison.unit} {odd.step})"
+        yield f"Nothing to say: the {number} references differ too much among themselves{who}."
+        yield "Give at least 4." if odd is None else f"Give at least 4, or leave {odd.name} out."
+    elif comparison.unusable is Unusable.FEW_BINS:
+        yield (
+            f"Nothing to say: the run and {comparison.runs} share too few {comparison.unit}s of "
+            "a loss or a score."
+        )
+    elif comparison.unusable is Unusable.NO_SERIES:
+        yield f"Nothing to say: the run and {comparison.runs} share no loss and no score."
+    else:
+        yield "Nothing to say: no reference can be used."
+    yield comparison.left_out_in_words
+
+
+def _theirs(comparison: BaselineComparison) -> str:
+    return "that of the good run" if len(comparison.references) == 1 else "theirs"
+
+
+def _their(comparison: BaselineComparison) -> str:
+    return "its" if len(comparison.references) == 1 else "their"
+
+
+def _ends(comparison: BaselineComparison) -> str:
+    """Return how the deciding series ends: ``its evaluation loss ends 37% above theirs, …``."""
+    series = comparison.deciding
+    if series is None:
+        return ""
+    close = ""
+    if len(comparison.references) > 1:
+        near = _percent(series.closeness) if series.ratio is not None else num(series.closeness, 2)
+        close = f", which lie within {near} of one another"
+    return f"its {spoken(series.role, series.column)} ends {_away(series, comparison)}{close}"
+
+
+def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
+    """Return how far a series lies from the references: ``37% above theirs``."""
+    theirs, where = _theirs(comparison), "above" if series.higher else "below"
+    if series.ratio is None or not 1 / _FACTOR <= series.ratio <= _FACTOR:
+        return f"at {num(series.level, 3)}, far {where} {theirs} at {num(series.reference, 3)}"
+    return f"{_percent(abs(series.ratio - 1))} {where} {theirs}"
+
+
+def _percent(fraction: float) -> str:
+    """Return a fraction in percent, with two figures at most."""
+    percent = 100 * fraction
+    return f"{percent:.0f}%" if percent >= 1 else f"{percent:.1g}%"
+
+
+def _causes(comparison: BaselineComparison) -> Iterator[str]:
+    """Yield which series left first, and which settings differ."""
+    first, deciding = comparison.first_to_leave, comparison.deciding
+    decided = comparison.step if comparison.step is not None else math.inf
+    if first is not None and first.step is not None and first.step < decided:
+        again = deciding is not None and first.role == deciding.role
+        name = "It first" if again else f"The {spoken(first.role, first.column)}"
+        yield f"{name} left {_their(comparison)} band at {comparison.unit} {first.step}."
+    if comparison.settings:
+        # A sentence begins with the name of a setting, as it is written.
+        named = [_setting(one) for one in comparison.settings[:_SHOWN]]
+        more = len(comparison.settings) - _SHOWN
+        rest = f", and {plural(more, 'other setting')} differ" if more > 0 else ""
+        yield f"{listed(named)}{rest}: begin there."
+    elif comparison.learning_rate is not None:
+        at = f"{comparison.unit} {comparison.learning_rate.step}"
+        yield f"The learning rate differs from {at}: begin there."
+
+
+def _setting(difference: SettingDifference) -> str:
+    there = _value(difference.reference)
+    return (
+        f"{difference.key} is {_value(difference.value)} in this run and {there} in the references"
+    )
+
+
+def _value(value: Scalar) -> str:
+    return num(value) if isinstance(value, float) else str(value)
+
+
+def _limits_of(comparison: BaselineComparison) -> Iterator[str]:
+    """Yield what the comparison does not cover: references left out, a run that goes on longer."""
+    yield comparison.left_out_in_words
+    until = comparison.references_until
+    if comparison.deciding is not None and comparison.last_step > _LONGER * until:
+        yield f"The references end at {comparison.unit} {until}; what follows was not compared."
+
+
+def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
+    if finding.step is None or comparison.step is None or finding.severity is Severity.OK:
+        return False
+    low, high = sorted((max(finding.step, 1), max(comparison.step, 1)))
+    return high <= _NEAR * low
+
+
+def _around(near: Sequence[Finding]) -> Iterator[str]:
+    if near:
+        named = [f"{one.headline} ({one.slug})" for one in near]
+        yield f"Around that step: {and_more(named, _SHOWN)}."
+
+
+def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterator[Action]:
+    """Yield what to do: the settings that differ first, then what was found around the step."""
+    outcome = BY_STATUS[comparison.status]
+    if outcome not in (WORSE, UNLIKE):
+        yield from _quiet_actions(comparison)
+        return
+    rate = comparison.learning_rate
+    for difference in comparison.settings[:_SHOWN]:
+        yield _reset(difference)
+    if not comparison.settings and rate is not None:
+        high, low = _KINDS["lr"]
+        yield Action(
+            high if rate.higher else low,
+            f"Find why the learning rate differs from {comparison.unit} {rate.step}: it is "
+            f"{num(rate.level)} in this run and {num(rate.reference)} in the references.",
+            also=(ActionKind.FIX_SCHEDULE,),
+            setting="lr",
+            from_=rate.level,
+            to=rate.reference,
+            step=rate.step,
+        )
+    for one in near[:1]:
+        yield Action(
+            ActionKind.SEE_FINDING,
+            f"Look at {one.slug} first: {one.first_action}".rstrip(": "),
+            step=one.step,
+        )
+    if outcome is UNLIKE:
+        yield Action(
+            ActionKind.CHECK_SETTINGS,
+            "Check that run and references have the same task, dataset, model and loss; if not, "
+            "give other references.",
+        )
+    elif not comparison.settings and rate is None:
+        known = "settings are the same" if comparison.settings_known else "settings are not known"
+        first = comparison.first_to_leave
+        role = "loss" if first is None else spoken(first.role, first.column)
+        at = comparison.step if first is None else first.step
+        yield Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Compare this run with {comparison.references[0]} at {comparison.unit} {at}, where "
+            f"the {role} leaves first: the {known}.",
+            step=at,
+        )
+    yield from outcome.then
+
+
+def _reset(difference: SettingDifference) -> Action:
+    """Return the action that gives a setting the value of the references."""
+    value, reference = difference.value, difference.reference
+    numeric = isinstance(value, float) and isinstance(reference, float)
+    higher = numeric and float(value or 0) > float(reference or 0)
+    kind = _KINDS.get(difference.key, _OTHER)[0 if higher else 1]
+    return Action(
+        kind,
+        f"Set {difference.key} to {_value(reference)} as in the references (now "
+        f"{_value(value)}), and run again.",
+        setting=difference.key,
+        from_=value,
+        to=reference,
+    )
+
+
+def _quiet_actions(comparison: BaselineComparison) -> Iterator[Action]:
+    if comparison.status is BaselineStatus.BETTER:
+        yield Action(
+            ActionKind.CHECK_EVALUATION,
+            "Check that the evaluation is the same; if it is, take this run as a reference.",
+        )
+    elif comparison.status is BaselineStatus.UNUSABLE:
+        odd = comparison.odd_one
+        yield Action(
+            ActionKind.CHECK_SETTINGS,
+            "Give other references: good runs of the same task that log a loss over the same steps."
+            if odd is None
+            else f"Give at least 4 references, or leave {odd.name} out.",
+        )
+    else:
+        yield Action(ActionKind.DO_NOTHING, "Nothing has to be done: the run is back in the band.")
+
+
+def _measured(comparison: BaselineComparison) -> Iterator[tuple[str, Scalar]]:
+    yield "references", len(comparison.references)
+    if comparison.left_out:
+        yield "left_out", len(comparison.left_out)
+    series = comparison.deciding
+    if series is None:
+        return
+    yield "series", series.role
+    yield "level", series.level
+    yield "reference_level", series.reference
+    if series.ratio is not None:
+        yield "ratio", series.ratio
+    if len(comparison.references) > 1:
+        yield "closeness", series.closeness
+    yield "deviation", series.peak
+    yield "allowed", series.bar
+    first = comparison.first_to_leave
+    if first is not None and first.step is not None:
+        yield "first_series", first.role
+        yield "first_step", first.step

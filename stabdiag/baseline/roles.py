@@ -1,0 +1,60 @@
+"""The series that are compared with a baseline: how far good runs lie apart, and which decide."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.stats.bands import Prior
+
+# Spread of good runs that differ in their seed: 604 groups of reruns and 90 small healthy runs.
+_LOSS: Final = Prior(level=0.01, shift=0.06)
+_PRIORS: Final = {
+    "loss": _LOSS,
+    "eval_loss": _LOSS,
+    "accuracy": _LOSS,
+    "eval_accuracy": _LOSS,
+    "reward": _LOSS,
+    "grad_norm": Prior(level=0.07, shift=0.09),
+    "weight_norm": Prior(level=0.01, shift=0.02),
+    "tokens_per_second": Prior(level=0.03, shift=0.10),
+    "step_time": Prior(level=0.03, shift=0.10),
+    "lr": Prior(level=0.01, shift=0.06),
+}
+
+# 1 if higher is worse, -1 if lower is.
+_WORSE: Final = {"loss": 1, "eval_loss": 1, "accuracy": -1, "eval_accuracy": -1, "reward": -1}
+
+_NAMES: Final = {
+    "loss": "training loss",
+    "eval_loss": "evaluation loss",
+    "accuracy": "training accuracy",
+    "eval_accuracy": "evaluation accuracy",
+    "reward": "reward",
+    "grad_norm": "gradient norm",
+    "weight_norm": "weight norm",
+    "tokens_per_second": "throughput",
+    "step_time": "step time",
+    "lr": "learning rate",
+}
+
+
+def is_compared(role: str) -> bool:
+    """Return True if a baseline keeps this role."""
+    return role.partition("/")[0] in _PRIORS
+
+
+def prior_of(role: str) -> Prior:
+    """Return how far good runs usually lie apart in a role."""
+    return _PRIORS[role.partition("/")[0]]
+
+
+def worse_direction(role: str) -> int | None:
+    """Return 1 if higher values are worse, -1 if lower ones are, None if neither decides."""
+    return _WORSE.get(role.partition("/")[0])
+
+
+def spoken(role: str, column: str) -> str:
+    """Return the name of a series as it stands in a sentence."""
+    first, _, group = role.partition("/")
+    name = _NAMES.get(first, column)
+    return f"{name} of {group}" if group and first in _NAMES else name

@@ -1,0 +1,161 @@
+"""The result of a comparison with a baseline: earlier good runs of the same task, as data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from stabdiag.model.frozen import frozen
+
+if TYPE_CHECKING:
+    from stabdiag.model.arrays import Floats, Ints
+    from stabdiag.model.findings import Scalar
+
+# References left out that a sentence names.
+_SHOWN = 3
+
+
+class BaselineStatus(StrEnum):
+    """How a run, or one of its series, compares with its references."""
+
+    INSIDE = "inside"
+    WORSE = "worse"
+    UNLIKE = "unlike"
+    BETTER = "better"
+    LEFT = "left"
+    DIFFERS = "differs"
+    UNUSABLE = "unusable"
+
+
+class Unusable(StrEnum):
+    """Why references cannot serve as a baseline."""
+
+    NONE_LEFT = "none-left"
+    SPREAD = "spread"
+    FEW_BINS = "few-bins"
+    NO_SERIES = "no-series"
+
+
+@frozen(eq=True)
+class LeftOut:
+    """A reference that was not used, and why; ``step`` is where it leaves the others."""
+
+    name: str
+    reason: str
+    step: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        """The name, the reason and the step."""
+        since = "" if self.step is None else f" from step {self.step}"
+        return f"{self.name}, {self.reason}{since}"
+
+
+@frozen(eq=True)
+class SettingDifference:
+    """A setting that differs from the value that all references share."""
+
+    key: str
+    value: Scalar
+    reference: Scalar
+
+
+@frozen
+class SeriesComparison:
+    """One series against the band of the references.
+
+    ``decides`` is whether the verdict rests on it. ``step`` is the first step outside the band and
+    ``back`` the first step inside it again, if the series stays there. ``onset`` is the start of
+    the excursion that lasts to the end. ``level`` and ``reference`` are the levels of the run and
+    of the references at the end, or where a series that came back was farthest away. ``ratio`` is
+    their quotient, None if not all values are positive; ``higher`` is whether the run lies above.
+    ``closeness`` is how far the references lie from each other there: a fraction of their level if
+    ``ratio`` is known, else in the unit of the series. ``peak`` is the largest deviation that two
+    neighboring bins share, in standard deviations, and ``bar`` the deviation allowed.
+
+    ``band_steps``, ``band_low`` and ``band_high`` have the shape (k,): the edges of the band.
+    """
+
+    role: str
+    column: str
+    status: BaselineStatus
+    decides: bool
+    bins: int
+    peak: float
+    bar: float
+    level: float
+    reference: float
+    ratio: float | None = None
+    closeness: float = 0.0
+    higher: bool = False
+    first_step: int = 0
+    last_step: int = 0
+    step: int | None = None
+    onset: int | None = None
+    back: int | None = None
+    band_steps: Ints
+    band_low: Floats
+    band_high: Floats
+
+
+@frozen
+class BaselineComparison:
+    """A run against a baseline.
+
+    ``deciding`` is the series on which the verdict rests, ``series`` all that were compared, those
+    that left the band first coming first. ``step`` is that of the verdict: where the run left the
+    references for good, or where its loss stopped being finite. ``compared_until`` is the last step
+    that run and references share, ``last_step`` the run's own and ``references_until``
+    that of the longest reference. ``references`` are the names of the runs used.
+    """
+
+    status: BaselineStatus
+    references: tuple[str, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    deciding: SeriesComparison | None = None
+    series: tuple[SeriesComparison, ...] = ()
+    settings: tuple[SettingDifference, ...] = ()
+    step: int | None = None
+    non_finite: bool = False
+    compared_until: int | None = None
+    unusable: Unusable | None = None
+    odd_one: LeftOut | None = None
+    settings_known: bool = False
+    last_step: int = 0
+    references_until: int = 0
+    unit: str = "step"
+
+    @property
+    def runs(self) -> str:
+        """The references as people call them: ``your 5 good runs``."""
+        number = len(self.references)
+        return "your good run" if number == 1 else f"your {number} good runs"
+
+    @property
+    def left_out_in_words(self) -> str:
+        """The references that were left out and why, in one sentence; empty if all were used."""
+        shown = [one.in_words for one in self.left_out[:_SHOWN]]
+        more = len(self.left_out) - _SHOWN
+        rest = f"; {more} more" if more > 0 else ""
+        return f"Left out: {'; '.join(shown)}{rest}." if shown else ""
+
+    @property
+    def inside(self) -> str:
+        """One sentence on a run that lies within the band of its references."""
+        until = f"{self.unit} {self.compared_until}"
+        inside = f"The run lies within the band of {self.runs} up to {until}."
+        return " ".join(filter(None, (inside, self.left_out_in_words)))
+
+    @property
+    def first_to_leave(self) -> SeriesComparison | None:
+        """The series that left the band of the references first, settings aside."""
+        left = [series for series in self.series if series.step is not None and series.role != "lr"]
+        return min(left, key=lambda series: series.step or 0, default=None)
+
+    @property
+    def learning_rate(self) -> SeriesComparison | None:
+        """The learning rate, if it differs from that of the references."""
+        rates = (
+            series for series in self.series if series.role == "lr" and series.step is not None
+        )
+        return next(rates, None)

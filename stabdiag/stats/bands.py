@@ -1,0 +1,306 @@
+"""The level of a series on a logarithmic grid of steps, and the band that reference runs span.
+
+The statistic is a supremum over the grid of a modulated deviation (Diquigiovanni, Fontana and
+Vantini, Statistica Sinica 35, 2025, arXiv:2106.01792). The spread between the references is an
+empirical-Bayes moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): few references say
+little about their own spread, so a prior that holds for most training runs carries most of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
+
+BINS_PER_OCTAVE: Final = 8
+"""Width of a bin: 9 % of the step. Wide enough to average noise, narrow enough to date an onset."""
+
+MIN_COMMON_BINS: Final = 6
+"""Fewer common bins do not show a course."""
+
+MAX_SPREAD_FACTOR: Final = 12.0
+"""References whose variance exceeds the prior by more than this do not show the same thing."""
+
+PRIOR_WEIGHT: Final = 6.0
+"""How many reference runs the prior variance is worth."""
+
+# The mean |difference| of two normal values is 2σ/√π.
+_DIFFERENCE_TO_SIGMA: Final = float(np.sqrt(np.pi)) / 2
+
+# Bars of the statistic by the number of references: calibrated on reruns with other seeds.
+_BARS: Final = ((16, 3.0), (10, 3.2), (7, 3.5), (5, 3.8), (4, 4.3), (3, 4.7), (2, 9.0), (1, 20.0))
+
+
+@frozen
+class Levels:
+    """A series by bin: all arrays have the shape (k,), ``bins`` rises.
+
+    ``mean`` and ``noise`` describe the values, ``log_mean`` and ``log_noise`` their logarithms.
+    The latter are NaN throughout if any value is not positive. ``noise`` is the standard deviation
+    of a single value about its local trend.
+    """
+
+    bins: Ints
+    count: Ints
+    mean: Floats
+    noise: Floats
+    log_mean: Floats
+    log_noise: Floats
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    @cached_property
+    def is_positive(self) -> bool:
+        """Whether all values are positive, so that their logarithms exist."""
+        return bool(np.isfinite(self.log_mean).all())
+
+    def center(self, *, log: bool) -> Floats:
+        """Return the mean of the values, or of their logarithms."""
+        return self.log_mean if log else self.mean
+
+    def error(self, *, log: bool) -> Floats:
+        """Return the squared standard error of each bin's mean."""
+        noise = self.log_noise if log else self.noise
+        return np.asarray(noise**2 / self.count)
+
+
+@frozen
+class Prior:
+    """How far good runs usually lie apart: a share of the level, and a share of a shift in time.
+
+    ``level`` is a standard deviation relative to the level. ``shift`` is one of ln(step): a run
+    that learns 6 % later than another lies that far above it.
+    """
+
+    level: float
+    shift: float
+
+
+@frozen
+class Band:
+    """Where reference runs lie, bin by bin: all arrays have the shape (k,).
+
+    ``center`` is the median of the references and ``variance`` that of a further good run about
+    it, without the noise of the logged values. ``error`` is the squared standard error of the
+    center due to that noise. ``factor`` is how many times the variance of the prior the references
+    show. ``low`` and ``high`` are the extremes of the references. If ``log``, all are of
+    logarithms.
+    """
+
+    bins: Ints
+    center: Floats
+    variance: Floats
+    error: Floats
+    low: Floats
+    high: Floats
+    references: Ints
+    factor: float
+    log: bool
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+
+@frozen
+class Deviation:
+    """How far a run lies from a band, in standard deviations, on their common bins.
+
+    ``peak`` is the largest absolute deviation that two neighboring bins share with the same sign.
+    """
+
+    bins: Ints
+    values: Floats
+    difference: Floats
+    peak: float
+
+    def outside(self, bar: float) -> Mask:
+        """Return the bins that share a deviation beyond the bar with a neighbor."""
+        pairs = _shared(self.values) > bar
+        out = np.zeros(len(self.values), np.bool_)
+        out[:-1] |= pairs
+        out[1:] |= pairs
+        return out
+
+
+def bins_of(steps: Ints) -> Ints:
+    """Return the bin of each step: eight bins per octave, the same for every run."""
+    positive = np.maximum(steps, 1).astype(np.float64)
+    bins: Ints = np.floor(BINS_PER_OCTAVE * np.log2(positive)).astype(np.int64)
+    return bins
+
+
+def bin_start(number: int) -> int:
+    """Return the first whole step of a bin."""
+    return int(np.ceil(2.0 ** (number / BINS_PER_OCTAVE)))
+
+
+def levels_of(steps: Ints, values: Floats, last_step: int) -> Levels:
+    """Return the level and noise of a series in each bin that has a finite value.
+
+    Args:
+        steps: shape (n,), rising.
+        values: shape (n,). NaN and ±inf are left out.
+        last_step: the last step of the run. Its bin counts once half of it was seen.
+    """
+    good = np.isfinite(values)
+    if not good.all():
+        steps, values = steps[good], values[good]
+    bins = bins_of(steps)
+    if len(bins) and not _is_half_seen(last_step):
+        kept = int(np.searchsorted(bins, bins_of(np.array([last_step]))[0]))
+        bins, values = bins[:kept], values[:kept]
+    if not len(bins):
+        none = np.zeros(0)
+        empty = np.zeros(0, np.int64)
+        return Levels(bins=empty, count=empty, mean=none, noise=none, log_mean=none, log_noise=none)
+    begins = np.flatnonzero(np.concatenate(([True], bins[1:] != bins[:-1])))
+    count = np.diff(np.append(begins, len(bins)))
+    mean, noise = _moments(values, begins, count)
+    if values.min() > 0:
+        log_mean, log_noise = _moments(np.log(values), begins, count)
+    else:
+        log_mean = log_noise = np.full(len(begins), np.nan)
+    return Levels(
+        bins=bins[begins],
+        count=count,
+        mean=mean,
+        noise=noise,
+        log_mean=log_mean,
+        log_noise=log_noise,
+    )
+
+
+def _is_half_seen(last_step: int) -> bool:
+    """Return True if a run's last bin was seen at least to its middle."""
+    number = int(bins_of(np.array([last_step]))[0])
+    first, end = (2.0 ** (at / BINS_PER_OCTAVE) for at in (number, number + 1))
+    return bool(last_step + 1 >= (first + end) / 2)
+
+
+def _moments(values: Floats, begins: Ints, count: Ints) -> tuple[Floats, Floats]:
+    """Return the mean and the noise of each bin, relative to the first value against overflow."""
+    mean = np.add.reduceat(values, begins) / count
+    change = np.abs(np.diff(values, append=values[-1:]))
+    ends = begins + count - 1
+    change[ends] = 0.0  # the difference to the next bin's first value
+    total = np.add.reduceat(change, begins)
+    pairs = count - 1
+    noise = np.where(pairs > 0, _DIFFERENCE_TO_SIGMA * total / np.maximum(pairs, 1), np.nan)
+    return mean, _filled(noise, values)
+
+
+def _filled(noise: Floats, values: Floats) -> Floats:
+    """Return the noise of bins; bins with a single value take that of the next bin with more.
+
+    If no bin has two values, the noise is unknown and counts as 0: the spread between the
+    references contains it.
+    """
+    known = np.flatnonzero(np.isfinite(noise))
+    if not len(known):
+        return np.zeros(len(noise))
+    at = np.minimum(np.searchsorted(known, np.arange(len(noise))), len(known) - 1)
+    return np.asarray(noise[known[at]])
+
+
+def bar_for(references: int) -> float:
+    """Return the bar of the statistic for a number of references.
+
+    >>> bar_for(1), bar_for(6), bar_for(100)
+    (20.0, 3.8, 3.0)
+    """
+    return next(bar for least, bar in _BARS if references >= least)
+
+
+def band_of(references: Sequence[Levels], prior: Prior) -> Band | None:
+    """Return the band that references span, or None if no bin is common to half of them."""
+    log = all(levels.is_positive for levels in references)
+    bins, grid = _on_one_grid(
+        [one.bins for one in references], [one.center(log=log) for one in references]
+    )
+    _, errors = _on_one_grid(
+        [one.bins for one in references], [one.error(log=log) for one in references]
+    )
+    there = np.isfinite(grid)
+    number = there.sum(axis=0)
+    kept = number >= max((len(references) + 1) // 2, 1)
+    if not kept.any():
+        return None
+    bins, grid, errors, number = bins[kept], grid[:, kept], errors[:, kept], number[kept]
+    center = np.nanmedian(grid, axis=0)
+    error = np.nansum(errors, axis=0) / number**2
+    scale = 1.0 if log else _scale(center)
+    slope = np.zeros(len(bins))
+    if len(bins) > 1:
+        slope = np.gradient(center, bins * (np.log(2) / BINS_PER_OCTAVE))
+    expected = (prior.level * scale) ** 2 + (prior.shift * slope) ** 2
+    squares = np.nansum((grid - center) ** 2, axis=0) / np.maximum(number - 1, 1)
+    noise = np.nansum(errors, axis=0) / number
+    several = number > 1
+    ratio = 1.0
+    if several.any():
+        ratio = float(np.mean(squares[several] / (expected + noise)[several]))
+    most = int(number.max())
+    degrees = 4.0 * (most - 1)
+    factor = (PRIOR_WEIGHT + degrees * ratio) / (PRIOR_WEIGHT + degrees)
+    variance = factor * expected
+    if most >= 3:
+        weight = np.maximum(number - 1, 0)
+        seen = np.maximum(squares - noise, 0.0)
+        variance = (PRIOR_WEIGHT * variance + weight * seen) / (PRIOR_WEIGHT + weight)
+    return Band(
+        bins=bins,
+        center=center,
+        variance=variance,
+        error=error,
+        low=np.nanmin(grid, axis=0),
+        high=np.nanmax(grid, axis=0),
+        references=number,
+        factor=factor,
+        log=log,
+    )
+
+
+def _scale(center: Floats) -> float:
+    """Return the size of a series that is not positive throughout."""
+    return float(max(np.median(np.abs(center)), np.ptp(center) / 4)) or 1.0
+
+
+def _on_one_grid(bins: Sequence[Ints], values: Sequence[Floats]) -> tuple[Ints, Floats]:
+    """Return the union of some bins, and the values on it, NaN if a series lacks a bin."""
+    union = np.unique(np.concatenate(bins))
+    grid = np.full((len(bins), len(union)), np.nan)
+    for row, (own, of) in enumerate(zip(bins, values, strict=True)):
+        grid[row, np.searchsorted(union, own)] = of
+    return union, grid
+
+
+def deviation_of(run: Levels, band: Band) -> Deviation:
+    """Return how far a run lies from a band, where both have values.
+
+    If the band is of logarithms and the run has values that are not positive, no bin is common.
+    """
+    bins, at, of = np.intersect1d(run.bins, band.bins, assume_unique=True, return_indices=True)
+    difference = run.center(log=band.log)[at] - band.center[of]
+    good = np.isfinite(difference)
+    bins, at, of, difference = bins[good], at[good], of[good], difference[good]
+    variance = band.variance[of] + run.error(log=band.log)[at] + band.error[of]
+    values = difference / np.sqrt(variance)
+    shared = _shared(values)
+    return Deviation(
+        bins=bins,
+        values=values,
+        difference=difference,
+        peak=float(shared.max()) if len(shared) else 0.0,
+    )
+
+
+def _shared(values: Floats) -> Floats:
+    """Return the deviation that each bin shares with the next: 0 if their signs differ."""
+    same = np.sign(values[:-1]) == np.sign(values[1:])
+    return np.where(same, np.minimum(np.abs(values[:-1]), np.abs(values[1:])), 0.0)

@@ -1,0 +1,274 @@
+"""``--baseline`` on the command line, and in Python."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+import stabdiag
+from stabdiag.cli import main
+from stabdiag.formats.json import schema
+from tests.baseline.made import good_runs, run, write
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def called(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", ["stabdiag", *map(str, arguments)])
+    code = main()
+    out, err = capsys.readouterr()
+    return int(code), out, err
+
+
+def diagnosed(monkeypatch, capsys, *arguments):
+    code, out, _ = called(monkeypatch, capsys, "diagnose", *arguments, "--json")
+    report = json.loads(out)
+    Draft202012Validator(json.loads(schema())).validate(report)
+    return code, report
+
+
+def test_a_worse_run_is_the_diagnosis(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good")
+    bad = write(folder / "bad", run(50, end=0.7))
+    code, report = diagnosed(monkeypatch, capsys, bad, "--baseline", good)
+    found = report["diagnosis"]
+    assert code == 0  # a warning
+    assert (found["slug"], found["severity"]) == ("worse-than-baseline", "warning")
+    assert re.match(
+        r"The run is worse than your 5 good runs from step \d+ on: its evaluation loss ends "
+        r"3\d% above theirs, which lie within \d+(\.\d+)?% of one another\.",
+        found["summary"],
+    )
+    assert report["baseline"]["references"] == [f"seed{seed}" for seed in range(5)]
+    assert report["baseline"]["deciding"] == "eval_loss"
+    assert report["tree"]["outcome"]["slug"] == "healthy"
+
+
+def test_fail_on_warning(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good")
+    bad = write(folder / "bad", run(50, end=0.7))
+    code, *_ = called(
+        monkeypatch, capsys, "diagnose", bad, "--baseline", good, "--fail-on", "warning"
+    )
+    assert code == 1
+
+
+def test_a_good_run_stays_healthy_and_says_what_it_was_compared_with(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good")
+    write(folder / "new", run(50))
+    code, out, err = called(monkeypatch, capsys, "diagnose", folder / "new", "--baseline", good)
+    assert (code, err) == (0, "")
+    assert "[healthy]" in out
+    assert "within the band of your 5 good runs" in " ".join(out.split())
+
+
+def test_a_run_among_its_references_is_not_one_of_them(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good")
+    _, report = diagnosed(monkeypatch, capsys, good / "seed2" / "log.jsonl", "--baseline", good)
+    assert report["baseline"]["references"] == ["seed0", "seed1", "seed3", "seed4"]
+
+
+def test_several_paths_and_patterns(folder, monkeypatch, capsys):
+    good_runs(folder / "good")
+    bad = write(folder / "bad", run(50, end=0.7))
+    pattern = "good/seed[123]/log.jsonl"
+    _, report = diagnosed(
+        monkeypatch, capsys, bad, "--baseline", pattern, "--baseline", "good/seed4"
+    )
+    assert report["baseline"]["references"] == ["seed1", "seed2", "seed3", "seed4"]
+
+
+def test_settings_that_differ_are_the_first_action(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good", manifest={"peak_lr": 0.003, "dtype": "fp32"})
+    manifest = {"peak_lr": 0.03, "dtype": "fp32"}
+    bad = write(folder / "bad", run(50, end=0.7), manifest)
+    _, report = diagnosed(monkeypatch, capsys, bad, "--baseline", good)
+    action = report["diagnosis"]["actions"][0]
+    assert action["text"] == (
+        "Set peak_lr to 0.003 as in the references (now 0.03), and run again."
+    )
+    assert (action["kind"], action["from"], action["to"]) == ("lower-lr", 0.03, 0.003)
+    assert (
+        "peak_lr is 0.03 in this run and 0.003 in the references: begin there."
+        in (report["diagnosis"]["summary"])
+    )
+
+
+def test_a_learning_rate_that_differs_is_named_without_manifests(folder, monkeypatch, capsys):
+    def with_rate(seed, rate, **how):
+        columns = run(seed, **how)
+        return {**columns, "lr": np.full(len(columns["step"]), rate)}
+
+    for seed in range(4):
+        write(folder / "good" / f"seed{seed}", with_rate(seed, 0.003))
+    bad = write(folder / "bad", with_rate(50, 0.006, end=0.7))
+    _, report = diagnosed(monkeypatch, capsys, bad, "--baseline", "good")
+    assert "The learning rate differs from step 1: begin there." in report["diagnosis"]["summary"]
+    assert report["diagnosis"]["actions"][0]["kind"] == "lower-lr"
+
+
+def test_another_dataset_is_refused_by_name(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good", number=2, manifest={"dtype": "fp32", "dataset": "imagenet"})
+    new = write(folder / "new", run(50), {"dtype": "fp32", "dataset": "cifar10"})
+    code, out, err = called(monkeypatch, capsys, "diagnose", new, "--baseline", good)
+    assert (code, out) == (2, "")
+    assert err == (
+        "stabdiag: baseline: another dataset: cifar10 in this run, imagenet in seed0; give runs "
+        "of the same dataset\n"
+    )
+
+
+@pytest.mark.parametrize("named", ["nowhere", "empty", "text.csv"])
+def test_a_baseline_that_cannot_be_read_costs_nothing_else(folder, monkeypatch, capsys, named):
+    (folder / "empty").mkdir()
+    (folder / "text.csv").write_text("no numbers here\n")
+    bad = write(folder / "bad", run(50) | {"loss": np.where(np.arange(400) > 300, np.nan, 2.0)})
+    code, out, err = called(monkeypatch, capsys, "diagnose", bad, "--baseline", named, "--json")
+    report = json.loads(out)
+    assert code == 1
+    assert report["diagnosis"]["slug"].startswith("nan-")
+    assert report["baseline"]["status"] == "unusable"
+    assert err.startswith(f"stabdiag: no baseline to compare with: {named}, ")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_run_that_diverged_is_an_error(folder, monkeypatch, capsys):
+    good = good_runs(folder / "good")
+    columns = run(50)
+    columns["loss"][300:] = np.nan
+    columns["eval_loss"][300:] = np.nan
+    bad = write(folder / "bad", columns)
+    code, report = diagnosed(monkeypatch, capsys, bad, "--baseline", good)
+    assert code == 1
+    by_slug = {found["slug"]: found for found in report["findings"]}
+    assert by_slug["worse-than-baseline"]["severity"] == "error"
+    assert by_slug["worse-than-baseline"]["step"] == 301
+    assert report["diagnosis"]["slug"].startswith("nan-")  # the tree's own finding comes first
+
+
+def test_the_settings_file_names_a_baseline(folder, monkeypatch, capsys):
+    good_runs(folder / "good")
+    bad = write(folder / "bad", run(50, end=0.7))
+    (folder / "stabdiag.toml").write_text('baseline = "good"\n')
+    _, report = diagnosed(monkeypatch, capsys, bad)
+    assert report["diagnosis"]["slug"] == "worse-than-baseline"
+    monkeypatch.chdir(folder / "bad")  # the path is relative to the file
+    _, report = diagnosed(monkeypatch, capsys, "log.jsonl")
+    assert report["diagnosis"]["slug"] == "worse-than-baseline"
+
+
+def test_the_settings_file_wants_paths(folder, monkeypatch, capsys):
+    write(folder / "new", run(50))
+    (folder / "stabdiag.toml").write_text("baseline = 5\n")
+    code, _, err = called(monkeypatch, capsys, "diagnose", "new")
+    assert code == 2
+    assert "baseline wants a path or a list of paths, not 5" in err
+
+
+def test_where_without_a_baseline_is_refused(folder, monkeypatch, capsys):
+    write(folder / "new", run(50))
+    code, _, err = called(monkeypatch, capsys, "diagnose", "new", "--where", "outcome=healthy")
+    assert code == 2
+    assert "name them with --baseline" in err
+
+
+def test_an_ignored_finding_is_a_note(folder, monkeypatch, capsys):
+    good_runs(folder / "good")
+    bad = write(folder / "bad", run(50, end=0.7))
+    (folder / "stabdiag.toml").write_text(
+        '[[ignore]]\nfinding = "worse-than-baseline"\nreason = "a test"\nuntil = 9999-01-01\n'
+    )
+    _, report = diagnosed(monkeypatch, capsys, bad, "--baseline", "good")
+    (found,) = [one for one in report["findings"] if one["slug"] == "worse-than-baseline"]
+    assert found["severity"] == "note"
+
+
+@pytest.mark.parametrize(
+    "slug",
+    ["worse-than-baseline", "unlike-baseline", "better-than-baseline", "left-baseline",
+     "baseline-unusable"],
+)  # fmt: skip
+def test_every_finding_is_explained(monkeypatch, capsys, slug):
+    code, out, _ = called(monkeypatch, capsys, "explain", slug)
+    assert code == 0
+    for heading in ("What it means", "How it is detected", "What to do"):
+        assert heading in out
+
+
+def test_python_takes_histories_tables_reports_and_paths(folder):
+    good_runs(folder / "good", 2)
+    report = stabdiag.diagnose(
+        run(50, end=0.7),
+        baseline=[
+            "good",
+            stabdiag.diagnose(run(2)),
+            stabdiag.diagnose(run(3)).history,
+            run(4),
+        ],
+    )
+    assert report.diagnosis.slug == "worse-than-baseline"
+    assert report.baseline.status == "worse"
+    assert report.baseline.deciding.role == "eval_loss"
+    assert len(report.baseline.references) == 5
+    assert not report.ok
+
+
+def test_python_keeps_a_baseline(folder):
+    good = stabdiag.baseline(str(good_runs(folder / "good")))
+    assert isinstance(good, stabdiag.Baseline)
+    assert good.names == tuple(f"seed{seed}" for seed in range(5))
+    good.save("base.parquet")
+    assert (folder / "base.parquet").stat().st_size < 50_000
+    bad = run(50, end=0.7)
+    kept = stabdiag.diagnose(bad, baseline="base.parquet")
+    again = stabdiag.diagnose(bad, baseline=good)
+    assert kept.diagnosis.summary == again.diagnosis.summary
+    assert kept.baseline.deciding.peak == again.baseline.deciding.peak
+
+
+def test_python_raises_if_there_is_no_run(folder):
+    with pytest.raises(stabdiag.StabdiagError, match="nowhere"):
+        stabdiag.baseline("nowhere")
+    with pytest.raises(stabdiag.StabdiagError, match="no run is given"):
+        stabdiag.baseline([])
+
+
+def test_a_baseline_of_another_version_is_one_clear_line(folder, monkeypatch, capsys):
+    good_runs(folder / "good", 2)
+    monkeypatch.setattr("stabdiag.baseline.kept.VERSION", 99)
+    stabdiag.baseline("good").save("base.parquet")
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    new = write(folder / "new", run(50))
+    code, out, err = called(monkeypatch, capsys, "diagnose", new, "--baseline", "base.parquet")
+    assert code == 0
+    assert "another version of stabdiag wrote this baseline" in err
+    assert "[baseline-unusable]" in out
+
+
+def test_both_readings_are_given_for_a_run_that_is_unlike(folder):
+    report = stabdiag.diagnose(
+        run(50, start=9.0, end=1.0), baseline=[run(seed) for seed in range(5)]
+    )
+    assert report.diagnosis.slug == "unlike-baseline"
+    assert (
+        "Either it is a run of something else, another task, dataset or model, or it was set up "
+        "differently from the start."
+    ) in report.diagnosis.summary
+
+
+def test_three_references_of_which_one_is_odd(folder):
+    good_runs(folder / "good", 2)
+    write(folder / "good" / "run_b", run(7, worse=2, since=100))
+    report = stabdiag.diagnose(run(50), baseline="good")
+    assert re.match(
+        r"Nothing to say: the 3 references differ too much among themselves \(run_b from step "
+        r"\d+\)\. Give at least 4, or leave run_b out\.",
+        report.diagnosis.summary,
+    )

@@ -1,0 +1,257 @@
+"""Verdicts about a run and its references."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stabdiag import StabdiagError, diagnose
+from stabdiag.baseline.judge import judge
+from stabdiag.baseline.profile import profile_of, run_name
+from stabdiag.model.baseline import BaselineStatus, Unusable
+from stabdiag.model.manifest import Manifest, parse_manifest
+from tests.baseline.made import run
+
+
+def profile(columns, name="", manifest=None, key=""):
+    known = Manifest() if manifest is None else parse_manifest(manifest)
+    history = diagnose(columns).history
+    return replace(profile_of(history, known, name=name or "run"), key=key)
+
+
+def good(number=5, **how):
+    return [profile(run(seed, **how), f"seed{seed}") for seed in range(number)]
+
+
+def verdict(columns, references=None, **how):
+    return judge(profile(columns, **how), good() if references is None else references)
+
+
+@pytest.mark.parametrize("references", [1, 2, 3, 5, 8])
+def test_a_good_run_lies_inside(references):
+    assert verdict(run(50), good(references)).status is BaselineStatus.INSIDE
+
+
+@pytest.mark.parametrize("references", [2, 3, 5, 8])
+def test_a_run_that_ends_higher_is_worse(references):
+    found = verdict(run(50, worse=1.4, since=200), good(references))
+    assert found.status is BaselineStatus.WORSE
+    assert found.deciding.role == "eval_loss"
+    assert found.deciding.ratio == pytest.approx(1.4, rel=0.05)
+    assert 180 <= found.step <= 230
+
+
+def test_one_reference_shows_only_a_large_difference():
+    assert verdict(run(50, worse=1.1, since=200), good(1)).status is BaselineStatus.INSIDE
+    assert verdict(run(50, worse=3, since=200), good(1)).status is BaselineStatus.WORSE
+
+
+def test_a_run_that_ends_lower_is_better():
+    found = verdict(run(50, worse=0.6, since=200))
+    assert found.status is BaselineStatus.BETTER
+    assert not found.deciding.higher
+
+
+def test_a_run_that_came_back_left():
+    found = verdict(run(50, worse=1.5, since=100, until=200))
+    assert found.status is BaselineStatus.LEFT
+    assert found.step < found.deciding.back
+    assert 190 <= found.deciding.back <= 220
+
+
+def test_a_run_that_is_outside_throughout_is_unlike():
+    found = verdict(run(50, worse=2.0))
+    assert found.status is BaselineStatus.UNLIKE
+    assert found.step == 1
+
+
+def test_a_worse_evaluation_decides_if_the_training_loss_is_inside():
+    columns = run(50)
+    late = columns["step"] > 200
+    columns["eval_loss"] = np.where(late, 1.4, 1.0) * columns["eval_loss"]
+    found = verdict(columns)
+    assert found.status is BaselineStatus.WORSE
+    assert found.deciding.role == "eval_loss"
+
+
+def test_a_better_evaluation_outweighs_a_higher_training_loss():
+    columns = run(50)
+    late = columns["step"] > 200
+    columns["loss"] = np.where(late, 1.4, 1.0) * columns["loss"]
+    columns["eval_loss"] = np.where(late, 0.7, 1.0) * columns["eval_loss"]
+    assert verdict(columns).status is BaselineStatus.BETTER
+
+
+def test_a_worse_accuracy_decides_if_the_losses_are_inside():
+    def with_accuracy(seed, factor=1.0):
+        columns = run(seed)
+        late = columns["step"] > 200
+        accuracy = 1 / (1 + columns["loss"])
+        return {**columns, "val_accuracy": np.where(late, factor, 1.0) * accuracy}
+
+    references = [profile(with_accuracy(seed), f"seed{seed}") for seed in range(5)]
+    assert judge(profile(with_accuracy(50)), references).status is BaselineStatus.INSIDE
+    found = judge(profile(with_accuracy(50, 0.8)), references)
+    assert found.status is BaselineStatus.WORSE
+    assert found.deciding.role == "eval_accuracy"
+    assert judge(profile(with_accuracy(50, 1.2)), references).status is BaselineStatus.BETTER
+
+
+def test_a_gradient_norm_does_not_decide():
+    columns = run(50)
+    columns["grad_norm"] = 5 * columns["grad_norm"]
+    found = verdict(columns)
+    assert found.status is BaselineStatus.INSIDE
+    assert found.first_to_leave.role == "grad_norm"
+
+
+def test_a_series_that_was_logged_for_the_first_steps_is_not_the_end():
+    def first_losses(seed, factor=1.0):
+        history = diagnose(run(seed)).history
+        loss = history.series["loss"].until(60)
+        loss = replace(loss, values=np.where(loss.steps > 20, factor, 1.0) * loss.values)
+        history = replace(history, series={**history.series, "loss": loss})
+        return replace(profile_of(history, Manifest()), key="")
+
+    references = [first_losses(seed) for seed in range(3)]
+    assert judge(first_losses(50), references).status is BaselineStatus.INSIDE
+    found = judge(first_losses(50, 1.5), references)
+    assert found.status is not BaselineStatus.WORSE
+    assert found.first_to_leave.role == "loss"
+
+
+def test_a_loss_that_is_not_finite_is_worse():
+    columns = run(50)
+    columns["loss"][300:] = np.nan
+    found = verdict(columns)
+    assert found.status is BaselineStatus.WORSE
+    assert found.non_finite
+    assert found.step == 301
+
+
+def test_a_reference_whose_loss_is_not_finite_is_left_out():
+    bad = run(7)
+    bad["loss"][300:] = np.nan
+    found = verdict(run(50), [*good(4), profile(bad, "bad")])
+    assert found.status is BaselineStatus.INSIDE
+    assert [(one.name, one.step) for one in found.left_out] == [("bad", 301)]
+    assert "bad" not in found.references
+
+
+def test_one_bad_reference_of_five_is_left_out():
+    bad = profile(run(7, worse=1.6, since=100), "bad")
+    found = verdict(run(50), [*good(4), bad])
+    assert [one.name for one in found.left_out] == ["bad"]
+    assert found.status is BaselineStatus.INSIDE
+    worse = verdict(run(50, worse=1.6, since=100), [*good(4), bad])
+    assert worse.status is BaselineStatus.WORSE
+
+
+def test_no_more_than_a_quarter_are_left_out():
+    bad = [profile(run(seed, worse=1.6, since=100), f"bad{seed}") for seed in (7, 8, 9)]
+    assert len(verdict(run(50), [*good(3), *bad]).left_out) <= 1
+
+
+def test_one_bad_reference_of_three_makes_the_baseline_unusable():
+    found = verdict(run(50), [*good(2), profile(run(7, worse=2, since=100), "bad")])
+    assert found.status is BaselineStatus.UNUSABLE
+    assert found.unusable is Unusable.SPREAD
+    assert found.odd_one.name == "bad"
+
+
+def test_a_reference_that_came_back_is_kept():
+    odd = profile(run(7, worse=2, since=100, until=140), "odd")
+    assert verdict(run(50), [*good(2), odd]).status is not BaselineStatus.UNUSABLE
+
+
+def test_a_run_is_never_its_own_reference():
+    bad = run(50, worse=1.5, since=200)
+    own = profile(bad, "own", key="/runs/own")
+    assert judge(own, [*good(3), own]).status is BaselineStatus.WORSE
+    assert judge(own, [own]).unusable is Unusable.NONE_LEFT
+
+
+def test_few_common_bins_say_nothing():
+    short = {"step": range(1, 6), "loss": [3.0, 2.9, 2.8, 2.7, 2.6]}
+    found = judge(profile(short), good())
+    assert found.status is BaselineStatus.UNUSABLE
+    assert found.unusable is Unusable.FEW_BINS
+
+
+def test_series_that_are_not_shared_say_nothing():
+    steps = range(1, 401)
+    reward = profile({"step": steps, "reward": np.linspace(0, 1, 400), "loss": np.ones(400)})
+    only = replace(reward, series={"reward": reward.series["reward"]})
+    assert judge(only, good()).unusable is Unusable.NO_SERIES
+
+
+def test_past_the_end_of_the_references_nothing_is_said():
+    longer = run(50, steps=1600, worse=1.5, since=500)
+    found = verdict(longer)
+    assert found.status is BaselineStatus.INSIDE
+    assert found.compared_until <= 400
+    assert (found.references_until, found.last_step) == (400, 1600)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "other", "named"),
+    [
+        ("dataset", "cifar10", "imagenet", "dataset"),
+        ("data.dataset_name", "cifar10", "imagenet", "dataset"),
+        ("model", "gpt2", "llama", "model"),
+        ("num_classes", 10, 1000, "number of classes"),
+        ("tokenizer", "bpe", "unigram", "tokenizer"),
+        ("task", "wmt", "ogbg", "task"),
+        ("loss_fn", "mse", "l1", "loss"),
+    ],
+)
+def test_runs_of_something_else_are_refused_by_name(key, value, other, named):
+    references = [profile(run(seed), f"seed{seed}", {key: other}) for seed in range(2)]
+    with pytest.raises(StabdiagError, match=f"another {named}: {value} in this run, {other} in"):
+        verdict(run(50), references, manifest={key: value})
+
+
+def test_the_same_name_in_another_folder_is_the_same_thing():
+    references = [profile(run(0), "a", {"dataset": "/mnt/data/cifar10"})]
+    found = verdict(run(50), references, manifest={"dataset": "/home/me/CIFAR10/"})
+    assert found.references == ("a",)
+
+
+def test_what_only_one_manifest_states_is_not_compared():
+    found = verdict(run(50), manifest={"dataset": "cifar10"})
+    assert len(found.references) == 5
+
+
+def test_a_reference_of_something_else_is_left_out_if_others_are_not():
+    other = profile(run(7), "other", {"dataset": "imagenet"})
+    same = [profile(run(seed), f"seed{seed}", {"dataset": "cifar10"}) for seed in range(3)]
+    found = verdict(run(50), [*same, other], manifest={"dataset": "cifar10"})
+    assert [one.name for one in found.left_out] == ["other"]
+
+
+def test_settings_that_differ_are_named_those_that_explain_first():
+    shared = {"peak_lr": 0.1, "seed": 3, "run_name": "a", "grad_clip": 1.0, "note_color": 1}
+    references = [profile(run(seed), f"seed{seed}", {**shared, "seed": seed}) for seed in range(3)]
+    own = {**shared, "peak_lr": 0.3, "seed": 50, "run_name": "b", "note_color": 2}
+    found = verdict(run(50), references, manifest=own)
+    assert [one.key for one in found.settings] == ["peak_lr", "note_color"]
+    assert (found.settings[0].value, found.settings[0].reference) == (0.3, 0.1)
+
+
+def test_a_setting_that_differs_among_the_references_is_not_named():
+    references = [profile(run(s), f"seed{s}", {"peak_lr": 0.1 * (1 + s)}) for s in range(3)]
+    assert verdict(run(50), references, manifest={"peak_lr": 9.0}).settings == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("good/run_b/log.jsonl", "run_b"),
+        ("runs/17/metrics.csv", "runs"),
+        ("a/b.csv", "b"),
+        ("metrics.csv", "metrics.csv"),
+        ("", ""),
+    ],
+)
+def test_a_run_is_named_by_its_file_or_its_folder(source, name):
+    assert run_name(source) == name
