@@ -136,7 +136,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
         ("dtype = 'bf16'", "unknown key 'dtype'; did you mean manifest.dtype?"),
         (
             "zzz = 1",
-            "unknown key 'zzz'; there are fail-on, format, ignore, columns, manifest, limits",
+            "unknown key 'zzz'; there are fail-on, format, ignore, baseline, columns, manifest",
         ),
         ("fail-on = 'warn'", "fail-on wants one of error, warning, unknown, never, not 'warn'"),
         ("format = 'jsn'", "format wants one of terminal, json, "),

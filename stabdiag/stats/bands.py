@@ -1,9 +1,9 @@
 """The level of a series on a logarithmic grid of steps, and the band that reference runs span.
 
 The statistic is a supremum over the grid of a modulated deviation (Diquigiovanni, Fontana and
-Vantini, Statistica Sinica 35, 2025, arXiv:2106.01792). The spread between the references is an
-empirical-Bayes moderated variance (Smyth 2004, doi:10.2202/1544-6115.1027): few references say
-little about their own spread, so a prior that holds for most training runs carries most of it.
+Vantini 2025). Few references say little about their own spread, so it is an empirical-Bayes
+moderated variance: a prior that holds for most training runs carries most of it (Smyth 2004,
+doi:10.2202/1544-6115.1027).
 """
 
 from __future__ import annotations

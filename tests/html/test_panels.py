@@ -56,7 +56,7 @@ def million():
 
 def test_of_a_million_points_no_exceedance_is_lost(million):
     loss = next(iter(panels(million)))
-    above = million.rolling_baseline.steps[million.baseline.above]
+    above = million.rolling_baseline.steps[million.rolling_baseline.above]
     assert 777_777 in above
     assert loss.steps[loss.above].tolist() == above.tolist()
     assert len(loss.steps) < 50_000
