@@ -64,6 +64,8 @@ SHOWN_BY_SYNTHETIC_LOGS = {
     "one-batch-test",
     "score-collapsed",
     "setting-unusual",
+    *("loss-absurd", "activation-exploding", "attention-logits-growing", "norm-jump"),
+    *("grad-vanishing-by-depth", "group-frozen", "ends-mid-cycle", "data-loading-slow"),
     "softmax-twice",
     "train-loss-summed",
 }

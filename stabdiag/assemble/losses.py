@@ -45,8 +45,8 @@ _TRAINING = frozenset(role.name for role in ROLES if role.training)
 # may have measured it.
 _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 
-# No dtype that networks are trained in but fp64 holds more than 3.4e38: a number beyond this is an
-# infinity in all but name, and its square would be one.
+# No dtype that networks are trained in except fp64 holds more than 3.4e38. A number beyond this is
+# absurd but finite: it is read as this one, whose square is finite as well.
 _LARGEST = 1e100
 
 # Several records of a step are a habit, and no resume, if so many of them follow one of their step:
@@ -125,20 +125,20 @@ def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
         message = f"{plural(strays, 'word')} among the numbers of {name!r} left out"
         yield Event(kind=EventKind.COLUMN, message=message)
     if huge:
-        values = plural(huge, "value counts", "values count")
-        message = f"{values} as infinite: beyond ±{_LARGEST:g} in {name!r}"
+        values = plural(huge, "value is read", "values are read")
+        message = f"{values} as ±{_LARGEST:g}: absurd, but finite, in {name!r}"
         yield Event(kind=EventKind.COLUMN, message=message)
 
 
 def _bounded(column: Column) -> tuple[Column, int]:
-    """Return the column with numbers that no training holds as infinities, and their count."""
+    """Return the column with numbers that no training holds bounded, and their count."""
     values = column.values
     highest, lowest = np.fmax.reduce(values, initial=0.0), np.fmin.reduce(values, initial=0.0)
     if max(highest, -lowest) <= _LARGEST:
         return column, 0
     huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
-    infinite = np.where(huge, np.copysign(np.inf, values), values)
-    return replace(column, values=infinite), int(huge.sum())
+    bounded = np.where(huge, np.copysign(_LARGEST, values), values)
+    return replace(column, values=bounded), int(huge.sum())
 
 
 @frozen

@@ -7,14 +7,25 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
+from stabdiag.model.roles.names import counts_since_the_last
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import TELLING, median, quantiles, robust_sigma
+from stabdiag.stats.quantiles import (
+    NEARLY,
+    TELLING,
+    diff_sigma,
+    distinct,
+    median,
+    quantiles,
+    robust_sigma,
+)
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
+from stabdiag.symptoms.magnitude import growth, growth_began
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated
+from stabdiag.tree.advice.rates import tenth_lr
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -23,6 +34,15 @@ from stabdiag.tree.scaler import skipped_throughout
 # A gradient that is usually this many times the clip threshold has another unit, or comes from
 # weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
 _FAR_OFF = 50.0
+
+# Beside a loss that stays where it is, a norm has to grow by this many times as much.
+_FLAT_FACTOR = 10.0
+
+# A run with less than this fraction of its loss left has converged: gradients may grow then.
+_LITTLE_LEFT = 0.1
+
+# Thresholds that people clip gradient norms at.
+_USUAL_CLIPS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 # Groups are compared from four on.
 _GROUPS = 4
@@ -149,12 +169,6 @@ def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
     )
 
 
-def _sizes_to_tell(case: Case) -> str:
-    """Return that there are too few of the sizes that tell something, with a loss or without."""
-    roles = ("grad_norm", "max_attention_logit") if case.history.get("loss") else tuple(_INSIDE)
-    return at_least(MANY, *roles, groups=True)(case)
-
-
 def _losses_to_tell(case: Case) -> str:
     """Return that there are too few losses, where any were logged."""
     return at_least(TELLING, "loss")(case) if case.history.get("loss") else ""
@@ -164,9 +178,9 @@ def _losses_to_tell(case: Case) -> str:
     slug="grad-exploding",
     family="gradients",
     title="Exploding gradients",
-    needs=(_ANY_INSIDE,),
+    needs=("grad_norm",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(_sizes_to_tell, _losses_to_tell),
+    enough=(at_least(MANY, "grad_norm", groups=True), _losses_to_tell),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -176,43 +190,47 @@ def _losses_to_tell(case: Case) -> str:
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?
 
-    So it is told of attention logits whatever the loss does, and of any size without a loss.
+    Without a loss its growth alone counts. Beside a loss that stays where it is, growth by
+    another order of magnitude is a note.
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
-    told = _inside(case, *_INSIDE) if not loss else _inside(case, "max_attention_logit")
-    if worse:
-        told.append((_INSIDE["grad_norm"], case.history.logged("grad_norm")))
-    sizes = [(what, one) for what, each in told if len(one := each.finite()) >= MANY]
+    norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()
+    sizes = [one for each in norms if len(one := each.finite()) >= MANY]
     if not sizes:
         return None
-    what, norm = max(sizes, key=lambda one: _growth(*one)[0])
-    ratio, lowest, last = _growth(what, norm)
-    if ratio <= case.limits.gradients.explode_ratio:
+    norm = max(sizes, key=lambda one: growth(one, from_lowest=True)[0])
+    ratio, lowest, last = growth(norm, from_lowest=True)
+    began = growth_began(norm, lowest)
+    is_flat = loss is not None and not worse
+    if is_flat and (ratio <= _FLAT_FACTOR * case.limits.gradients.explode_ratio):
         return None
-    small = np.flatnonzero(norm.values <= 10 * lowest)
-    began = int(norm.steps[min(int(small[-1]) + 1, len(norm) - 1)])
+    if ratio <= case.limits.gradients.explode_ratio or (is_flat and not _stays_up(case, began)):
+        return None
     sound = checkpoint_before(case, began, case.stride)
+    rate = tenth_lr(case, began)
+    beside = ", and the loss got worse" if worse else ", while the loss stayed" if is_flat else ""
     return Evidence(
         because=f"{norm.column!r} rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on{', and the loss got worse' if worse else ''}.",
-        title=f"Exploding {what}",
+        f"{case.unit} {began} on{beside}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
-        first=sound.reload("the explosion").and_then(
-            Do.LOWER_LR, "lower the learning rate by 3 to 10 times", setting="lr"
-        ),
+        severity=Severity.NOTE if is_flat else None,
+        first=sound.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change),
         then=(clip_at(case), *grad_exploding.then),
     )
 
 
-def _growth(what: str, size: Series) -> tuple[float, float, float]:
-    """Return how many times its level a size ends at, and both; the lowest level for a gradient."""
-    reached, last = levels(size.values, TWENTIETHS), median(size.values[-TELLING:])
-    lowest = float(reached.min())
-    # A softmax of logits below 1 is nearly flat; activations grow at the beginning of healthy runs.
-    usual = {"attention logits": max(lowest, 1.0), "activations": median(reached)}
-    level = usual.get(what, lowest)
-    return last / level if level > 0 else 0.0, level, last
+def _stays_up(case: Case, since: int) -> bool:
+    """Return True if most of the loss is left and has not fallen from a step on."""
+    values = case.loss.values
+    if not len(values) or values.min() <= 0:
+        return False
+    reached = levels(values, TWENTIETHS)
+    late = case.loss.between(since, int(case.loss.steps[-1])).values
+    if reached[-1] < _LITTLE_LEFT * reached[0] or len(late) < 2 * TELLING:
+        return False
+    change = median(late[-TELLING:]) - median(late[:TELLING])
+    return bool(change > -CLEAR * diff_sigma(late) / TELLING**0.5)
 
 
 def _got_worse(case: Case) -> bool:
@@ -274,8 +292,8 @@ def grad_vanishing(case: Case) -> Evidence | None:
     severity=Severity.NOTE,
     family="gradients",
     title="Gradients are clipped at nearly every step",
-    needs=("grad_norm", "manifest.grad_clip"),
-    enough=(at_least(MANY, "grad_norm"),),
+    needs=("grad_norm or clip_count",),
+    enough=(at_least(MANY, "grad_norm", "clip_count"),),
     then=(
         Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
         Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),
@@ -285,7 +303,9 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     """Is nearly every gradient clipped to a small fraction of its size?"""
     norm, limits = case.history.finite("grad_norm"), case.limits.gradients
     threshold = case.manifest.grad_clip or 0.0
-    if threshold <= 0:
+    if stuck := _stuck_at_threshold(case, norm) or _clipped_counts(case):
+        return stuck
+    if threshold <= 0 or len(norm) < MANY:
         return None
     x = norm.values[len(norm) // 10 :]
     share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
@@ -315,6 +335,65 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         measured={"share": share, "threshold": threshold, "median": usual},
         severity=Severity.WARNING if far_off else None,
         first=first,
+    )
+
+
+def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
+    """Report a norm that was logged after clipping and nearly always is the threshold.
+
+    Without a threshold in the manifest, the value at which the norm stops shows it.
+    """
+    if len(norm) < MANY:
+        return None
+    x, threshold = norm.values[len(norm) // 10 :], case.manifest.grad_clip
+    highest = float(x.max())
+    fraction = float(np.mean(x >= highest * (1 - NEARLY))) if highest > 0 else 0.0
+    is_threshold = (
+        abs(highest - threshold) <= NEARLY * threshold
+        if threshold
+        # A norm that never moves may be a placeholder, unless it is one that people clip at.
+        else distinct(norm.values) > 1 or any(np.isclose(highest, _USUAL_CLIPS, rtol=NEARLY))
+    )
+    if fraction < case.limits.gradients.clip_share or not is_threshold:
+        return None
+    return Evidence(
+        because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
+        "it was logged after clipping, and nearly every gradient is cut to that size.",
+        title="The gradient norm is stuck at the clip threshold",
+        step=int(norm.steps[len(norm) // 10]),
+        measured={"share": fraction, "threshold": highest},
+        first=Action(
+            Do.LOG_MORE,
+            "Log the gradient norm before clipping (what clip_grad_norm_ returns): only that shows "
+            "how much is cut off.",
+        ),
+    )
+
+
+def _clipped_counts(case: Case) -> Evidence | None:
+    """Report that nearly all updates were clipped, by a logged count of them."""
+    counts = case.history.finite("clip_count")
+    if len(counts) < MANY or "clip_count" not in case.history.series:
+        return None
+    values, gaps = counts.values, np.diff(counts.steps)
+    # A flag says it of the record's own step; a total only rises.
+    is_flag = values.max() <= 1
+    is_total = not (is_flag or counts_since_the_last(counts.column)) and np.all(
+        np.diff(values) >= 0
+    )
+    clipped = np.diff(values) if is_total else values[1:]
+    per_record = np.ones(len(clipped)) if is_flag else gaps
+    fraction = float(clipped.sum() / per_record.sum())
+    if not case.limits.gradients.clip_share <= fraction <= 1 + NEARLY:
+        return None
+    return Evidence(
+        because=f"{min(fraction, 1.0):.0%} of the updates were clipped ({counts.column!r}, "
+        f"{len(counts)} records).",
+        step=int(counts.steps[0]),
+        measured={"share": fraction},
+        first=Action(
+            Do.RAISE_CLIP, "Raise the clip threshold: now it sets the size of every step."
+        ),
     )
 
 

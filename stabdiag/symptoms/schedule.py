@@ -13,7 +13,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import IN_A_ROW
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import BEYOND_CHANCE, no_course
+from stabdiag.symptoms.losses import BEYOND_CHANCE, DECAYED, no_course
 from stabdiag.symptoms.rates import rate_off, still_rises
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
@@ -180,7 +180,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     highest = float(lr.values.max())
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
     if last > limits.floor * peak:
-        return _climbs_again(case, lr, peak)
+        return None
     at = int(np.flatnonzero(lr.values > limits.floor * peak)[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
     share = (end - start) / (end - begin)
@@ -218,41 +218,71 @@ def lr_decays_early(case: Case) -> Evidence | None:
     )
 
 
-def _climbs_again(case: Case, lr: Series, peak: float) -> Evidence | None:
-    """Report a cosine that came down and, stepped on, climbs again without a restart.
+@Symptom(
+    slug="ends-mid-cycle",
+    severity=Severity.NOTE,
+    confidence=Confidence.HIGH,
+    family="schedule",
+    title="The run ends in the middle of a learning-rate cycle",
+    needs=("lr",),
+    explained_by=("nan", "divergence-lr"),
+    enough=(_no_schedule,),
+    then=(Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last whole cycle."),),
+)
+def ends_mid_cycle(case: Case) -> Evidence | None:
+    """Did the rate fall below a tenth of its peak, rise again, and end above half?
 
-    A restart is a jump, and a cycle of straight lines turns at once; a cosine lingers at its floor.
+    One that climbs again along the curve of its decay was stepped beyond its end: a warning.
     """
-    x, schedule = lr.values, case.manifest.schedule or ""
+    lr = case.history.finite("lr")
+    x, highest = lr.values, float(lr.values.max())
+    peak = min(case.manifest.peak_lr or highest, highest)
     top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
-    low = x[top:] <= _LOW * peak
-    if _RESTARTS.search(schedule) or not low.any():
+    climbs = _climbs_again(lr, top, peak) and not _RESTARTS.search(case.manifest.schedule or "")
+    is_high = float(x[-1]) > peak / 2
+    if not (climbs or is_high) or not (x[top:] < DECAYED * peak).any():
         return None
-    at = top + int(low.argmax())
-    again = np.flatnonzero(x[at:] >= peak / 2)
-    if not len(again):
-        return None
-    middle = at + int(again[0])
-    lowest = at + int(x[at : middle + 1].argmin())
-    quarter = float(x[lowest + (middle - lowest) // 2])
-    if middle - lowest < _RISE or quarter > _COSINE * float(x[middle]):
-        return None
-    step, floor, again_at = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
+    # The last low before the rate rose to where it ends.
+    low = top + int(np.flatnonzero(x[top:] < DECAYED * peak)[-1])
+    lowest = low if not climbs else top + int(x[top:].argmin())
+    step, floor, again = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
     length = _length(case, lr)
+    how = "then climbed along the same curve, to" if climbs else "rose again, to"
     return Evidence(
-        because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step} "
-        f"and then climbed along the same curve, to {num(again_at)}.",
+        because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step}, "
+        f"{how} {num(again)}, and ends at {num(float(x[-1]))}.",
         step=step,
-        measured={"floor_lr": floor, "peak_lr": peak, "lr": again_at},
+        measured={"floor_lr": floor, "peak_lr": peak, "lr": again, "last_lr": float(x[-1])},
+        severity=Severity.WARNING if climbs else None,
+        title="The learning rate climbs again after its decay" if climbs else "",
         first=Action(
             Do.FIX_SCHEDULE,
             f"Step the scheduler once an optimizer step, and set its length to {length} "
-            f"{case.unit}s.",
+            f"{case.unit}s: a run should end with a low rate.",
             setting="total_steps",
             to=length,
             step=step,
         ),
     )
+
+
+def _climbs_again(lr: Series, top: int, peak: float) -> bool:
+    """Return True if a cosine came down after its top and, stepped on, climbs again.
+
+    A restart is a jump, and a cycle of straight lines turns at once; a cosine lingers at its floor.
+    """
+    x = lr.values
+    low = x[top:] <= _LOW * peak
+    if not low.any():
+        return False
+    at = top + int(low.argmax())
+    again = np.flatnonzero(x[at:] >= peak / 2)
+    if not len(again):
+        return False
+    middle = at + int(again[0])
+    lowest = at + int(x[at : middle + 1].argmin())
+    quarter = float(x[lowest + (middle - lowest) // 2])
+    return middle - lowest >= _RISE and quarter <= _COSINE * float(x[middle])
 
 
 def _length(case: Case, lr: Series) -> int:

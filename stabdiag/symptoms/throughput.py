@@ -258,6 +258,41 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
 
 
 @Symptom(
+    slug="data-loading-slow",
+    severity=Severity.NOTE,
+    family="throughput",
+    title="Steps wait for their data",
+    needs=("data_time", "step_time"),
+    enough=(at_least(LEAST, "data_time"), at_least(LEAST, "step_time")),
+    then=(
+        Action(Do.SPEED_UP, "Decode and augment ahead of time, or on the accelerator."),
+        Action(Do.CHECK_MACHINES, "Check the disk or network that the data comes from."),
+    ),
+)
+def data_loading_slow(case: Case) -> Evidence | None:
+    """Do steps spend most of their time waiting for data?"""
+    waits, times = case.history.finite("data_time"), case.history.finite("step_time")
+    # The first tenth fills the loader's queue.
+    wait = median(waits.values[len(waits) // TENTHS :])
+    step = median(times.values[len(times) // TENTHS :])
+    # A step's time includes that of its data, unless it is shorter.
+    whole = step if wait <= step else step + wait
+    if whole <= 0 or wait < case.limits.throughput.data_share * whole:
+        return None
+    unit = _unit(times)
+    return Evidence(
+        because=f"{wait / whole:.0%} of a step is spent on its data: {num(wait)} of {num(whole)}"
+        f"{unit and f' {unit}'} (medians of {len(waits)} records).",
+        step=int(waits.steps[0]),
+        measured={"share": wait / whole, "data_time": wait, "step_time": whole},
+        first=Action(
+            Do.SPEED_UP,
+            "Give the loader more workers, pinned memory and prefetching until its time is small.",
+        ),
+    )
+
+
+@Symptom(
     slug="mfu-low",
     severity=Severity.NOTE,
     family="throughput",

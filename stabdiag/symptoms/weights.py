@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import BESIDE, levels
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.rise import BEGUN
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.stuck import moved
@@ -73,11 +76,17 @@ def _groups(case: Case, role: str) -> list[Group]:
 def weight_norm_runaway(case: Case) -> Evidence | None:
     """Does a weight norm grow, and go on growing?"""
     group = _farthest(case, growing=True)
-    if group is None or _ratio(group) <= case.limits.weights.norm_growth:
+    limit = case.limits.weights.norm_growth
+    if group is None:
         return None
+    since_start = group.levels[-1] / median(group.points.values[:BESIDE])
+    if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
+        return None
+    # Most of the growth within the first tenth may be the way from the initialization.
+    severity = None if _ratio(group) > limit else Severity.NOTE
     decay = more_decay(case, group.name)
     first = Action(decay.kind, sentence(str(decay)), **decay.change)
-    return _evidence(case, group, "growing", first)
+    return replace(_evidence(case, group, "growing", first), severity=severity)
 
 
 @Symptom(

@@ -49,13 +49,8 @@ FOUND = [
         "step 590",
     ),
     ("grad-exploding", {"step": STEPS, "grad_norm": RISING}, {}, "learning rate"),
-    (
-        "grad-exploding",
-        {"step": STEPS, "act_max/3": RISING, "act_max/4": NORM},
-        {},
-        "learning rate",
-    ),
-    ("grad-exploding", log(FALLING, NORM, max_attn_logit=2 * RISING), {}, "learning rate"),
+    # A norm that grows a thousandfold beside a flat loss is worth a note.
+    ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     (
         "grad-nonfinite",
         {"step": STEPS, "amax/1": NORM, "amax/2": np.where(STEPS < 200, NORM, np.inf)},
@@ -91,8 +86,6 @@ PASSED = [
     # Gradients grow while the loss still falls.
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
-    ("grad-exploding", log(FALLING, NORM, max_attn_logit=0.02 * RISING), FP32),
-    ("grad-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1000)}, FP32),
     # A run that has converged: gradients grow from next to nothing, or with next to no loss left.
     ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
     ("grad-exploding", log(np.exp(-np.minimum(STEPS, 200) / 40), NORM * np.exp(STEPS / 60)), FP32),
@@ -158,7 +151,7 @@ def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
     assert float(told.split()[0].rstrip(".")) > 0
 
 
-@pytest.mark.parametrize("slug", ["grad-nonfinite", "grad-exploding"])
+@pytest.mark.parametrize("slug", ["grad-nonfinite"])
 def test_activations_beside_a_loss_say_nothing_of_gradients(slug):
     report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, "activation_norm": np.ones(N)})
     assert any(one.symptom == slug and one.reason for one in report.not_checked)

@@ -202,6 +202,9 @@ class ThroughputLimits:
     lost_share: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
     """Slow steps, or a slow rank, that cost this share of the time are worth a look. Evaluation and
     checkpoints cost a few per cent."""
+    data_share: float = limit(0.5, unit="of the step", at_least=0.01, at_most=1.0)
+    """Steps that spend this share of their time waiting for data leave the accelerator idle. A
+    loader that keeps up costs a few per cent."""
     least_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
     """Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak."""
     stall_ratio: float = limit(20.0, unit="x usual interval", at_least=2.0)

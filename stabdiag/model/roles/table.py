@@ -128,10 +128,16 @@ ROLES: tuple[Role, ...] = (
         "skipped number_of_skipped_iterations optim_step_skipped skipped_steps skipped_step",
     ),
     _role(
+        "clip_count",
+        "updates that were clipped, or whether this one was",
+        "clip_counts clip_count clipped_steps clipped_updates num_clipped n_clipped "
+        "grad_clip_count grad_clipped clipped",
+    ),
+    _role(
         "tokens_per_second",
         "throughput",
-        "tokens_per_second tokens_per_sec throughput throughput_tps tps wps "
-        "train_samples_per_second samples_per_second throughput_device_tps "
+        "tokens_per_second tokens_per_sec tokens_sec throughput throughput_tps tps "
+        "wps train_samples_per_second samples_per_second throughput_device_tps "
         "tokens_per_second_per_gpu per_device_tokens_per_sec",
     ),
     _role(
@@ -257,6 +263,14 @@ ROLES: tuple[Role, ...] = (
         "seconds_per_step step_time_s step_time_ms train_step_time batch_time "
         "elapsed_time_per_iteration_ms train_iter_time step_time_seconds time time_ms dt_ms "
         "per_step_time_ms iteration_time_ms iter_time_ms total_time",
+        training=False,
+    ),
+    _role(
+        "data_time",
+        "time that a step waits for its data, in the unit of the step's time",
+        "data_time data_loading_time data_load_time dataloader_time loader_time data_wait_time "
+        "data_wait time_data data_s data_ms data_time_s data_time_ms batch_wait_time "
+        "train_data_time",
         training=False,
     ),
     _role(

@@ -1,0 +1,295 @@
+"""Sizes that no healthy run has: losses, activations and attention logits, and norms that jump."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import Series
+from stabdiag.model.text import num, plural, sentence, times
+from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
+from stabdiag.stats.quantiles import TELLING, median, robust_sigma
+from stabdiag.stats.shape import ABSURD
+from stabdiag.stats.tails import CLEAR
+from stabdiag.symptoms.losses import TWENTIETHS
+from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import tenth_lr
+from stabdiag.tree.advice.shared import LEVEL, TO_BF16, batches_at, clip_at
+from stabdiag.tree.case import Case
+from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
+
+# A loss this many times the usual one needs no statistics: no noise spans ten orders of magnitude.
+_ORDERS: Final = 1e10
+
+# A softmax over logits this large gives all weight to one token in bf16, and one that grew by this
+# factor to get there is still growing.
+_LARGE_LOGIT: Final = 100.0
+_LOGIT_GROWTH: Final = 10.0
+
+# The level of a gradient norm changes by this factor in one step where something broke. Healthy
+# ones change by less between one record and the next.
+_GRADIENT_JUMP: Final = 10.0
+
+# Of the changes of a norm from record to record so many are looked at more closely.
+_CANDIDATES: Final = 3
+
+
+@Symptom(
+    slug="loss-absurd",
+    severity=Severity.ERROR,
+    confidence=Confidence.HIGH,
+    family="learning",
+    title="The loss is absurdly large",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
+    enough=(at_least(1, "loss"),),
+    then=(
+        Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
+        Action(Do.CLIP_GRADIENTS, "Clip the gradient norm, or skip updates with such a loss."),
+    ),
+)
+def loss_absurd(case: Case) -> Evidence | None:
+    """Is a finite loss larger than its square fits into fp32, or ten orders above the others?"""
+    sizes = np.abs(case.loss.values)
+    usual = median(sizes)
+    bar = min(ABSURD, _ORDERS * usual) if len(sizes) >= IN_A_ROW and usual > 0 else ABSURD
+    high = np.flatnonzero(sizes > bar)
+    if not len(high):
+        return None
+    first, worst = int(high[0]), int(np.argmax(sizes))
+    step = case.at(first)
+    reach = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    if len(high) == len(sizes) or usual <= 0:
+        reach = "a number whose square is infinite in fp32"
+    return Evidence(
+        because=f"{plural(len(high), 'loss is', 'losses are')} finite but absurd, of "
+        f"{len(sizes)}: the largest, {num(float(case.loss.values[worst]))} at {case.unit} "
+        f"{case.at(worst)}, is {reach}.",
+        step=step,
+        measured={
+            "losses": len(high),
+            "of": len(sizes),
+            "largest": float(case.loss.values[worst]),
+            "usual": usual,
+        },
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {batches_at(case, step)} in fp32, term by term, and look at "
+            "its inputs and labels.",
+            also=(Do.CHECK_LOSS_FUNCTION,),
+            step=step,
+        ),
+    )
+
+
+def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[float, float, float]:
+    """Return how many times its level a size ends at, the level, and where it ends.
+
+    The level is the lowest one that the size had, or its median level; at least ``least``.
+    """
+    reached, last = levels(size.values, TWENTIETHS), median(size.values[-TELLING:])
+    level = max(float(reached.min()) if from_lowest else median(reached), least)
+    return last / level if level > 0 else 0.0, level, last
+
+
+def growth_began(size: Series, level: float) -> int:
+    """Return the step from which on a size stayed above ten times its level."""
+    small = np.flatnonzero(size.values <= 10 * level)
+    return int(size.steps[min(int(small[-1]) + 1 if len(small) else 0, len(size) - 1)])
+
+
+def _longest(case: Case, *roles: str) -> list[Series]:
+    """Return the finite series of roles that are long enough to show growth."""
+    series = [one.finite() for role in roles for one in case.history.group(role).values()]
+    return [one for one in series if len(one) >= MANY]
+
+
+def _restart(case: Case, began: int) -> Action:
+    rate = tenth_lr(case, began)
+    sound = checkpoint_before(case, began, case.stride)
+    return sound.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change)
+
+
+@Symptom(
+    slug="activation-exploding",
+    family="weights",
+    title="Exploding activations",
+    needs=("activation_norm or amax",),
+    explained_by=("nan",),
+    enough=(at_least(MANY, "activation_norm", "amax", groups=True),),
+    then=(
+        Action(Do.CHECK_MODEL, "Check the scale of the residual stream and the normalization."),
+        Action(Do.LOG_MORE, "Log the largest activation of each layer to see where it begins."),
+    ),
+)
+def activation_exploding(case: Case) -> Evidence | None:
+    """Do activations end far above their usual level, or near the largest number of fp16?"""
+    sizes = _longest(case, "activation_norm", "amax")
+    size = max(sizes, key=lambda one: growth(one, from_lowest=False)[0])
+    ratio, level, last = growth(size, from_lowest=False)
+    if ratio <= case.limits.gradients.explode_ratio:
+        return _near_fp16_max(case)
+    began = growth_began(size, level)
+    return Evidence(
+        because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
+        f"{case.unit} {began} on.",
+        step=began,
+        measured={"level": level, "last": last, "ratio": ratio},
+        first=_restart(case, began),
+        then=(clip_at(case), *activation_exploding.then),
+    )
+
+
+def _near_fp16_max(case: Case) -> Evidence | None:
+    peak = activation_near_fp16_max(case.history, case.history.last_step or 0)
+    if peak is None or case.manifest.dtype != "fp16":
+        return None
+    return Evidence(
+        because=f"{sentence(describe_near_fp16_max(peak, case.unit))}",
+        title="Activations near the largest number of fp16",
+        step=peak.step,
+        measured={"largest": peak.value},
+        first=Action(
+            Do.CHANGE_DTYPE,
+            "Switch from fp16 to bf16 before they overflow, or scale the layer down.",
+            also=(Do.CHANGE_MODEL,),
+            **TO_BF16,
+        ),
+    )
+
+
+@Symptom(
+    slug="attention-logits-growing",
+    family="weights",
+    title="Attention logits keep growing",
+    needs=("max_attention_logit",),
+    explained_by=("nan",),
+    enough=(at_least(MANY, "max_attention_logit", groups=True),),
+    then=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
+        Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),
+    ),
+)
+def attention_logits_growing(case: Case) -> Evidence | None:
+    """Do attention logits grow by orders of magnitude, or to where a softmax is one-hot?"""
+    # A softmax of logits below 1 is nearly flat.
+    sizes = _longest(case, "max_attention_logit")
+    size = max(sizes, key=lambda one: growth(one, 1.0, from_lowest=True)[0])
+    ratio, level, last = growth(size, 1.0, from_lowest=True)
+    is_explosion = ratio > case.limits.gradients.explode_ratio
+    reached = levels(size.values, TWENTIETHS)
+    grows_on = len(reached) > BESIDE and bool((reached[-IN_A_ROW:] > reached[-BESIDE]).all())
+    is_large = ratio > _LOGIT_GROWTH and last > _LARGE_LOGIT and grows_on
+    if not (is_explosion or is_large):
+        return None
+    began = growth_began(size, level)
+    return Evidence(
+        because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
+        f"{case.unit} {began} on; a softmax over such logits looks at one token.",
+        step=began,
+        measured={"level": level, "last": last, "ratio": ratio},
+        severity=None if is_explosion else Severity.NOTE,
+        first=Action(
+            Do.CHANGE_MODEL,
+            "Normalize queries and keys (QK-norm) or cap the logits, and lower the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+    )
+
+
+@frozen
+class _Jump:
+    """A norm that changed suddenly and for good: where, and its levels before and after."""
+
+    column: str
+    step: int
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before
+
+    @property
+    def size(self) -> float:
+        """How far it jumped, up or down."""
+        return abs(float(np.log(self.ratio)))
+
+
+@Symptom(
+    slug="norm-jump",
+    severity=Severity.NOTE,
+    family="weights",
+    title="A norm jumped",
+    needs=("weight_norm or grad_norm",),
+    explained_by=("nan", "divergence", "spike", "loss-scale", "grad-exploding"),
+    enough=(at_least(LEAST, "weight_norm", "grad_norm", groups=True),),
+    then=(
+        Action(Do.RESTORE_STATE, "Check that no resume re-initialized or replaced weights there."),
+    ),
+)
+def norm_jump(case: Case) -> Evidence | None:
+    """Did the norm of weights or gradients change suddenly by a factor, and stay there?"""
+    weights = case.history.group("weight_norm").values()
+    factor = case.limits.divergence.weight_norm_ratio
+    jumps = [_jump_of(series, factor, BESIDE) for series in weights]
+    # Gradient norms are heavy-tailed: it takes more of them to tell a level.
+    jumps.append(_jump_of(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
+    found = [jump for jump in jumps if jump is not None]
+    if not found:
+        return None
+    jump = max(found, key=lambda jump: (jump.size, jump.column))
+    return Evidence(
+        because=f"{jump.column!r} jumped from {num(jump.before)} to {num(jump.after)} "
+        f"({times(jump.ratio)}) at {case.unit} {jump.step} and stayed there.",
+        step=jump.step,
+        measured={"before": jump.before, "after": jump.after, "ratio": jump.ratio},
+        first=Action(
+            Do.CHECK_SETTINGS,
+            f"Find out what changed at {case.unit} {jump.step}: a resume, a loaded checkpoint, "
+            "frozen or added weights, the data.",
+            step=jump.step,
+        ),
+    )
+
+
+def _jump_of(series: Series, factor: float, width: int) -> _Jump | None:
+    """Return the largest sudden change of a positive series that lasts, after its first tenth.
+
+    Args:
+        series: a norm.
+        factor: by which its level has to change.
+        width: how many points make a level, before the change and after it.
+    """
+    finite = series.finite()
+    if len(finite) < max(LEAST, 4 * width) or finite.values.min() <= 0:
+        return None
+    logs = np.log(finite.values)
+    changes = np.diff(logs)
+    first = max(len(logs) // 10, width)
+    at = np.arange(first, len(logs) - width)
+    by_size = at[np.argsort(-np.abs(changes[at - 1]))][:_CANDIDATES]
+    noise = robust_sigma(changes)
+    best: _Jump | None = None
+    for place in by_size.tolist():
+        before, after = median(logs[place - width : place]), median(logs[place : place + width])
+        rest = median(logs[place:])
+        change = after - before
+        is_large = abs(change) > max(np.log(factor), CLEAR * noise)
+        # Most of it came in this one step, and most of it lasts.
+        is_sudden = changes[place - 1] / change > 0.5 if change else False
+        lasts = (rest - before) / change > 0.5 if change else False
+        if is_large and is_sudden and lasts:
+            jump = _Jump(
+                column=finite.column,
+                step=int(finite.steps[place]),
+                before=float(np.exp(before)),
+                after=float(np.exp(after)),
+            )
+            best = jump if best is None or jump.size > best.size else best
+    return best

@@ -1,0 +1,104 @@
+"""Sizes that no healthy run has, layers that learn nothing, and steps that wait for their data."""
+
+import numpy as np
+import pytest
+
+N = 600
+STEPS = np.arange(N)
+RNG = np.random.default_rng(6)
+NOISE = RNG.normal(0, 0.02, N)
+LOSS = 2 + 2 * np.exp(-STEPS / 100) + NOISE
+NORM = np.exp(RNG.normal(0, 0.2, N))
+PART = STEPS / N
+FP16, FP32 = {"dtype": "fp16"}, {"dtype": "fp32"}
+LATE = np.where(STEPS < 540, 1.0, 1000.0)
+
+
+def log(**series):
+    return {"step": STEPS, "loss": LOSS, **series}
+
+
+def layers(role, *factors, **more):
+    return log(**{f"{role}/h.{i}": NORM * factor for i, factor in enumerate(factors)}, **more)
+
+
+SEVEN = [0.061, 0.074, 8.8e14, 0.058, 0.071, 4.1e14, 0.066]
+CYCLES = 1e-3 * (0.5 + 0.5 * np.cos(2 * np.pi * 2.5 * PART))
+SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
+
+FOUND = [
+    ("loss-absurd", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
+    ("loss-absurd", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
+    ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),
+    ("activation-exploding", log(**{"act_max/3": NORM * LATE, "act_max/4": NORM}), {}, "warning"),
+    ("activation-exploding", log(**{"activation_max/h.3": 40000 + NOISE}), FP16, "warning"),
+    ("attention-logits-growing", log(max_attn_logit=2 * NORM * LATE), {}, "warning"),
+    ("attention-logits-growing", log(max_attn_logit=5 + 300 * PART), {}, "note"),
+    ("norm-jump", log(**{"weight_norm/mlp": (10 + PART) * (1 + (STEPS >= 300))}), {}, "note"),
+    ("norm-jump", log(**{"weight_norm/mlp": (10 + PART) / (1 + 2 * (STEPS >= 300))}), {}, "note"),
+    ("norm-jump", log(grad_norm=NORM * np.where(STEPS < 300, 1, 20)), FP32, "note"),
+    ("grad-vanishing-by-depth", layers("grad_norm", 1e-5, 1e-4, 1e-2, 0.1, 1), FP32, "note"),
+    ("group-frozen", layers("grad_norm", 1, 0, 1), FP32, "note"),
+    (
+        "group-frozen",
+        log(**{"weight_norm/a": 10 + PART, "weight_norm/b": np.full(N, 7.5)}),
+        FP32,
+        "note",
+    ),
+    ("ends-mid-cycle", log(lr=np.roll(SAWTOOTH, 0)), {}, "note"),
+    ("data-loading-slow", log(data_time=0.8 * NORM, step_time=1.0 * NORM), {}, "note"),
+    ("data-loading-slow", log(data_time=0.8 * NORM, step_time=0.2 * NORM), {}, "note"),
+    ("grad-clip-saturated", log(grad_norm=np.minimum(5 * NORM, 1)), {"grad_clip": 1.0}, "note"),
+    ("grad-clip-saturated", log(grad_norm=np.ones(N)), {}, "note"),
+    ("grad-clip-saturated", log(clip_counts=np.ones(N)), {}, "note"),
+    ("grad-clip-saturated", log(clip_counts=np.cumsum(np.ones(N))), {}, "note"),
+    ("weight-norm-runaway", log(**{"weight_norm/mlp": 1 + 20 * PART}), {}, "note"),
+    ("weight-norm-runaway", log(**{"weight_norm/mlp": np.exp(6 * PART)}), {}, "warning"),
+]
+
+PASSED = [
+    ("loss-absurd", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
+    ("loss-absurd", log(loss=1e15 * LOSS), {}),
+    ("activation-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1e3)}, {}),
+    ("activation-exploding", log(**{"activation_max/h.3": 20000 + NOISE}), FP16),
+    ("activation-exploding", log(**{"activation_norm/h.3": 40000 + NOISE}), FP16),
+    ("attention-logits-growing", log(max_attn_logit=0.02 * NORM * LATE), {}),
+    ("attention-logits-growing", log(max_attn_logit=200 + NOISE), {}),
+    ("attention-logits-growing", log(max_attn_logit=5 + 40 * PART), {}),
+    # Growth step by step, an outlier, and a jump within the noise.
+    ("norm-jump", log(**{"weight_norm/mlp": 10 * np.exp(2 * PART)}), {}),
+    ("norm-jump", log(**{"weight_norm/mlp": np.where(STEPS == 300, 100.0, 10.0)}), {}),
+    ("norm-jump", log(grad_norm=NORM**3 * np.where(STEPS < 300, 1, 4)), FP32),
+    ("grad-vanishing-by-depth", layers("grad_norm", 0.1, 0.2, 0.4, 0.8, 1), FP32),
+    ("grad-vanishing-by-depth", layers("grad_norm", 1e-5, 1, 1e-4, 1, 1e-3, 1), FP32),
+    ("group-frozen", layers("grad_norm", 1, 1e-9, 1), FP32),
+    ("group-frozen", layers("grad_norm", 1, 1 * (STEPS < 9), 1), FP32),
+    ("ends-mid-cycle", log(lr=CYCLES), {"schedule": "cosine_with_restarts"}),
+    ("ends-mid-cycle", log(lr=1e-3 * (0.6 + 0.4 * np.cos(12 * PART))), {}),
+    ("ends-mid-cycle", log(lr=1e-3 * (1 - PART)), {}),
+    ("data-loading-slow", log(data_time=0.05 * NORM, step_time=NORM), {}),
+    ("data-loading-slow", log(data_time=np.where(STEPS < 50, 9.0, 0.1), step_time=NORM), {}),
+    ("grad-clip-saturated", log(grad_norm=np.minimum(NORM, 1)), {"grad_clip": 1.0}),
+    ("grad-clip-saturated", log(grad_norm=np.full(N, 0.37)), {}),
+    ("grad-clip-saturated", log(clip_counts=(STEPS % 10 == 0) * 1.0), {}),
+    ("weight-norm-runaway", log(**{"weight_norm/mlp": 1 + 3 * PART}), {}),
+    # It left its initialization early and settles.
+    ("weight-norm-runaway", log(**{"weight_norm/mlp": 21 - 20 * np.exp(-40 * PART)}), {}),
+]
+
+
+@pytest.mark.parametrize(("slug", "run", "manifest", "severity"), FOUND)
+def test_it_is_found(symptom, slug, run, manifest, severity):
+    found = symptom(slug, run, manifest)
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("slug", "run", "manifest"), PASSED)
+def test_a_near_miss_is_none(symptom, slug, run, manifest):
+    assert symptom(slug, run, manifest) in (None, ())
+
+
+@pytest.mark.parametrize("name", ["tokens/sec", "tokens_sec"])
+def test_tokens_per_second_have_a_role(symptom, name):
+    speeds = np.where(STEPS < 300, 1000.0, 400.0) * NORM**0.05
+    assert "tok" in symptom("throughput-drop", log(**{name: speeds})).summary
