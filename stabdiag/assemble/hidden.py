@@ -51,6 +51,7 @@ def find_hidden(
     *,
     held: Column | None,
     of_another_kind: Callable[[], Mask],
+    with_values: Callable[[], Mask],
     absent_records: int,
     null_is_nan: bool,
 ) -> list[Hidden]:
@@ -62,6 +63,7 @@ def find_hidden(
         evaluation: records that carry evaluation values: a loss missing there proves nothing.
         held: the evaluation loss, where one was logged.
         of_another_kind: returns the records that hold what is left blank beside the losses.
+        with_values: returns the records that hold a value of any column except counters.
         absent_records: a loss missing from so many records in a row counts.
         null_is_nan: whether the format tells a null that was written from a missing key.
     """
@@ -77,7 +79,9 @@ def find_hidden(
         for role, column in others.items():
             if goes_with(loss, column, absent):
                 found.append(_gone_beside(loss, role, column, absent, absent_records, others))
-        found.append(_empty_records(loss, others, absent, absent_records, of_another_kind))
+        found.append(
+            _empty_records(loss, others, absent, absent_records, of_another_kind, with_values)
+        )
     return [hidden for hidden in found if hidden is not None]
 
 
@@ -156,10 +160,10 @@ def _gone_beside(
         beside_nan = norm is not None and bool(
             (norm.present[rows] & ~np.isfinite(norm.values[rows])).all()
         )
-        # A step whose gradient was measured had a loss: a blank cell is enough there, if it is not
-        # the last one, which a writer that was killed may have left.
-        blank = role == "grad_norm" and bool(loss.null[rows].all()) and rows[0] < len(absent) - 1
-        if len(rows) >= absent_records or beside_nan or blank:
+        # A step with a gradient norm had a loss. One blank cell or missing key is enough there,
+        # except in the last record, which a killed writer may have left incomplete.
+        had_loss = role == "grad_norm" and rows[0] < len(absent) - 1
+        if len(rows) >= absent_records or beside_nan or had_loss:
             records[rows] = True
     return Hidden(records=records, grounds=f"the loss is absent while {role} was logged on")
 
@@ -170,13 +174,20 @@ def _empty_records(
     absent: Mask,
     absent_records: int,
     of_another_kind: Callable[[], Mask],
+    with_values: Callable[[], Mask],
 ) -> Hidden:
-    """Blank records that hold nothing of another kind were written for something: for the loss."""
-    empty = absent & loss.null & ~any_of(others.values(), like=absent)
+    """Records without training values and without values of another kind had a loss.
+
+    A blank cell and a missing key mean the same. In a table with one metric per record, a record
+    with a missing key holds another metric.
+    """
+    empty = absent & ~any_of(others.values(), like=absent)
+    # Only logs with enough such records pay for a look at all of their columns.
+    if np.count_nonzero(empty & loss.null) >= absent_records:
+        empty &= ~(loss.null & of_another_kind())
+    if np.count_nonzero(empty & ~loss.null) >= absent_records:
+        empty &= loss.null | ~with_values()
     records = _for_long(loss, empty, absent_records)
-    if records.any():
-        # Most logs are spared a look at all of their columns.
-        records = _for_long(loss, empty & ~of_another_kind(), absent_records)
     return Hidden(
         records=records,
         grounds="the loss is absent from records that hold nothing else of training",
@@ -323,9 +334,9 @@ def evaluation_records(
 
 
 def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Column) -> Mask:
-    """Return the records of columns that are blank beside the losses, such as a final score.
+    """Return the records of columns that are blank next to the losses, such as a final score.
 
-    What counts records of all kinds tells nothing.
+    Columns that count records of all kinds are ignored.
     """
     found = np.zeros(columns.rows, bool)
     so_far = up_to_last(loss)
@@ -337,6 +348,16 @@ def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Co
             if blank and _is_apart(column.present, loss, so_far):
                 found |= column.present
     return found
+
+
+def records_with_values(columns: Columns, names: Mapping[str, str]) -> Mask:
+    """Return the records that hold a value of any column except the counters."""
+    records = np.zeros(columns.rows, bool)
+    counters = {names.get(role) for role in _COUNTERS}
+    for name in columns.names:
+        if name not in counters:
+            records |= columns.load(name).present
+    return records
 
 
 def _is_apart(present: Mask, loss: Column, so_far: Mask) -> bool:

@@ -15,6 +15,7 @@ from stabdiag.assemble.hidden import (
     find_stopped,
     hidden_norms,
     records_of_another_kind,
+    records_with_values,
     since_the_first,
 )
 from stabdiag.assemble.records import (
@@ -188,6 +189,7 @@ def read_losses(
         evaluation_records(columns, names, loss, others, absent_records) | elsewhere,
         held=data.get("eval_loss"),
         of_another_kind=partial(records_of_another_kind, columns, names, loss),
+        with_values=partial(records_with_values, columns, names),
         absent_records=absent_records,
         null_is_nan=columns.tells_null,
     )

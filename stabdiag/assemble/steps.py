@@ -26,6 +26,11 @@ _CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STE
 
 _DAY = timedelta(days=1).total_seconds()
 
+# A step counter counts within epochs if it started again this often, each time after the same count
+# up to this fraction.
+_MIN_EPOCHS = 3
+_EPOCH_TOLERANCE = 0.1
+
 
 @frozen
 class Steps:
@@ -179,12 +184,24 @@ def _rises(times: Floats) -> bool:
     return len(times) >= MANY and bool(np.mean(times[1:] > times[:-1]) > MOST)
 
 
-def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
-    """Return which losses stand for a whole epoch if each is a mean since its epoch began, or None.
+def _are_epochs(lengths: Floats) -> bool:
+    """Return True if a counter started again often enough, each time after about the same count."""
+    if len(lengths) < _MIN_EPOCHS:
+        return False
+    usual = float(np.median(lengths))
+    return bool(np.mean(np.abs(lengths - usual) <= _EPOCH_TOLERANCE * usual) >= MOST)
 
-    From step b of an epoch to step c a mean moves by some σ√(1/b - 1/c), the loss of a step as much
-    anywhere. What is likelier holds, of moves with the absolute deviations of a Laplace
-    distribution. Those of the first epoch are left out: there any loss falls most at first.
+
+def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
+    """Return a mask of the losses to keep if each is a mean since its epoch began, or None.
+
+    The last loss of each epoch is kept. From step b of an epoch to step c a mean moves by about
+    σ√(1/b - 1/c), the loss of a single step by the same amount anywhere. The more likely of both
+    models is chosen, with the absolute deviations of a Laplace distribution. The first epoch is left
+    out: any loss falls fastest there.
+
+    A counter that starts again once or twice, or after unequal counts, shows restarts and not
+    epochs: after a bad restart the loss falls as a mean does.
 
     Args:
         counts: the steps as they were logged, shape (records,), which start again with each epoch.
@@ -193,6 +210,8 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
     finite = np.isfinite(losses)
     done = counts[finite] + max(1.0 - counts.min(initial=1), 0.0)
     turned = np.diff(done) <= 0
+    if not _are_epochs(done[:-1][turned]):
+        return None
     inside = ~turned & (np.cumsum(turned) > 0)
     moves = np.abs(np.diff(losses[finite]))[inside]
     if len(moves) < MANY or not moves.any():

@@ -48,16 +48,24 @@ def ends_on_zeros(rows, since, held):
         ("csv", lambda r: changed(r(25), range(20, 25), loss=..., grad_norm=...), range(20, 25)),
         ("jsonl", lambda r: changed(r(26), range(20, 26), loss=...), range(20, 26)),
         ("jsonl", lambda r: changed(r(30), range(10, 14), loss=...), range(10, 14)),
-        ("jsonl", lambda r: changed(r(30), (10, 11), loss=...), ()),
+        ("jsonl", lambda r: changed(only(r(30), "step", "loss", "lr"), (10, 11), loss=...), ()),
         ("jsonl", lambda r: changed(r(30), [12], loss=..., grad_norm=NAN), [12]),
-        # A blank cell beside a gradient norm.
+        # A blank cell or a missing key next to a gradient norm.
         *(
-            ("csv", lambda r, at=at: changed(r(60), at, loss=...), at)
+            (format, lambda r, at=at: changed(r(60), at, loss=...), at)
+            for format in ("csv", "jsonl")
             for at in ([12], [12, 13], [12, 20], [58, 59])
         ),
         # A blank cell in the last record may be a cut; in every second one it is the rhythm.
-        ("csv", lambda r: changed(r(30), [29], loss=...), ()),
-        ("csv", lambda r: changed(r(60), range(1, 60, 2), loss=...), ()),
+        *(
+            (
+                format,
+                lambda r, at=at: changed(r(at[0] + 1 if len(at) == 1 else 60), at, loss=...),
+                (),
+            )
+            for format in ("csv", "jsonl")
+            for at in ([29], range(1, 60, 2))
+        ),
         # Zero beside a norm that is not finite, unless zeros are usual.
         ("jsonl", lambda r: changed(r(30), range(20, 30), loss=0.0, grad_norm=NAN), range(20, 30)),
         ("jsonl", lambda r: changed(r(30, loss=0.0), [3], grad_norm=NAN), ()),
@@ -89,13 +97,28 @@ def ends_on_zeros(rows, since, held):
             )
         ),
         ("jsonl", lambda r: [{**x, "grad_norm": 1.0} for x in ends_on_zeros(r, 7, NAN)], ()),
-        # Records of a table that hold only a step.
-        (
-            "csv",
-            lambda r: [*only(r(20), "step", "loss"), *({"step": n} for n in range(20, 25))],
-            range(20, 25),
+        # Records that hold only a step.
+        *(
+            (
+                format,
+                lambda r, n=n: [
+                    *only(r(20), "step", "loss"),
+                    *({"step": 20 + i} for i in range(n)),
+                ],
+                range(20, 20 + n) if n == 5 else (),
+            )
+            for format in ("csv", "jsonl")
+            for n in (2, 5)
         ),
-        ("csv", lambda r: [*only(r(20), "step", "loss"), {"step": 20}, {"step": 21}], ()),
+        # Records with values of another kind, and no loss.
+        (
+            "jsonl",
+            lambda r: [
+                *only(r(20), "step", "loss"),
+                *({"step": n, "disk": 1} for n in range(20, 25)),
+            ],
+            (),
+        ),
         # Nulls before the first loss, and those of a logger that writes them all along.
         ("jsonl", lambda r: changed(r(30), range(5), loss=None), ()),
         (

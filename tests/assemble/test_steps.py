@@ -152,3 +152,25 @@ def test_means_of_an_epoch_that_broke_off_count_only_if_they_are_not_finite(buil
 )
 def test_what_serves_as_a_step_is_called_so(build, name, unit):
     assert build(log(range(9), name)).unit == unit
+
+
+@pytest.mark.parametrize("tau", [1.5, 5.0])
+@pytest.mark.parametrize("drop", [0.5, 2.0])
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_bad_restarts_keep_their_losses(build, tau, drop, restarts):
+    rng = np.random.default_rng(3)
+    records = []
+    for attempt in range(restarts + 1):
+        count = 30 - 7 * attempt
+        loss = 1.0 + (drop if attempt else 3.0) * np.exp(
+            -np.arange(count) / (tau if attempt else 10)
+        )
+        loss += 0.003 * rng.standard_normal(count)
+        records += [
+            {"step": 10 * (i + 1), "epoch": (i + 1) / 20, "loss": value}
+            for i, value in enumerate(loss.tolist())
+        ]
+    history = build(records)
+    # A restart with a loss near its start is a run of its own.
+    assert len(history.series["loss"]) == (count if history.source.attempts > 1 else len(records))
+    assert not any("since its epoch" in event.message for event in history.events)
