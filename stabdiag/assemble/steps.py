@@ -197,8 +197,8 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
 
     The last loss of each epoch is kept. From step b of an epoch to step c a mean moves by about
     σ√(1/b - 1/c), the loss of a single step by the same amount anywhere. The more likely of both
-    models is chosen, with the absolute deviations of a Laplace distribution. The first epoch is left
-    out: any loss falls fastest there.
+    models is chosen, with the absolute deviations of a Laplace distribution. The first epoch is not
+    used: any loss falls fastest there.
 
     A counter that starts again once or twice, or after unequal counts, shows restarts and not
     epochs: after a bad restart the loss falls as a mean does.
