@@ -72,7 +72,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.too_good,
     progress.no_progress,
     progress.score_collapsed,
-    settings.setting_unusual,
     # A loader that is stuck comes before what the model memorised by it.
     data.batch_repeats,
     # An evaluation of something else comes before what its losses seem to say.
@@ -129,6 +128,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     throughput.mfu_low,
     throughput.stall,
     throughput.memory_growth,
+    # What the settings alone say comes last.
+    settings.setting_unusual,
 )
 
 BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
