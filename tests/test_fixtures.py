@@ -63,6 +63,7 @@ SHOWN_BY_SYNTHETIC_LOGS = {
     "lr-range-test",
     "one-batch-test",
     "score-collapsed",
+    "score-constant",
     "setting-unusual",
     *("loss-absurd", "activation-exploding", "attention-logits-growing", "norm-jump"),
     *("grad-vanishing-by-depth", "group-frozen", "ends-mid-cycle", "data-loading-slow"),

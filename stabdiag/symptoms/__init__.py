@@ -72,6 +72,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.too_good,
     progress.no_progress,
     progress.score_collapsed,
+    progress.score_constant,
     # A loader that is stuck comes before what the model memorised by it.
     data.batch_repeats,
     # An evaluation of something else comes before what its losses seem to say.

@@ -246,3 +246,47 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
             checkpoint=step,
         ),
     )
+
+
+@Symptom(
+    slug="score-constant",
+    family="generalisation",
+    title="No score changes",
+    needs=("accuracy or eval_accuracy or score",),
+    enough=(_few_scores,),
+    explained_by=("nan",),
+    yields_to=("plateau-at-chance", "loss-constant", "eval-constant", "not-learning"),
+    then=(
+        Action(Do.CHECK_LABELS, "Check that the labels of the evaluation are those of training."),
+    ),
+)
+def score_constant(case: Case) -> Evidence | None:
+    """Does every score keep one value while the loss falls?"""
+    still = [score for score in scores(case) if len(score.series) >= _MIN_SCORES]
+    if not still or any(np.ptp(score.goodness) for score in still):
+        return None
+    loss = find_progress(case).change_of("loss")
+    # A score that is perfect has nowhere to go.
+    imperfect = [score for score in still if not _is_perfect(score)]
+    if loss is None or not loss.better or not imperfect:
+        return None
+    score = imperfect[0]
+    value, steps = float(score.series.values[0]), score.series.steps
+    first, last = int(steps[0]), int(steps[-1])
+    return Evidence(
+        because=f"{score.name!r} is {num(value)} at all {len(score.series)} evaluations, from "
+        f"{case.unit} {first} to {last}, while the loss went {loss.text}.",
+        step=first,
+        measured={"value": value, "evaluations": len(score.series)},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Print 20 predictions with their labels as {score.name!r} compares them: look for "
+            "another label format, an empty prediction, a threshold that nothing reaches.",
+            also=(Do.CHECK_LABELS,),
+        ),
+    )
+
+
+def _is_perfect(score: Score) -> bool:
+    best = score.goodness[0]
+    return bool(best == 0 if score.direction < 0 else best in (1.0, 100.0))

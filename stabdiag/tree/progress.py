@@ -15,6 +15,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import capitalised, listed, num
 from stabdiag.stats.levels import IN_A_ROW, levels
 from stabdiag.stats.quantiles import (
+    ENOUGH,
     FEWEST,
     NOUGHT,
     TELLING,
@@ -216,7 +217,8 @@ def falls(x: Floats) -> bool:
 
     Its first values or levels are far above its second half, or it has a falling trend.
     """
-    late, last = x[len(x) // 2 :], float(levels(x, _TENTHS)[-1])
+    every = max(len(x) // ENOUGH, 1)
+    late, last = x[len(x) // 2 :: every], float(levels(x, _TENTHS)[-1])
     sigma = max(robust_sigma(late), diff_sigma(x))
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:IN_A_ROW].min())
@@ -225,26 +227,27 @@ def falls(x: Floats) -> bool:
     highest = late.max()
     if x[0] > highest and x[0] - last > _ONE_FAR * sigma:
         return True
-    if mann_kendall(-x) < _TREND_BY_CHANCE or _levels_fall(x):
+    parts = levels(x, _TWENTIETHS)
+    fine = levels(x, 2 * _TWENTIETHS) if len(x) >= 4 * _TWENTIETHS else parts[:0]
+    if _levels_fall(parts, fine) or mann_kendall(-x) < _TREND_BY_CHANCE:
         return True
     # The noise of a positive loss is often proportional to its level.
-    return bool(x.min() > 0) and _levels_fall(np.log(x))
+    return bool(parts.min() > 0) and _levels_fall(np.log(parts), fine)
 
 
-def _levels_fall(x: Floats) -> bool:
+def _levels_fall(parts: Floats, fine: Floats) -> bool:
     """Return True if the first levels of a series are above the later ones, or levels have a trend.
 
     Args:
-        x: shape (n,), finite, n at least 4.
+        parts: the levels of 20 stretches, of fewer in a short log.
+        fine: the levels of 40 stretches; empty in a short log.
     """
-    parts = levels(x, _TWENTIETHS)
     early, later = parts[:_EARLY_LEVELS], parts[len(parts) // 2 :]
     error = float(later.std(ddof=1)) * (1 / len(early) + 1 / len(later)) ** 0.5
     smallest = NOUGHT * float(np.abs(parts).max())
     if float(early.mean() - later.mean()) > _T_LEVELS * max(error, smallest):
         return True
-    fine = levels(x, 2 * _TWENTIETHS)
-    if len(x) >= 4 * _TWENTIETHS and fine[:IN_A_ROW].min() > fine[len(fine) // 2 :].max():
+    if len(fine) and fine[:IN_A_ROW].min() > fine[len(fine) // 2 :].max():
         return True
     return _kendall_sigmas(-parts) > _TREND_SIGMAS
 

@@ -158,3 +158,27 @@ def test_a_score_that_collapses_is_an_error(column, values, found):
 )
 def test_scores_have_directions(name, direction):
     assert direction_of(name) is direction
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ({"ents_f": np.zeros(20)}, False),  # its direction is unknown
+        ({"val_f1": np.zeros(20)}, True),
+        ({"val_f1": np.ones(20)}, False),
+        ({"val_wer": np.zeros(20)}, False),
+        ({"val_wer": np.full(20, 100.0)}, True),
+        ({"val_f1": np.zeros(20), "val_acc": np.linspace(0.1, 0.9, 20)}, False),
+        ({"val_f1": np.append(np.zeros(19), 0.1)}, False),
+    ],
+)
+def test_scores_that_keep_one_value_while_the_loss_falls(symptom, columns, found):
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    sparse = {name: evaluated(values) for name, values in columns.items()}
+    finding = symptom("score-constant", log(loss, **sparse))
+    assert isinstance(finding, tuple | None) != found
+
+
+def test_scores_that_keep_one_value_with_the_loss_are_no_finding_of_their_own(symptom):
+    loss = NOISE["gaussian"](np.random.default_rng(0))
+    assert symptom("score-constant", log(loss, val_f1=evaluated(np.zeros(20)))) is None
