@@ -92,9 +92,8 @@ def settings_with_ranges(
 
 def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str, UsualRange]:
     bounds = limits.preflight
-    highest_decay = bounds.usual_decay(manifest.optimizer)
     ranges = {
-        "weight_decay": _up_to(highest_decay),
+        "weight_decay": _up_to(bounds.decay_high),
         "label_smoothing": _up_to(bounds.label_smoothing_high),
         "dropout": _up_to(bounds.dropout_high),
     }

@@ -38,6 +38,7 @@ class Turn:
     measured: dict[str, float]
     is_clear: bool
     is_small: bool
+    is_beyond_noise: bool
     falls: bool
     runs_away: bool
 
@@ -176,8 +177,6 @@ def find_turn(case: Case) -> Turn | None:
     if len(after) < 2:  # one may be noise
         return None
     best, last = float(x[at]), median(after)
-    if not _keeps_above(x, at):
-        return None
     then, now = train_beside(train, held, at), train_beside(train, held, len(x) - 1)
     step, is_clear = int(held.steps[at]), last - best > _SIGMAS * diff_sigma(x)
     if then is None or now is None or _restarted(case, step):
@@ -199,6 +198,7 @@ def find_turn(case: Case) -> Turn | None:
         },
         is_clear=is_clear,
         is_small=is_small,
+        is_beyond_noise=_keeps_above(x, at),
         falls=now < then * (1 - limits.train_fall),
         runs_away=runs_away,
     )

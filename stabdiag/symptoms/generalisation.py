@@ -97,7 +97,9 @@ def _memorizing_turn(case: Case) -> Turn | None:
     """Return where the evaluation loss turned while training went on and no score improved."""
     turn = find_turn(case)
     # Few noisy evaluations will do if the training loss runs away from them.
-    if turn is None or not turn.falls or not (turn.is_clear or turn.runs_away):
+    if turn is None or not turn.falls or not turn.is_beyond_noise:
+        return None
+    if not (turn.is_clear or turn.runs_away):
         return None
     # What had not been seen before cannot have been memorized, and a gap from the start says more
     # than a small rise.
@@ -156,7 +158,9 @@ def _jump(case: Case, turn: Turn) -> Action | None:
 def eval_rising(case: Case) -> Evidence | None:
     """Did the evaluation loss turn although the training loss no longer falls?"""
     turn = find_turn(case)
-    if turn is None or not turn.is_clear or turn.falls or _better_score(case, turn) is not None:
+    if turn is None or turn.falls or not (turn.is_clear and turn.is_beyond_noise):
+        return None
+    if _better_score(case, turn) is not None:
         return None
     return Evidence(
         because=turn.words,
@@ -191,8 +195,10 @@ def eval_rising(case: Case) -> Evidence | None:
 def overconfident(case: Case) -> Evidence | None:
     """Did the evaluation loss turn while a score of the evaluations went on improving?"""
     turn = find_turn(case)
-    better = None if turn is None else _better_score(case, turn)
-    if turn is None or better is None:
+    if turn is None or not (turn.is_clear or turn.runs_away):
+        return None
+    better = _better_score(case, turn)
+    if better is None:
         return None
     score, then = better
     best = score.best_at

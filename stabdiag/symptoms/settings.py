@@ -77,7 +77,7 @@ def setting_unusual(case: Case) -> Evidence | None:
         measured=measured,
         first=first,
         then=tuple(others),
-        severity=None if learns or not progress.changes else Severity.WARNING,
+        severity=Severity.WARNING if not learns and any(map(_is_far, unusual)) else None,
     )
 
 

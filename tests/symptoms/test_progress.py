@@ -163,7 +163,8 @@ def test_scores_have_directions(name, direction):
 @pytest.mark.parametrize(
     ("columns", "found"),
     [
-        ({"ents_f": np.zeros(20)}, False),  # its direction is unknown
+        ({"val_magic": np.zeros(20)}, False),  # its direction is unknown
+        ({"ents_f": np.zeros(20)}, True),
         ({"val_f1": np.zeros(20)}, True),
         ({"val_f1": np.ones(20)}, False),
         ({"val_wer": np.zeros(20)}, False),

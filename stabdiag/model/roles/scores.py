@@ -32,6 +32,7 @@ _HIGHER: Final = re.compile(
     r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|kappa"
     r"|exactmatch|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
     r"|hit(s|rate)(at)?\d*|inceptionscore|clipscore"
+    r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
 )
 _LOWER: Final = re.compile(
     r"wer|cer|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
