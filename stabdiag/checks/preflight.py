@@ -70,12 +70,19 @@ class Launch:
         return Severity.NOTE if self.family == "sgd" else Severity.WARNING
 
 
-def preflight(manifest: Manifest, limits: Limits, ignored: Iterable[Ignored] = ()) -> Sheet:
+def preflight(
+    manifest: Manifest,
+    limits: Limits,
+    ignored: Iterable[Ignored] = (),
+    sanity: Iterable[Tick] = (),
+) -> Sheet:
     """Hold a manifest against what is usual, and list what to try before the launch."""
     at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
     ticks = tuple(tick.ignoring(rules) for tick in judged("configuration", CHECKS, at))
     settings = TickList(title="Configuration", words=_SETTING, ticks=ticks)
-    trials = TickList(title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest))
+    trials = TickList(
+        title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest, sanity)
+    )
     return Sheet(
         name="preflight",
         subject=manifest.path or "the manifest",
@@ -332,17 +339,21 @@ CHECKS: Final = {
 }
 
 
-def _trials(manifest: Manifest) -> tuple[Tick, ...]:
+def _trials(manifest: Manifest, sanity: Iterable[Tick]) -> tuple[Tick, ...]:
     """Return the checks to tick by hand, with this run's numbers where the manifest has them.
 
-    They are kept as a text: what to try, why and how. No manifest shows whether it was done.
+    They are kept as a text: what to try, why and how. No manifest shows whether it was done;
+    ``sanity`` has the checks that were.
     """
+    done = {tick.slug: tick for tick in sanity}
     classes = manifest.vocab_size
     chance = "Guessing among K classes costs log K; the manifest does not record K."
     if classes is not None and classes > 1:
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
-    return tuple(
+    by_hand = tuple(
         replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
         for slug, title, because, do in kept_table("trials")
     )
+    merged = tuple(done.pop(tick.slug, tick) for tick in by_hand)
+    return (*merged, *done.values())

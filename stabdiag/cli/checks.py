@@ -38,14 +38,23 @@ def preflight(
     how: options.Told,
     out: options.Sheet,
     fail_on: options.Severe = None,
+    sanity: Annotated[
+        Path | None,
+        options.option(
+            "--sanity FILE", "What stabdiag.torch.sanity wrote: ticks the checks that it made."
+        ),
+    ] = None,
 ) -> Exit:
     """Check a configuration before the launch, and say what to try first."""
     from stabdiag.checks.preflight import preflight as run
+    from stabdiag.checks.sanity import read_sanity
     from stabdiag.model.checks import State
 
-    chosen = out.chosen(how, [manifest])
+    chosen = out.chosen(how, [manifest, sanity])
     told = _read(manifest).override(how.given).assuming(how.project.manifest)
-    sheet = run(told, how.limits, how.project.ignored)
+    sheet = run(
+        told, how.limits, how.project.ignored, () if sanity is None else read_sanity(sanity)
+    )
     crossed = [t for t in sheet.ticks if t.state is State.CROSSED and t.ignored is None]
     line = f"{len(crossed)} to see to of {len([*sheet.ticks])}"
     out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)

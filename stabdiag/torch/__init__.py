@@ -10,6 +10,8 @@
 Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch and nothing else of stabdiag.
 """
 
+from stabdiag.torch.probe import ProbeResult, probe
 from stabdiag.torch.recorder import Recorder
+from stabdiag.torch.sanity import SanityResult, sanity
 
-__all__ = ["Recorder"]
+__all__ = ["ProbeResult", "Recorder", "SanityResult", "probe", "sanity"]

@@ -23,9 +23,9 @@ class Optimizers:
 
     def __init__(self, optimizer: Any) -> None:
         several = optimizer if isinstance(optimizer, Sequence) else [optimizer]
-        self._given = [unwrap(one) for one in several]
-        self.main = self._given[0]
-        self._seen = list(self._given)
+        self.given = [unwrap(one) for one in several]
+        self.main = self.given[0]
+        self._seen = list(self.given)
 
     @property
     def ids(self) -> set[int]:
@@ -48,7 +48,7 @@ class Optimizers:
         ids = _ids(optimizer)
         if optimizer not in self._seen and ids & parameters:
             self._seen.append(optimizer)
-            if ids & self.ids and len(self._given) == 1:
+            if ids & self.ids and len(self.given) == 1:
                 self.main = optimizer
                 return True
         return False
@@ -117,3 +117,8 @@ def unwrap(optimizer: Any) -> Any:
 
 def _ids(optimizer: Any) -> set[int]:
     return {id(p) for group in optimizer.param_groups for p in group["params"]}
+
+
+def optimized_ids(optimizers: Sequence[Any]) -> set[int]:
+    """Return the ids of the parameters that some optimizers have."""
+    return set().union(*(_ids(optimizer) for optimizer in optimizers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -177,16 +177,6 @@ def _spectral_norm(matrix: torch.Tensor) -> float:
         vector = matrix.T @ (matrix @ vector)
         vector = vector / vector.norm()
     return float((matrix @ vector).norm())
-
-
-def optimized_ids(optimizers: Iterable[Any]) -> set[int]:
-    """Return the ids of the parameters that some optimizers have."""
-    return {
-        id(p)
-        for optimizer in optimizers
-        for group in optimizer.param_groups
-        for p in group["params"]
-    }
 
 
 def describe_missing(model: nn.Module, optimized: set[int]) -> list[str]:

@@ -6,6 +6,7 @@ import functools
 import os
 import sys
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import perf_counter
 from typing import Any, Literal, TypeVar
@@ -18,17 +19,21 @@ from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.graph import ends_in_product, inspect_loss, is_scaled
 from stabdiag.torch.header import header_of
+from stabdiag.torch.isolated import is_finite
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.norms import StepMeasurement, Vector, columns_of, moved_parameters
 from stabdiag.torch.optimizers import Optimizers
-from stabdiag.torch.parameters import Parameters
+from stabdiag.torch.parameters import Parameters, local
 from stabdiag.torch.stale import StaleGradients
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 # The graph of the loss is inspected in the first steps, and at each probe.
 _FIRST_STEPS = 3
+
+# The batch of a step whose loss is not finite, and the one before it.
+_KEPT_BATCHES = 3
 
 # Gradients of more micro-batches than this are not followed one by one.
 _MAX_ROOTS = 256
@@ -65,8 +70,9 @@ class Recorder:
         every: steps between two measurements of all layers.
         probe_every: steps between two forward passes of the held batch.
         budget: the fraction of a step's time that the recorder may take.
-        on_nonfinite: what to do about a loss that is not finite: ``record`` the batches, ``stop``
-            ``batches()``, or ``skip`` the step (fused optimizers only).
+        on_nonfinite: what to do about a loss that is not finite: ``record`` the last batches in
+            ``run.nan.pt``, ``stop`` ``batches()`` as well, ``skip`` the step (fused optimizers
+            only), or ``ignore`` it and keep no batch.
         layers: a regular expression that picks layers by the names of their parameters.
         scaler: the GradScaler; it is found by itself once it steps the optimizer.
         accelerator: an Accelerator, which has wrapped model and optimizer.
@@ -85,7 +91,7 @@ class Recorder:
         every: int = 10,
         probe_every: int = 100,
         budget: float = 0.01,
-        on_nonfinite: Literal["record", "stop", "skip"] = "record",
+        on_nonfinite: Literal["record", "stop", "skip", "ignore"] = "record",
         layers: str | None = None,
         scaler: Any = None,
         accelerator: Any = None,
@@ -141,6 +147,9 @@ class Recorder:
         self._file = LogFile(self._path, _rank())
         self._step = self._optimizers.steps_done or 0
         self._batches = Batches()
+        self._recent: deque[dict[str, Any]] = deque(maxlen=_KEPT_BATCHES)
+        self._saved = False
+        self._guarded_optimizer: Any = None
         self._header_written = False
         self._settings: dict[str, Any] = {}
         self._clip: float | None = None
@@ -287,14 +296,32 @@ class Recorder:
         scale = getattr(optimizer, "grad_scale", None)
         with torch.no_grad():
             self._measurement.before(self._vector, scale=scale)
+        if self._on_nonfinite == "skip":
+            self._skip_nonfinite(optimizer)
         found = getattr(optimizer, "found_inf", None)
         if found is not None:
             self._vector.add(["found_inf"], _as_vector(found))
+
+    def _skip_nonfinite(self, optimizer: Any) -> None:
+        """Let a fused optimizer skip a step whose gradients are not finite, without waiting."""
+        if not getattr(optimizer, "_step_supports_amp_scaling", False):
+            return
+        if getattr(optimizer, "found_inf", None) is None:
+            bad = [
+                (~torch.isfinite(local(p.grad))).any()
+                for p in self._parameters.named.values()
+                if p.grad is not None
+            ]
+            optimizer.found_inf = torch.stack(bad).any().float().reshape(1)
+            self._guarded_optimizer = optimizer
 
     @guarded
     def _after_step(self, optimizer: Any, *_: object) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
+        if self._guarded_optimizer is not None:
+            del self._guarded_optimizer.found_inf
+            self._guarded_optimizer = None
         if self._measurement is not None:
             with torch.no_grad():
                 self._measurement.after(self._vector)
@@ -316,6 +343,10 @@ class Recorder:
 
     @guarded
     def _measure_batch(self, batch: Any, seconds: float) -> None:
+        if self._on_nonfinite != "ignore":
+            self._recent.append(
+                {"step": self._step + 1, "batch": batch, "rng": torch.get_rng_state()}
+            )
         self._pending_columns["recorder/data_time"] = (
             self._pending_columns.get("recorder/data_time", 0.0) + seconds
         )
@@ -408,12 +439,30 @@ class Recorder:
                 for value in (row.get("loss", 0.0), row.get("grad_norm", 0.0))
             )
         )
+        if not row["recorder/finite"]:
+            self._on_failure(row)
         if row.pop("recorder/by_layer", None):
             facts = self._parameters.facts(self._optimizers.seen_ids, moved_parameters(numbers))
             row.update({f"recorder/{name}": value for name, value in facts.items()})
         if row["step"] <= 1:
             row.update(self._parameters.initial_columns())
         self._write({name: value for name, value in row.items() if value is not None})
+
+    def _on_failure(self, row: dict[str, Any]) -> None:
+        """Save the batches of a step that is not finite, once, for the probe."""
+        if self._on_nonfinite == "stop":
+            self.should_stop = True
+        bad = sum(not is_finite(p) for p in self._parameters.named.values())
+        row["recorder/nonfinite_parameters"] = bad
+        # A batch that came after it has nothing to do with the failure.
+        kept = [entry for entry in self._recent if entry["step"] <= row["step"]]
+        if self._saved or not kept or self._file is None:
+            return
+        self._saved = True
+        path = self._file.path.with_suffix(".nan.pt")
+        names = [name for name, p in self._parameters.named.items() if not is_finite(p)]
+        torch.save({"step": row["step"], "batches": kept, "nonfinite_parameters": names}, path)
+        row["recorder_saved"] = path.name
 
     def _add_multiple(self, row: dict[str, Any], numbers: dict[Any, float]) -> None:
         """Add by what factor gradients are larger than those of the loss that was reported."""

@@ -1,0 +1,54 @@
+"""The result of ``stabdiag.torch.sanity``, as lines of a checklist."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from stabdiag.errors import StabdiagError
+from stabdiag.model.checks import State, Tick
+from stabdiag.model.findings import Severity
+
+_VERSION: Final = 1
+_STATES: Final = {
+    "passed": State.TICKED,
+    "failed": State.CROSSED,
+    "unknown": State.UNKNOWN,
+}
+
+
+def read_sanity(path: Path) -> tuple[Tick, ...]:
+    """Return the checks that a file holds.
+
+    Raises:
+        StabdiagError: if it cannot be read, or is not such a file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StabdiagError(f"{path}: {error.strerror or error}; check the path") from error
+    except ValueError as error:
+        raise StabdiagError(
+            f"{path}: not JSON ({error}); stabdiag.torch.sanity writes it"
+        ) from error
+    if not isinstance(content, Mapping) or content.get("sanity") != _VERSION:
+        raise StabdiagError(f"{path}: not a file of stabdiag.torch.sanity")
+    return tuple(_ticks(content, path))
+
+
+def _ticks(content: Mapping[str, Any], path: Path) -> Iterator[Tick]:
+    for check in content.get("checks", []):
+        try:
+            state = _STATES[check["state"]]
+            slug, title, detail = (str(check[name]) for name in ("slug", "title", "detail"))
+        except (KeyError, TypeError) as error:
+            raise StabdiagError(f"{path}: a check lacks its {error}") from error
+        do = (
+            ("Run stabdiag.torch.sanity again once it is fixed.",) if state is State.CROSSED else ()
+        )
+        severity = Severity.ERROR if state is State.CROSSED else Severity.NOTE
+        yield Tick(
+            slug=slug, title=title, state=state, because=f"{detail}.", do=do, severity=severity
+        )

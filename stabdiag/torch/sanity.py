@@ -1,0 +1,451 @@
+"""Checks of a model and its loss before the run, on one batch; everything is restored."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from stabdiag.torch.batches import inputs_and_targets
+from stabdiag.torch.graph import inspect_loss
+from stabdiag.torch.isolated import is_finite, isolated, map_tensors
+from stabdiag.torch.optimizers import Optimizers, optimized_ids
+from stabdiag.torch.parameters import describe_missing
+
+LossFunction = Callable[[nn.Module, Any], torch.Tensor]
+
+# The version of the file.
+_VERSION = 1
+
+# A gradient has to reach a parameter in one of these seeds: layers may be dropped at random.
+_SEEDS = (0, 1, 2)
+
+# The first loss of a classifier is within these factors of log K.
+_AT_CHANCE = (0.8, 1.25)
+
+# Losses and outputs that ought to be the same differ by rounding.
+_TOLERANCE = 1e-4
+
+# A batch is memorized if its loss falls to this fraction in this many steps, at one of the rates.
+_MEMORIZED, _STEPS, _RATES = 0.1, 200, (1e-3, 1e-2, 1e-4)
+
+# Freshly shuffled targets cannot be learned in this many steps, unless the model sees them.
+_SHUFFLED_STEPS, _LEARNED = 60, 0.9
+
+# The range test: this many steps from the lowest to the highest rate.
+_RANGE_STEPS, _LOWEST_RATE, _HIGHEST_RATE = 60, 1e-6, 10.0
+
+# The range test has gone too far where the loss is this many times its best.
+_TOO_FAR = 3.0
+
+
+class State(StrEnum):
+    """How a check came out."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check: ``detail`` is a sentence with the numbers."""
+
+    slug: str
+    title: str
+    state: State
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SanityResult:
+    """All checks, in order. ``rates`` and ``losses`` are those of the learning-rate range test."""
+
+    checks: tuple[Check, ...]
+    rates: tuple[float, ...] = field(default=())
+    losses: tuple[float, ...] = field(default=())
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(check.state is not State.FAILED for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``sanity.json``."""
+        checks = [{**vars(check), "state": check.state.value} for check in self.checks]
+        curve = [list(pair) for pair in zip(self.rates, self.losses, strict=True)]
+        return {"sanity": _VERSION, "checks": checks, "lr_range": curve}
+
+    def __str__(self) -> str:
+        width = max(len(check.title) for check in self.checks)
+        lines = [
+            f"{check.state.value:8} {check.title:{width}}  {check.detail}" for check in self.checks
+        ]
+        return "\n".join([*lines, *_picture(self.rates, self.losses)])
+
+
+def sanity(
+    model: nn.Module,
+    loss_fn: LossFunction,
+    batch: Any,
+    optimizer: Any,
+    *,
+    path: str | os.PathLike[str] | None = "sanity.json",
+    quiet: bool = False,
+) -> SanityResult:
+    """Check a model before the run; print a table, and write ``sanity.json``.
+
+    Args:
+        model: the model as training begins.
+        loss_fn: called as ``loss_fn(model, batch)``; returns the loss.
+        batch: one batch of the training data.
+        optimizer: the optimizer that will train it.
+        path: where the result goes; None writes no file.
+        quiet: print nothing.
+    """
+    trial = _Trial(model, loss_fn, batch, optimizer)
+    checks = []
+    for check in _CHECKS:
+        try:
+            checks.append(check(trial))
+        except Exception as error:  # noqa: BLE001 - one check that cannot be made leaves the others
+            slug, title = _TITLES[check]
+            detail = f"{type(error).__name__}: {error}"
+            checks.append(Check(slug=slug, title=title, state=State.UNKNOWN, detail=detail))
+    result = SanityResult(checks=tuple(checks), rates=trial.rates, losses=trial.losses)
+    if path is not None:
+        text = json.dumps(result.to_dict(), indent=2, allow_nan=False, default=str)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    if not quiet:
+        sys.stdout.write(f"{result}\n")
+    return result
+
+
+class _Trial:
+    """What the checks share. Each trains on copies only."""
+
+    def __init__(self, model: nn.Module, loss_fn: Any, batch: Any, optimizer: Any) -> None:
+        self.model, self.loss_fn, self.batch, self.optimizer = model, loss_fn, batch, optimizer
+        self.settings: dict[str, Any] = {}
+        self.rates: tuple[float, ...] = ()
+        self.losses: tuple[float, ...] = ()
+
+    def loss(self, model: nn.Module, batch: Any = None) -> torch.Tensor:
+        loss: torch.Tensor = self.loss_fn(model, self.batch if batch is None else batch)
+        return loss.mean() if loss.ndim else loss
+
+    def train(
+        self, rates: Iterator[float], batch_of: Callable[[int], Any] | None = None
+    ) -> tuple[list[float], list[float]]:
+        """Train a copy by Adam, a step for each rate; return the rates and losses."""
+        used: list[float] = []
+        losses: list[float] = []
+        with isolated(self.model) as inner, torch.enable_grad():
+            twin = copy.deepcopy(inner).train()
+            _without_dropout(twin)
+            parameters = [p for p in twin.parameters() if p.requires_grad]
+            optimizer = torch.optim.Adam(parameters)
+            for step, rate in enumerate(rates):
+                loss = self.loss(twin, batch_of(step) if batch_of else None)
+                used.append(rate)
+                losses.append(float(loss.detach()))
+                if (
+                    not math.isfinite(losses[-1])
+                    or losses[-1] > _TOO_FAR * max(losses[0], 1.0) * 10
+                ):
+                    break
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return used, losses
+
+
+def _covers(trial: _Trial) -> tuple[State, str]:
+    """The optimizer has every trainable parameter."""
+    optimizers = Optimizers(trial.optimizer)
+    missing = describe_missing(trial.model, optimized_ids(optimizers.given))
+    if missing:
+        return State.FAILED, f"{len(missing)} are in no optimizer: {_some(missing)}"
+    count = sum(p.requires_grad for p in trial.model.parameters())
+    return State.PASSED, f"all {count} trainable parameters"
+
+
+def _gradients(trial: _Trial) -> tuple[State, str]:
+    """A gradient reaches every trainable parameter."""
+    with isolated(trial.model) as inner, torch.enable_grad():
+        named = {name: p for name, p in inner.named_parameters() if p.requires_grad}
+        without = {*named}
+        for seed in _SEEDS:
+            torch.manual_seed(seed)
+            gradients = torch.autograd.grad(trial.loss(inner), [*named.values()], allow_unused=True)
+            without -= {
+                name
+                for name, gradient in zip(named, gradients, strict=True)
+                if gradient is not None and bool((gradient != 0).any())
+            }
+    if without:
+        return State.FAILED, f"none, or zero, for {len(without)}: {_some(sorted(without))}"
+    return State.PASSED, f"all {len(named)}, in {len(_SEEDS)} seeds"
+
+
+def _moves(trial: _Trial) -> tuple[State, str]:
+    """A step moves every trainable parameter."""
+    optimizer = Optimizers(trial.optimizer).main
+    with isolated(trial.model) as inner, torch.enable_grad():
+        twin, stepper = copy.deepcopy((inner, optimizer))
+        before = {name: p.detach().clone() for name, p in twin.named_parameters()}
+        held = {id(p) for group in stepper.param_groups for p in group["params"]}
+        rates = [group["lr"] for group in stepper.param_groups]
+        if not any(float(rate) for rate in rates):
+            # A warm-up begins at 0: any rate shows whether the parameters are wired.
+            for group in stepper.param_groups:
+                group["lr"] = 1e-3
+        stepper.zero_grad()
+        trial.loss(twin).backward()
+        stepper.step()
+    named = {name: p for name, p in twin.named_parameters() if id(p) in held and p.requires_grad}
+    still = [name for name, p in named.items() if torch.equal(p.detach(), before[name])]
+    broken = [name for name, p in named.items() if not is_finite(p)]
+    if broken:
+        return State.FAILED, f"the step makes {_some(broken)} NaN or infinite"
+    if still:
+        return State.FAILED, f"{len(still)} of {len(named)} stay as they were: {_some(still)}"
+    return State.PASSED, f"all {len(named)}"
+
+
+def _chance(trial: _Trial) -> tuple[State, str]:
+    """The first loss is that of a guess among the classes."""
+    with isolated(trial.model) as inner, torch.enable_grad():
+        loss = trial.loss(inner)
+        facts, trial.settings = inspect_loss(loss)
+        trial.settings["facts"] = facts
+        first = float(loss.detach())
+    classes = trial.settings.get("vocab_size")
+    if classes is None or classes < 2:
+        return State.UNKNOWN, f"the loss is {first:.4g}, and no cross-entropy of classes"
+    low, high = (factor * math.log(classes) for factor in _AT_CHANCE)
+    state = State.PASSED if low <= first <= high else State.FAILED
+    return state, f"{first:.4g}; log {classes} = {math.log(classes):.4g}"
+
+
+def _logits(trial: _Trial) -> tuple[State, str]:
+    """The loss gets logits, of the targets' shape."""
+    facts = trial.settings.get("facts")
+    if facts is None:
+        return State.UNKNOWN, "the graph of the loss could not be read"
+    wrong = {
+        "softmax_twice": "it gets probabilities, and applies softmax again",
+        "log_of_softmax": "it takes the logarithm of a softmax in two steps",
+        "relu_logits": "its logits pass through a ReLU",
+        "broadcast_loss": "it broadcasts (B, 1) and (B,) to (B, B)",
+    }
+    present = [words for fact, words in wrong.items() if facts.get(fact)]
+    if present:
+        return State.FAILED, "; ".join(present)
+    known = [fact for fact in wrong if fact in facts]
+    return (State.PASSED, "as it should be") if known else (State.UNKNOWN, "nothing to go by")
+
+
+def _modes(trial: _Trial) -> tuple[State, str]:
+    """Evaluation differs from training by dropout and batch norm alone."""
+    with isolated(trial.model) as inner, torch.no_grad():
+        twin = copy.deepcopy(inner)
+        evaluated = float(trial.loss(twin.eval()))
+        twin.train()
+        _without_dropout(twin)
+        for module in twin.modules():
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.eval()
+        torch.manual_seed(0)
+        trained = float(trial.loss(twin))
+    if abs(trained - evaluated) <= _TOLERANCE * max(abs(evaluated), 1.0):
+        return State.PASSED, f"the loss is {evaluated:.4g} in both"
+    return State.FAILED, (
+        f"{trained:.4g} in training, {evaluated:.4g} in evaluation, without dropout and batch norm"
+    )
+
+
+def _independent(trial: _Trial) -> tuple[State, str]:
+    """The output of an example does not depend on the others."""
+    size = _batch_size(trial.batch)
+    if size is None or size < 2:
+        return State.UNKNOWN, "the batch has no first dimension of two or more"
+    half = map_tensors(trial.batch, lambda t: t[: size // 2] if t.ndim and len(t) == size else t)
+    outputs = []
+    with isolated(trial.model) as inner, torch.no_grad():
+        twin = copy.deepcopy(inner).eval()
+        handle = twin.register_forward_hook(lambda *call: outputs.append(call[2]))
+        trial.loss(twin)
+        trial.loss(twin, half)
+        handle.remove()
+    tensors = [tensor for output in outputs for tensor in [*_tensors(output)][:1]]
+    if len(tensors) != 2:
+        return State.UNKNOWN, "the model was not called once for a batch"
+    whole, part = tensors
+    if not whole.ndim or len(whole) != size or len(part) != size // 2:
+        return State.UNKNOWN, "the output has no row for each example"
+    difference = float((whole[: size // 2] - part).abs().max())
+    scale = max(float(part.abs().max()), 1.0)
+    state = State.PASSED if difference <= 10 * _TOLERANCE * scale else State.FAILED
+    return state, f"half of the batch alone differs by {difference:.2g}"
+
+
+def _memorizes(trial: _Trial) -> tuple[State, str]:
+    """The model can memorize one batch."""
+    best = math.inf
+    for rate in _RATES:
+        _, losses = trial.train(iter([rate] * _STEPS))
+        first, lowest = losses[0], min(losses)
+        best = min(best, lowest / first if first > 0 else math.inf)
+        if first > 0 and lowest <= _MEMORIZED * first:
+            return State.PASSED, f"from {first:.4g} to {lowest:.2g} in {len(losses)} steps"
+    if not math.isfinite(best):
+        return State.UNKNOWN, "the loss is not above 0"
+    return (
+        State.FAILED,
+        f"{_STEPS} steps leave {best:.0%} of the loss, at any of {len(_RATES)} rates",
+    )
+
+
+def _sees_targets(trial: _Trial) -> tuple[State, str]:
+    """Freshly shuffled targets cannot be learned."""
+    _, targets = inputs_and_targets(trial.batch)
+    size = _batch_size(trial.batch)
+    if targets is None or size is None or size < 8 or not targets.ndim or len(targets) != size:
+        return State.UNKNOWN, "the batch has no targets that could be shuffled"
+    random = torch.Generator().manual_seed(0)
+    if bool((targets == targets[:1]).all()):
+        return State.UNKNOWN, "all targets of the batch are the same"
+
+    def shuffled(_: int) -> Any:
+        order = torch.randperm(size, generator=random).to(targets.device)
+        return map_tensors(trial.batch, lambda t: t[order] if t is targets else t)
+
+    _, losses = trial.train(iter([1e-2] * _SHUFFLED_STEPS), shuffled)
+    chance = _guess(targets)
+    if chance is None:
+        return State.UNKNOWN, "the targets are not classes"
+    last = sum(losses[-10:]) / len(losses[-10:])
+    state = State.PASSED if last >= _LEARNED * chance else State.FAILED
+    return state, f"the loss ends at {last:.4g}; guessing costs {chance:.4g}"
+
+
+def _guess(targets: torch.Tensor) -> float | None:
+    """Return the entropy of the classes of a batch."""
+    if targets.ndim != 1 or targets.is_floating_point():
+        return None
+    counts = torch.unique(targets, return_counts=True)[1].double()
+    fractions = counts / counts.sum()
+    return float(-(fractions * fractions.log()).sum())
+
+
+def _range(trial: _Trial) -> tuple[State, str]:
+    """The learning rate is of the order that a range test shows."""
+    factor = (_HIGHEST_RATE / _LOWEST_RATE) ** (1 / (_RANGE_STEPS - 1))
+    rates, losses = trial.train(_LOWEST_RATE * factor**step for step in range(_RANGE_STEPS))
+    trial.rates, trial.losses = tuple(rates), tuple(losses)
+    order = _steepest(rates, losses)
+    if order is None:
+        return State.UNKNOWN, "the loss falls at no rate"
+    configured = Optimizers(trial.optimizer).settings().get("peak_lr")
+    adaptive = "adam" in type(Optimizers(trial.optimizer).main).__name__.lower()
+    text = f"about {10 ** round(math.log10(order)):.0e} by Adam"
+    if not configured or not adaptive:
+        return State.UNKNOWN, f"{text}; the configured one is {configured}, not Adam's"
+    away = abs(math.log10(configured / order))
+    state = State.PASSED if away <= 2 else State.FAILED
+    return state, f"{text}; {configured:.2g} is configured"
+
+
+def _steepest(rates: list[float], losses: list[float]) -> float | None:
+    """Return the rate at which the loss falls fastest per step (Smith 2017), smoothed."""
+    width = 5
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    falls = [finite[at] - finite[at + width] for at in range(len(finite) - width)]
+    if not falls or max(falls) <= 0:
+        return None
+    return rates[falls.index(max(falls)) + width // 2]
+
+
+def _without_dropout(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        if isinstance(getattr(module, "dropout", None), float):
+            # Recurrent layers and attention drop by a number of their own.
+            module.dropout = 0.0
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    from torch.utils._pytree import tree_leaves
+
+    leaves = tree_leaves(value)
+    named = [value[key] for key in ("logits",) if isinstance(value, dict) and key in value]
+    return (leaf for leaf in (*named, *leaves) if isinstance(leaf, torch.Tensor))
+
+
+def _batch_size(batch: Any) -> int | None:
+    sizes = [len(tensor) for tensor in _tensors(batch) if tensor.ndim]
+    return max({*sizes}, key=sizes.count) if sizes else None
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _picture(rates: tuple[float, ...], losses: tuple[float, ...], height: int = 8) -> list[str]:
+    """Return the range test as a plot of characters, from the lowest rate to the highest."""
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    if len(finite) < 2:
+        return []
+    low = min(finite)
+    high = min(max(finite), low + 2 * max(finite[0] - low, 1e-9))
+    rows = [[" "] * len(rates) for _ in range(height)]
+    for place, loss in enumerate(losses):
+        if math.isfinite(loss):
+            level = min((loss - low) / (high - low or 1.0), 1.0)
+            rows[height - 1 - round(level * (height - 1))][place] = "*"
+    body = ["  |" + "".join(row).rstrip() for row in rows]
+    ends = f"   {rates[0]:.0e}{'':{max(len(rates) - 12, 1)}}{rates[-1]:.0e}"
+    return ["", "loss by learning rate", *body, "  +" + "-" * len(rates), ends]
+
+
+def _check(
+    slug: str, title: str, run: Callable[[_Trial], tuple[State, str]]
+) -> Callable[[_Trial], Check]:
+    def check(trial: _Trial) -> Check:
+        state, detail = run(trial)
+        return Check(slug=slug, title=title, state=state, detail=detail)
+
+    _TITLES[check] = (slug, title)
+    return check
+
+
+_TITLES: dict[Any, tuple[str, str]] = {}
+_CHECKS = tuple(
+    _check(slug, (run.__doc__ or "").rstrip("."), run)
+    for slug, run in (
+        ("optimizer-covers", _covers),
+        ("gradients-flow", _gradients),
+        ("parameters-move", _moves),
+        ("initial-loss", _chance),
+        ("loss-gets-logits", _logits),
+        ("modes-agree", _modes),
+        ("samples-independent", _independent),
+        ("overfit-one-batch", _memorizes),
+        ("targets-unseen", _sees_targets),
+        ("lr-range", _range),
+    )
+)

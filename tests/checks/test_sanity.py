@@ -1,0 +1,54 @@
+"""Checks that stabdiag.torch.sanity made, in the list to go through before the launch."""
+
+import json
+
+import pytest
+
+from tests.conftest import program
+
+CHECKS = [
+    {"slug": "overfit-one-batch", "title": "T", "state": "passed", "detail": "from 1.4 to 0.01"},
+    {"slug": "optimizer-covers", "title": "Covers", "state": "failed", "detail": "2 are missing"},
+    {"slug": "lr-range", "title": "Rate", "state": "unknown", "detail": "not Adam's"},
+]
+
+
+def run(tmp_path, content, *more):
+    (tmp_path / "m.json").write_text('{"lr": 1e-3, "optimizer": "AdamW"}')
+    (tmp_path / "sanity.json").write_text(content)
+    return program("preflight", "m.json", "--sanity", "sanity.json", *more, cwd=tmp_path)
+
+
+def test_checks_that_were_made_are_ticked(tmp_path):
+    content = json.dumps({"sanity": 1, "checks": CHECKS})
+    done = run(tmp_path, content, "--format", "json", "--fail-on", "error")
+    lines = {
+        tick["slug"]: tick for part in json.loads(done.stdout)["lists"] for tick in part["ticks"]
+    }
+    assert lines["overfit-one-batch"]["state"] == "ticked"
+    assert lines["overfit-one-batch"]["because"] == "from 1.4 to 0.01."
+    assert lines["optimizer-covers"]["state"] == "crossed"
+    assert lines["lr-range"]["state"] == "unknown"
+    assert lines["gradients-flow"]["state"] == "unknown"
+    assert done.returncode == 1
+
+
+def test_without_a_failed_check_the_exit_code_is_that_of_the_settings(tmp_path):
+    content = json.dumps({"sanity": 1, "checks": CHECKS[:1]})
+    assert run(tmp_path, content, "--fail-on", "error").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a file of stabdiag.torch.sanity"),
+        ('{"sanity": 2}', "not a file of stabdiag.torch.sanity"),
+        ('{"sanity": 1, "checks": [{"slug": "x"}]}', "a check lacks its 'state'"),
+    ],
+)
+def test_what_is_no_result_is_refused_in_one_line(content, message, tmp_path):
+    done = run(tmp_path, content)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

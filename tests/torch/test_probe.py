@@ -1,0 +1,264 @@
+"""The probe names the module and the operation of each planted fault, and changes nothing."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import stabdiag.torch as sd
+from stabdiag.torch.__main__ import main
+from tests.torch.runs import batches, mlp
+
+
+class Net(nn.Module):
+    """A network whose middle does what a test plants there."""
+
+    def __init__(self, middle, *, width=16):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Linear(16, width)
+        self.middle = middle
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x):
+        return self.head(self.middle(self.first(x)))
+
+
+class Do(nn.Module):
+    """A module that applies a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class BadFunction(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient / (gradient - gradient)
+
+
+class Masked(nn.Module):
+    def forward(self, x):
+        scores = x[:, :, None] @ x[:, None, :]
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool), float("-inf"))
+        return (scores.softmax(-1) @ x[:, :, None])[..., 0]
+
+
+class Lookup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4, 16)
+
+    def forward(self, x):
+        return x + self.table(torch.full((len(x),), 9))
+
+
+def cross_entropy(model, batch):
+    return functional.cross_entropy(model(batch[0]).float(), batch[1])
+
+
+def over_empty_mask(model, batch):
+    loss = functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+    mask = torch.zeros_like(loss)
+    return (loss * mask).sum() / mask.sum()
+
+
+def in_fp16(model, batch):
+    with torch.autocast("cpu", torch.float16):
+        return functional.cross_entropy(model(batch[0]).float(), batch[1])
+
+
+FAULTS = {
+    "log of 0": (Do(lambda x: (x * 0).log()), cross_entropy, "forward", "middle", "aten.log"),
+    "0/0": (Do(lambda x: (x * 0) / (x * 0)), cross_entropy, "forward", "middle", "aten.div"),
+    "inf mask": (
+        Do(lambda x: x + torch.zeros_like(x) * float("inf")),
+        cross_entropy,
+        "forward",
+        "middle",
+        "aten.mul",
+    ),
+    "sqrt at 0 in backward": (
+        Do(lambda x: (x * 0).sqrt() + x),
+        cross_entropy,
+        "backward",
+        "middle",
+        "SqrtBackward0",
+    ),
+    "bad custom function": (
+        Do(BadFunction.apply),
+        cross_entropy,
+        "backward",
+        "middle",
+        "BadFunctionBackward",
+    ),
+    "embedding out of range": (
+        Lookup(),
+        cross_entropy,
+        "forward",
+        "middle.table",
+        "aten.embedding",
+    ),
+    "empty mask": (nn.Identity(), over_empty_mask, "loss", "", "aten.div"),
+    "softmax of masked rows": (Masked(), cross_entropy, "forward", "middle", "aten._softmax"),
+}
+
+
+@pytest.mark.parametrize("wrap", ["plain", "compiled"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_probe_names_module_and_operation(fault, wrap, capsys):
+    middle, loss, phase, module, operation = FAULTS[fault]
+    model = Net(copy.deepcopy(middle))
+    if wrap == "compiled":
+        model = torch.compile(model)
+    result = sd.probe(model, next(batches(1)), loss)
+    assert (result.phase, result.module, result.operation.split(".Tensor")[0]) == (
+        phase,
+        module,
+        operation,
+    )
+    assert result.reproduced == 3
+    assert operation in capsys.readouterr().out
+
+
+def test_overflow_in_fp16_works_in_fp32(capsys):
+    model = Net(nn.Sequential(nn.Linear(16, 16), Do(lambda x: x * 3e4), nn.Linear(16, 16)))
+    with torch.no_grad():
+        model.middle[2].weight.fill_(100.0)
+    result = sd.probe(model, next(batches(1)), in_fp16)
+    assert (result.phase, result.module) == ("forward", "middle.1") or result.module == "middle.2"
+    assert result.in_fp32 is True
+    printed = capsys.readouterr().out
+    assert "works in fp32: an overflow, not a structural bug" in printed
+    assert "of 65504" in printed
+
+
+def test_a_nan_weight_is_named():
+    model = mlp()
+    with torch.no_grad():
+        model[3].weight[1, 2] = float("nan")
+    result = sd.probe(model, next(batches(1)), cross_entropy)
+    assert (result.phase, result.module) == ("parameters", "3.weight")
+    assert result.detail.startswith("1 of 128 values")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_nan_input_is_named(nested):
+    x, y = next(batches(1))
+    x[0, 0] = float("nan")
+    batch = {"inputs": {"pixels": x}, "labels": y} if nested else (x, y)
+    result = sd.probe(mlp(), batch, cross_entropy)
+    assert (result.phase, result.module) == ("batch", "inputs.pixels" if nested else "0")
+
+
+def test_an_optimizer_without_epsilon_is_named():
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters(), eps=0.0)
+    result = sd.probe(
+        model, (torch.zeros(4, 16), torch.zeros(4, dtype=torch.long)), cross_entropy, optimizer
+    )
+    assert (result.phase, result.operation) == ("optimizer", "Adam.step")
+    assert "eps 0" in result.detail
+    assert not optimizer.state
+
+
+def test_a_finite_step_is_finite(capsys):
+    model = mlp(norm=True)
+    assert sd.probe(model, next(batches(1)), cross_entropy).ok
+    assert "nothing failed" in capsys.readouterr().out
+
+
+def test_an_attention_mask_of_infinity_is_fine():
+    class Causal(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.full((16, 16), float("-inf")).triu(1))
+
+        def forward(self, x):
+            scores = x[:, :, None] @ x[:, None, :] + self.mask
+            return (scores.softmax(-1) @ x[:, :, None])[..., 0]
+
+    assert sd.probe(Net(Causal()), next(batches(1)), cross_entropy).ok
+
+
+def test_a_random_failure_is_said_to_be_one(capsys):
+    class Sometimes(nn.Module):
+        count = 0
+
+        def forward(self, x):
+            Sometimes.count += 1
+            return x / 0 if Sometimes.count == 2 else x
+
+    result = sd.probe(Net(Sometimes()), next(batches(1)), cross_entropy)
+    assert (result.module, result.reproduced) == ("middle", 1)
+    assert "1 of 3 repeats" in capsys.readouterr().out
+
+
+def test_the_probe_leaves_everything_as_it_was():
+    model = mlp(norm=True)
+    model[4].bias.grad = torch.ones(4)
+    model.eval()
+    model[4].train()
+    before = copy.deepcopy(model.state_dict()), torch.get_rng_state()
+    sd.probe(model, next(batches(1)), cross_entropy)
+    after = model.state_dict(), torch.get_rng_state()
+    assert all(torch.equal(before[0][name], value) for name, value in after[0].items())
+    assert torch.equal(before[1], after[1])
+    assert torch.equal(model[4].bias.grad, torch.ones(4))
+    assert [module.training for module in model] == [False] * 4 + [True]
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_a_model_in_ddp_is_unwrapped(tmp_path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        model = nn.parallel.DistributedDataParallel(Net(Do(lambda x: (x * 0).log())))
+        result = sd.probe(model, next(batches(1)), cross_entropy)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert (result.module, result.operation) == ("middle", "aten.log")
+
+
+def test_a_run_that_breaks_leaves_what_the_command_reads(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "run.jsonl"
+    model = mlp()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    rec = sd.Recorder(model, optimizer, path, budget=1000.0)
+    for step, (x, y) in enumerate(rec.batches(batches(8)), start=1):
+        if step == 5:
+            x.mul_(float("inf"))
+        loss = cross_entropy(model, (x, y))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        rec.step(loss)
+    rec.close()
+    saved = torch.load(tmp_path / "run.nan.pt", weights_only=False)
+    assert [entry["step"] for entry in saved["batches"]][-1] == 5
+    assert saved["step"] == 5
+    (tmp_path / "made_for_probe.py").write_text(
+        "from tests.torch.runs import mlp\n"
+        "from torch.nn import functional\n"
+        "def loss(model, batch):\n"
+        "    return functional.cross_entropy(model(batch[0]), batch[1])\n"
+        "def make():\n"
+        "    return mlp(), loss\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    code = main(["probe", str(tmp_path / "run.nan.pt"), "--factory", "made_for_probe:make"])
+    assert code == 1
+    assert "step 5: The batch is not finite: 0" in capsys.readouterr().out
+    assert main(["probe", "missing.pt", "--factory", "made_for_probe:make"]) == 2
+    assert main(["probe", "missing.pt", "--factory", "made_for_probe"]) == 2
