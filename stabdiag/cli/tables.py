@@ -43,10 +43,14 @@ def log_formats() -> tuple[LogFormat, ...]:
 
 
 @options.bundled
-def thresholds(how: options.Held, out: Annotated[options.Data, names("limits")]) -> None:
+def thresholds(
+    how: options.Held,
+    out: Annotated[options.Data, names("limits")],
+    literal: options.Literal = False,
+) -> None:
     """Print the quick-reference table and every threshold in force."""
     chosen = out.chosen(how, [])
-    out.write(render(how.limits, chosen, "limits", **out.screen))
+    out.write(render(how.limits, chosen, "rules" if literal else "limits", **out.screen))
 
 
 @options.bundled

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 Kind: TypeAlias = Literal[
-    "report", "postmortem", "comparison", "overview", "sheet", "limits", "logs"
+    "report", "postmortem", "comparison", "overview", "sheet", "limits", "rules", "logs"
 ]
 """What can be written; a sheet is a list to tick, logs are the formats that can be read."""
 
@@ -23,6 +23,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "overview": "scans.overview_text:lines",
         "sheet": "lists:sheet_lines",
         "limits": "limits:lines",
+        "rules": "limits:literal_lines",
         "logs": "lists:logs_lines",
     },
     "json": {
@@ -31,6 +32,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "overview": "scans.overview_data:json_of",
         "sheet": "lists:sheet_json",
         "limits": "limits:as_json",
+        "rules": "limits:literal_json",
         "logs": "lists:logs_json",
     },
     "csv": {"overview": "scans.overview_data:csv_of"},
@@ -44,6 +46,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "overview": "scans.overview_text:markdown_of",
         "sheet": "lists:sheet_markdown",
         "limits": "limits:markdown",
+        "rules": "limits:literal_markdown",
         "logs": "lists:logs_markdown",
     },
     "github": {"report": "issues:github", "overview": "scans.overview_text:github_of"},

@@ -54,6 +54,43 @@ def rows() -> tuple[Row, ...]:
     return tuple(Row(*cells) for cells in kept_table("thresholds"))
 
 
+@cache
+def literal_rows() -> tuple[Row, ...]:
+    """Return the six rows of the tree's own quick reference, as it states them."""
+    return tuple(Row(*cells) for cells in kept_table("thresholds-literal"))
+
+
+def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
+    """Yield the tree's own quick reference, for a terminal."""
+    from stabdiag.formats.terminal.page import GAP, columns
+
+    third = (page.width - _NARROW - 3 * GAP) // 3
+    widths = (_NARROW, third, third, third)
+    yield from columns(("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION"), widths, page, "bold")
+    for row in literal_rows():
+        cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action)
+        yield from columns(cells, widths, page)
+
+
+def literal_markdown(limits: Limits) -> str:
+    """Return the tree's own quick reference as a Markdown table."""
+    cells = [(r.symptom, filled(r.threshold, limits), r.first_action) for r in literal_rows()]
+    return f"{own_table(('Symptom', 'Threshold', 'First action'), cells)}\n"
+
+
+def literal_json(limits: Limits) -> str:
+    """Return the tree's own quick reference as strict JSON."""
+    reference: list[Json] = [
+        {
+            **keys("symptom", row),
+            "threshold": filled(row.threshold, limits),
+            **keys("first_action node limits", row),
+        }
+        for row in literal_rows()
+    ]
+    return dumps({"schema": 1, "rows": reference})
+
+
 def source(row: Row, limits: Limits) -> str:
     """Return where a row's threshold comes from."""
     about = [info.about.source for info in limits.items() if info.name in row.limits]

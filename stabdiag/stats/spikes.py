@@ -332,6 +332,8 @@ def outliers(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
     in time, and the next one is looked for after that.
     """
     mean, sigma = trailing_moments(x, window)
+    # The rule is stated for t > window, with t counted from 0.
+    mean[window : window + 1] = sigma[window : window + 1] = np.nan
     tested = ~np.isnan(mean)
     scores = np.where(tested, (x - mean) / sigma, -np.inf)
     high = x > mean + sigmas * sigma

@@ -20,6 +20,9 @@ from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
 from stabdiag.tree.measure import jumps_that_stay
 from stabdiag.tree.rises import is_clear, material_bar
 
+# Ratios that are that near to a limit are it: they come out of logarithms.
+RELATIVE_EPS: Final = 1e-9
+
 
 def found_rise(case: Case) -> Rise:
     """Return the rise that Q4.1 has found."""
@@ -256,7 +259,8 @@ def weight_norms(case: Case, first: int, last: int) -> Reply:
     )
     if within[name] > window:
         told += f" (not {window}: it was logged too seldom)"
-    if max(ratio, 1 / ratio) <= limit:
+    # A norm that is exactly twice or half as large has not changed by more.
+    if max(ratio, 1 / ratio) <= limit * (1 + RELATIVE_EPS):
         return no(told, first, last, measured=measured)
     branch = "climbing" if ratio > 1 else "collapsing"
     return yes(told, first, last, branch=branch, measured=measured)

@@ -8,15 +8,20 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.model.findings import RollingBaseline
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural
+from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import outliers
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
 from stabdiag.tree.measure import Measures
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
-from stabdiag.tree.spike import exceedances, highest, risen, untested, width
+from stabdiag.tree.spike import did_it_recover, exceedances, focus, highest, risen, width
+
+# Fewer losses have no deviation.
+_MIN_POINTS: Final = 2
 
 
 def _is_there_an_outlier(case: Case) -> Reply:
@@ -24,7 +29,7 @@ def _is_there_an_outlier(case: Case) -> Reply:
     scan = case.scan
     worst = case.focus or next(iter(case.spikes), None)
     if not scan.tested:
-        return untested(case)
+        return _untested(case)
     counted, measured = exceedances(case)
     measured["window_points"] = case.spike_window
     if worst is not None:
@@ -34,6 +39,29 @@ def _is_there_an_outlier(case: Case) -> Reply:
         case.at(scan.largest_at),
         measured={"largest_score": scan.largest, **measured},
     )
+
+
+def _untested(case: Case) -> Reply:
+    """Answer that the rule of Q2.1 cannot be applied to any logged loss."""
+    window, losses = (
+        case.limits.spike.window,
+        plural(len(case.loss), "finite loss", "finite losses"),
+    )
+    if round(window / case.stride) < _MIN_POINTS:
+        why = f"a deviation takes {_MIN_POINTS} losses within {window} {case.unit}s"
+    else:
+        why = f"the rule tests {case.unit}s after the first {window}"
+    return unknown(f"{losses}; {why}", measured={"logged": len(case.loss)})
+
+
+def _did_it_recover_in_time(case: Case) -> Reply:
+    """Answer Q2.2, unless the log is too sparse: then no loss shows what happened in that time."""
+    time = case.limits.spike.recovery_steps
+    if case.stride > time:
+        onset = case.at(focus(case).onset)
+        because = f"no loss was logged within {plural(time, case.unit)} of the onset at {onset}"
+        return unknown(because, onset)
+    return did_it_recover(case)
 
 
 def _monotone(case: Case) -> Reply:
@@ -87,6 +115,7 @@ def _last_window(run: Run) -> slice:
 
 ANSWERS: Final = {
     "Q2.1": _is_there_an_outlier,
+    "Q2.2": _did_it_recover_in_time,
     "Q4.1": _monotone,
     "Q4.2": _is_the_lr_higher,
     "Q4.3": _did_a_weight_norm_double,
@@ -113,10 +142,27 @@ class LiteralCase(Case):
             rise = replace(rise, onset=last.start, crest=last.stop - 1)
         return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
 
+    @cached_property
+    def spike_window(self) -> int:
+        """The losses within the window of §2, however few; more than there are if that is none."""
+        points = round(self.limits.spike.window / self.stride)
+        return points if points >= _MIN_POINTS else len(self.loss) + _MIN_POINTS
+
     @property
     def baseline_window(self) -> int:
         """The window as it is, however short the log."""
         return self.spike_window
+
+    @cached_property
+    def baseline(self) -> RollingBaseline:
+        """The rolling mean and deviation, from the first loss on that the rule tests."""
+        window, loss = self.spike_window, self.loss
+        mean, sigma = trailing_moments(loss.values, window)
+        mean[window : window + 1] = np.nan
+        above = loss.values > mean + self.limits.spike.sigma * sigma
+        return RollingBaseline(
+            window=window, steps=loss.steps, mean=mean, deviation=sigma, above=above
+        )
 
     def jumps_as_usual(self, step: int) -> bool:
         """Return that no jump of the learning rate is usual."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
@@ -54,6 +55,7 @@ def measure(run: Run) -> Measures:
         suspect=run.suspect,
         of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
     )
+    scan = _judge_by_steps(run, scan)
     reward = held_reward(run)
     shifts = shifts_of(run, scan.spikes)
     ramp = ramp_of(run, scan.spikes, shifts)
@@ -83,6 +85,27 @@ def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tu
         return bool(spike.recovered) and belongs and not run.suspect[spike.onset]
 
     return tuple(spike for spike in spikes if not is_recurring(spike))
+
+
+def _judge_by_steps(run: Run, scan: SpikeScan) -> SpikeScan:
+    """Return the scan with spikes that had their time to recover in steps, if not in records.
+
+    Where records are left out of a log, fewer follow the onset than the time to recover has steps.
+    A loss that is still high after that time did not recover.
+    """
+
+    def judge(spike: Spike) -> Spike:
+        after = run.loss.values[spike.onset + 1 :]
+        elapsed = int(run.loss.steps[-1]) - run.at(spike.onset)
+        if spike.recovered is not None or len(after) < IN_A_ROW or elapsed < run.recovery_steps:
+            return spike
+        bound = spike.base + run.limits.spike.recovery_sigma * spike.sigma
+        is_high = bool((after[-IN_A_ROW:] > bound).all())
+        return replace(spike, recovered=False) if is_high else spike
+
+    return replace(
+        scan, spikes=tuple(map(judge, scan.spikes)), abrupt=tuple(map(judge, scan.abrupt))
+    )
 
 
 def jumps_that_stay(spikes: Sequence[Spike], shifts: Sequence[Shift]) -> list[Spike]:

@@ -228,7 +228,8 @@ def _is_drawn_out(case: Case) -> bool:
     return case.scan.limit > _FAR * max(case.scan.largest, case.limits.spike.sigma)
 
 
-def _did_it_recover(case: Case) -> Reply:
+def did_it_recover(case: Case) -> Reply:
+    """Answer Q2.2: was the loss back within its bounds in time?"""
     spike, limits = focus(case), case.limits.spike
     bound = spike.base + limits.recovery_sigma * spike.sigma
     measured = {
@@ -296,7 +297,7 @@ def _which_checkpoint(case: Case) -> Reply:
 
 ANSWERS: Final = {
     "Q2.1": _is_there_a_spike,
-    "Q2.2": _did_it_recover,
+    "Q2.2": did_it_recover,
     "Q2.3": _what_caused_it,
     "Q2.4": _which_checkpoint,
 }

@@ -53,3 +53,14 @@ def test_the_terminal_page_fits(width, encoding):
     assert ("\nQ1.1\n" in text) == (width == 40)  # too narrow for a table
     assert "\x1b[" not in text
     assert "\x1b[" in thresholds("terminal", color=True)
+
+
+def test_the_original_rules_are_the_tree_own_six_rows():
+    rules = json.loads(render(Limits(), "json", "rules"))["rows"]
+    assert [rule["node"] for rule in rules] == ["Q1.1", "Q2.1", "Q2.2", "Q3.1", "Q4.1", "Q4.3"]
+    assert rules[1]["threshold"].startswith("loss > μ + 3σ")
+    assert rules[4]["threshold"] == "200 steps monotonic"
+    text = render(Limits(), "terminal", "rules", width=100)
+    assert "find originating layer" in text
+    assert "[spike]" not in text
+    assert "μ + 4σ" in render(CHANGED, "markdown", "rules")

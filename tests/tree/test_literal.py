@@ -136,3 +136,51 @@ def test_to_the_letter_a_restart_of_the_schedule_is_a_jump():
     log["loss"][501] += 3.0
     assert literal(log).diagnosis.slug == "spike-lr-jump"
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-recovered"
+
+
+def test_the_rule_of_spikes_is_stated_for_steps_after_the_first_window():
+    for at, slug in ((100, "healthy"), (101, "spike-recovered")):
+        log = quiet()
+        log["loss"][at] += 3.0
+        report = literal(log)
+        assert report.diagnosis.slug == slug
+        assert asked(report, "Q2.1").measured["tested"] == 699
+
+
+@pytest.mark.parametrize(
+    ("factor", "slug"),
+    [
+        (2.0, "plateau"),
+        (0.5, "plateau"),
+        (2.01, "divergence-weight-norm-climbing"),
+        (0.49, "divergence-weight-norm-collapsing"),
+    ],
+)
+def test_a_weight_norm_that_exactly_doubles_or_halves_has_not_changed_by_more(factor, slug):
+    norm = np.where(np.arange(400) < 300, 3.0, 3.0 * factor)
+    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), "weight_norm/a": norm}
+    assert literal(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("count", "stride", "told"),
+    [
+        (90, 1, "the rule tests steps after the first 100"),
+        (400, 100, "a deviation takes 2 losses within 100 steps"),
+    ],
+)
+def test_what_the_rule_of_spikes_cannot_be_applied_to_is_unknown(count, stride, told):
+    loss = quiet(count)["loss"]
+    loss[count // 2] += 3.0
+    answer = asked(literal({"step": stride * np.arange(count), "loss": loss}), "Q2.1")
+    assert answer.verdict == "unknown"
+    assert told in answer.because
+
+
+def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
+    # Two losses to the window; each of them 60 steps after the last.
+    loss = 4.0 - 0.001 * np.arange(100) + 0.1 * (np.arange(100) % 2)
+    loss[60] += 3.0
+    report = literal({"step": 60 * np.arange(100), "loss": loss})
+    assert asked(report, "Q2.2").verdict == "unknown"
+    assert "no loss was logged within 50 steps" in asked(report, "Q2.2").because

@@ -195,3 +195,13 @@ def test_an_explosion_that_was_over_is_none_of_the_next():
         {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
     ).diagnosis
     assert (found.step, found.actions[0].checkpoint) == (221, 220)
+
+
+def test_records_that_are_left_out_do_not_hide_that_a_loss_stayed_up():
+    before = [0.52 - 0.012 * epoch for epoch in range(13)]
+    epochs = [*range(13), 13, 14, 15, 27, 28, 44, 48]
+    log = {"epoch": epochs, "loss": [*before, 0.849, 0.852, 0.855, 0.835, 0.84, 0.829, 0.818]}
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
+    # Without the gap, too little time has passed.
+    log["epoch"] = list(range(20))
+    assert stabdiag.diagnose(log).diagnosis.slug == "spike-unresolved"
