@@ -10,6 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
+from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
 from stabdiag.stats.levels import IN_A_ROW, levels
@@ -143,7 +144,11 @@ def _epochs(case: Case) -> float:
     if case.history.counts_epochs:
         return float(len(case.loss))
     epochs = case.history.finite("epoch").values
-    return float(np.ptp(epochs)) if len(epochs) else 0.0
+    if len(epochs):
+        return float(np.ptp(epochs))
+    # A run that did all its steps did all its epochs.
+    planned = other_number(case.manifest.others(case.history.config), "epochs")
+    return planned if planned is not None and has_ended(case) else 0.0
 
 
 @frozen

@@ -21,7 +21,7 @@ _DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1
 _FIRST_STEPS: Final = 10
 
 # A learning rate this factor outside its range is unusual even if the run learns.
-_FAR: Final = 3.0
+_FAR: Final = 2.0
 
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,

@@ -94,10 +94,12 @@ def _no_batches(case: Case) -> str:
 
 def _batches(case: Case) -> int | None:
     """Return how many batches a run trains on: as configured, or if all are one."""
-    configured = case.manifest.others(case.history.config).get(OVERFIT_BATCHES)
+    settings = case.manifest.others(case.history.config)
+    configured = (settings[name] for name in OVERFIT_BATCHES if name in settings)
     # Lightning's 1 is one batch, and its 1.0 is all of them.
-    if isinstance(configured, int) and configured >= 1:
-        return int(configured)
+    counts = [int(count) for count in configured if isinstance(count, int) and count >= 1]
+    if counts:
+        return counts[0]
     ids = case.history.finite("batch_id").values
     # A run that is evaluated is more than a trial: there the loader is stuck.
     if not len(ids) or case.history.has("eval_loss"):

@@ -86,11 +86,11 @@ class Change:
 class Progress:
     """What a run has gained.
 
-    ``last_step`` is where the log ends, ``planned`` how many steps the manifest plans.
+    ``done`` is how many steps are done where the log ends, ``planned`` how many the manifest plans.
     """
 
     changes: tuple[Change, ...]
-    last_step: int
+    done: int
     planned: int | None
     unit: str
 
@@ -107,7 +107,7 @@ class Progress:
     @property
     def is_stopped_early(self) -> bool:
         """Whether the log ends clearly before the planned number of steps."""
-        return self.planned is not None and self.last_step + 1 < _COMPLETE * self.planned
+        return self.planned is not None and self.done < _COMPLETE * self.planned
 
     @property
     def sentence(self) -> str:
@@ -122,7 +122,7 @@ class Progress:
         if self.planned is None:
             return ""
         if self.is_stopped_early:
-            return f"The log ends at {self.unit} {self.last_step:,} of {self.planned:,} planned."
+            return f"The log ends after {self.done:,} of {self.planned:,} planned {self.unit}s."
         return f"All {self.planned:,} planned {self.unit}s are done."
 
     @property
@@ -132,15 +132,17 @@ class Progress:
         for change in self.changes:
             figures |= {f"{change.role}_first": change.first, f"{change.role}_last": change.last}
         if self.planned is not None:
-            figures |= {"last_step": self.last_step, "planned_steps": self.planned}
+            figures |= {"steps_done": self.done, "planned_steps": self.planned}
         return figures
 
 
 def find_progress(case: Case) -> Progress:
     """Return what a run has gained in its loss, its evaluations, its scores and its reward."""
+    first, last = case.history.first_step, case.history.last_step or 0
     return Progress(
         changes=tuple(_changes(case)),
-        last_step=case.history.last_step or 0,
+        # Steps are counted from 0 or from 1.
+        done=last + 1 if first == 0 else last,
         planned=case.manifest.total_steps,
         unit=case.unit,
     )

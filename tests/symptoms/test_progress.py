@@ -114,7 +114,7 @@ def test_a_healthy_report_gives_the_figures():
     summary = report.diagnosis.summary
     assert "the evaluation loss from 2 to 0.5" in summary
     assert "'val_acc' from 0.3 to 0.9" in summary
-    assert "The log ends at step 1,999 of 5,000 planned." in summary
+    assert "The log ends after 2,000 of 5,000 planned steps." in summary
     evidence = report.diagnosis.evidence
     assert evidence["eval_loss_last"] == 0.5
     assert evidence["planned_steps"] == 5000

@@ -320,8 +320,10 @@ _FROM_SCRATCH: Final = frozenset(
 )
 
 
-# Lightning's: train on so many batches alone.
-OVERFIT_BATCHES: Final = "overfit_batches"
+# Train on this many batches alone, as Lightning calls it, and in other words.
+OVERFIT_BATCHES: Final = names_in(
+    "overfit_batches overfit_batch overfit_one_batch overfit_single_batch single_batch one_batch"
+)
 
 
 def is_pretrained(settings: Mapping[str, Any]) -> bool | None:
@@ -346,7 +348,7 @@ def others(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names, plainly spelled, of settings that are understood besides the fields."""
     for name in (
         *(*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM),
-        OVERFIT_BATCHES,
+        *OVERFIT_BATCHES,
     ):
         if name in told:
             yield name
