@@ -24,6 +24,7 @@ from stabdiag.symptoms.losses import (
     no_course,
     small_test,
 )
+from stabdiag.symptoms.settings import change_of, far_settings
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
@@ -97,12 +98,16 @@ def no_progress(case: Case) -> Evidence | None:
     elif not from_the_start(case) and len(case.loss):
         words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
     level = change.last if (change := progress.change_of("loss")) is not None else None
+    small, far = _first_action(case, level), far_settings(case)
+    words += [setting.text for setting in far]
+    is_warning = bool(far) or (chance is not None and not few_trained(case))
     return Evidence(
         because=" ".join(filter(None, words)),
         step=int(case.loss.steps[0]) if len(case.loss) else None,
         measured=progress.measured | ({} if chance is None else chance.measured),
-        first=_first_action(case, level),
-        severity=None if chance is None or few_trained(case) else Severity.WARNING,
+        first=change_of(far[0]) if far else small,
+        then=(*map(change_of, far[1:]), *((small,) if far else ()), *no_progress.then),
+        severity=Severity.WARNING if is_warning else None,
     )
 
 

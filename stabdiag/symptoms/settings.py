@@ -41,7 +41,7 @@ def _unknown_settings(case: Case) -> str:
     family="learning",
     title="A setting is far from usual",
     enough=(_unknown_settings,),
-    yields_to=("lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
+    yields_to=("no-progress", "lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
 )
 def setting_unusual(case: Case) -> Evidence | None:
     """Is a setting above its usual range, or a learning rate below?
@@ -69,7 +69,7 @@ def setting_unusual(case: Case) -> Evidence | None:
     else:
         words.append("The log does not show that the run learns.")
     measured: dict[str, Scalar] = {setting.name: setting.value for setting in unusual}
-    first, *others = [_change(setting) for setting in unusual]
+    first, *others = [change_of(setting) for setting in unusual]
     if learns:
         first, others = _check(unusual[0]), [first, *others]
     return Evidence(
@@ -96,15 +96,20 @@ def _settings(case: Case) -> dict[str, Setting]:
     )
 
 
+def far_settings(case: Case) -> list[Setting]:
+    """Return the settings that are far outside their usual range."""
+    return [setting for setting in _settings(case).values() if _is_far(setting)]
+
+
 def _is_far(setting: Setting) -> bool:
     """Return True if a setting is far outside its range, not only at its edge."""
     if setting.name != "peak_lr":
-        return True
+        return not setting.is_usual
     low, high = setting.usual.low / _FAR, setting.usual.high * _FAR
     return not low <= setting.value <= high
 
 
-def _change(setting: Setting) -> Action:
+def change_of(setting: Setting) -> Action:
     """Return what to set instead."""
     name, value, words = setting.name, setting.value, SETTINGS[setting.name]
     if name == "peak_lr":
