@@ -62,8 +62,13 @@ class Guess:
 
 
 def _few(case: Case) -> str:
-    """Return why the losses are too few to show a guess, or ""; accuracies show it sooner."""
-    return "" if _by_accuracy(case) else few_trained(case)
+    """Return why the losses are too few to show a guess, or ""; accuracies show it sooner.
+
+    With a known number of classes the level is enough, also without the beginning of the run.
+    """
+    if _by_accuracy(case):
+        return ""
+    return few_trained(case, needs_start=case.manifest.vocab_size is None)
 
 
 @Symptom(
@@ -83,7 +88,7 @@ def _few(case: Case) -> str:
 )
 def plateau_at_chance(case: Case) -> Evidence | None:
     """Does the loss stay at what guessing costs?"""
-    few = few_trained(case)
+    few = few_trained(case, needs_start=case.manifest.vocab_size is None)
     guess = _by_accuracy(case) or (None if few else _by_classes(case))
     if guess is None:
         return None

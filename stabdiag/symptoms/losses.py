@@ -117,10 +117,13 @@ def has_ended(case: Case) -> bool:
     return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
 
 
-def few_trained(case: Case) -> str:
-    """Return why the losses are too few to judge learning by, or ""."""
+def few_trained(case: Case, *, needs_start: bool = True) -> str:
+    """Return the reason why the losses are too few to judge learning, or "".
+
+    With ``needs_start``, the log has to contain the beginning of the run.
+    """
     limits = case.limits.learning
-    if why := no_course(case):
+    if why := no_course(case) if needs_start else no_distance(case):
         return why
     after = after_warmup(case)
     if len(after) < limits.min_points:
