@@ -52,16 +52,16 @@ PARTLY = {
         lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')
     ),
     "one broken line.jsonl": [*json_lines(), '{"step": 400, "loss": ?, "lr": 0.0001}'],
-    "renamed.jsonl": json_lines(
-        lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
-    ),
     "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
     "more cells.csv": csv_lines(lambda row: f"{row},1,2"),
-    "semicolons.csv": csv_lines(lambda row: row.replace(",", ";")),
     "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
 }
 
 WHOLE = {
+    "semicolons.csv": csv_lines(lambda row: row.replace(",", ";")),
+    "renamed.jsonl": json_lines(
+        lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
+    ),
     "whole.jsonl": json_lines(),
     "half a line.jsonl": [*json_lines(), '{"step": 400, "lo'],
     "half a row.csv": [*csv_lines(), "400,2."],
@@ -147,7 +147,7 @@ def test_a_nan_still_heads_the_report(tmp_path):
 def test_the_exit_code_of_a_part_is_that_of_an_unread_log(
     stabdiag_command, tmp_path, command, fail_on, code
 ):
-    path = write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"])
+    path = write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"])
     assert stabdiag_command(command, str(path), "--fail-on", fail_on).code == code
 
 
@@ -167,7 +167,7 @@ def test_too_little_data_is_open_only_where_that_is_asked_for(
 
 
 def test_formats_report_an_error_of_the_check(tmp_path):
-    report = stabdiag.diagnose(write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"]))
+    report = stabdiag.diagnose(write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"]))
     suite = ET.fromstring(render(report, "junit"))
     assert (suite.get("errors"), suite.get("failures")) == ("1", "0")
     assert suite.find(".//error").get("type") == "partly-read"
@@ -178,12 +178,14 @@ def test_formats_report_an_error_of_the_check(tmp_path):
 
 
 def test_an_ignored_part_is_no_error(stabdiag_command, tmp_path):
-    path = write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"])
+    path = write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"])
     config = tmp_path / "stabdiag.toml"
     config.write_text('[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n')
     assert stabdiag_command("diagnose", str(path), "--config", str(config)).code == 0
 
 
 def test_a_converted_log_is_no_whole_one(tmp_path):
-    stabdiag.convert(write(tmp_path, "run.jsonl", PARTLY["renamed.jsonl"]), tmp_path / "k.parquet")
+    stabdiag.convert(
+        write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"]), tmp_path / "k.parquet"
+    )
     assert stabdiag.diagnose(tmp_path / "k.parquet").diagnosis.slug == "partly-read"

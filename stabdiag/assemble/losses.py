@@ -50,6 +50,9 @@ _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 # absurd but finite: it is read as this one, whose square is finite as well.
 _LARGEST = 1e100
 
+# In a log of so many records a group with a single one is no series.
+_MANY_RECORDS = 100
+
 # Several records of a step are a habit, and no resume, if so many of them follow one of their step:
 # it is half of them where two ranks write, less where some steps are written once.
 _HABIT = 0.4
@@ -73,6 +76,8 @@ def load(
         column = columns.load(name)
         if factor_of(name) != 1:
             column = replace(column, values=column.values * factor_of(name))
+        if "/" in role and columns.rows >= _MANY_RECORDS and np.count_nonzero(column.present) < 2:
+            continue  # a single point of a long log tells nothing, and thousands take its memory
         no_measurement = _no_measurement(columns.source, role, name, column, skips=skips)
         if no_measurement is not None:
             events.append(no_measurement)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -174,7 +178,7 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         return Stream(STANDARD_INPUT, Pieces(iter(lambda: sys.stdin.buffer.read(_PIECE), b"")))
     path = Path(name)
     try:
-        raw = path.open("rb", buffering=0)
+        raw = _raw(name)
         # A named pipe cannot be opened a second time, as the Parquet reader does with a file.
         return Stream(name, raw, path=path if path.is_file() else None)
     except FileNotFoundError as error:
@@ -183,6 +187,58 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
         raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
+
+
+def _raw(name: str) -> Raw:
+    """Open a file so that neither opening nor reading it waits without end.
+
+    To open a named pipe waits for a writer, and to read a file of the system that claims to be
+    empty waits for news.
+    """
+
+    def opened(path: str, flags: int) -> int:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
+
+    raw = open(name, "rb", buffering=0, opener=opened)  # noqa: SIM115 - closed by Stream
+    status = os.fstat(raw.fileno())
+    if stat.S_ISFIFO(status.st_mode):
+        return _NamedPipe(raw)
+    if os.name != "nt" and not (stat.S_ISREG(status.st_mode) and not status.st_size):
+        os.set_blocking(raw.fileno(), True)
+    return raw
+
+
+class _NamedPipe:
+    """A pipe that was opened without waiting for a writer.
+
+    Without a writer it reads as if it had ended; with one that is silent it has no bytes yet.
+    """
+
+    # So many seconds a writer is waited for, and so often.
+    _PATIENCE = 10.0
+    _INTERVAL = 0.05
+
+    def __init__(self, raw: FileIO) -> None:
+        self.close = raw.close
+        self._raw = raw
+        self._had_writer = False
+
+    def read(self, size: int, /) -> bytes:
+        import select
+
+        until = time.monotonic() + self._PATIENCE
+        while True:
+            found = self._raw.read(size)
+            if found is None:  # nothing yet
+                self._had_writer = True
+                select.select([self._raw], [], [])
+            elif found or self._had_writer:
+                self._had_writer = True
+                return found
+            elif time.monotonic() > until:
+                raise OSError(errno.EPIPE, f"nothing wrote to the pipe for {self._PATIENCE:g} s")
+            else:
+                time.sleep(self._INTERVAL)
 
 
 class Pieces:

@@ -6,6 +6,7 @@ import lzma
 import os
 import resource
 import threading
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -244,3 +245,24 @@ def test_no_room_for_a_temporary_file(tmp_path, monkeypatch, trouble):
             read_columns(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_named_pipe_waits_for_its_writer_and_not_for_ever(tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    monkeypatch.setattr("stabdiag.readers.source._NamedPipe._PATIENCE", 0.2)
+    with open_stream(pipe) as stream, pytest.raises(LogError, match="nothing wrote to the pipe"):
+        stream.read_all()
+
+    def write():
+        with pipe.open("wb") as file:
+            file.write(b"first ")
+            file.flush()
+            time.sleep(0.5)
+            file.write(b"second")
+
+    with open_stream(pipe) as stream:
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert stream.read_all() == b"first second"
+        writer.join()

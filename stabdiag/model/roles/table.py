@@ -359,10 +359,19 @@ _PACES = {
 _RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 
 
+# No model has so many layers, and each column takes time.
+_MAX_GROUPS = 10_000
+
+
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role."""
+    """Return the columns of ``weight_norm/<group>`` and the like that serve no other role.
+
+    Of more than anyone logs on purpose, the first ones count.
+    """
     found: dict[str, str] = {}
     for name in names:
+        if len(found) == _MAX_GROUPS:
+            break
         group = None if name in taken else group_of(name)
         if group is not None:
             found.setdefault(group, name)

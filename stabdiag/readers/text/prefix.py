@@ -72,8 +72,13 @@ def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> Mask:
         if len(found) < 2:
             continue
         known = mine[~np.isnan(steps[mine])]
-        told_of = [len(np.unique(steps[known[ranks[known] == rank]])) for rank in found]
-        home = found[np.lexsort((first, -np.array(told_of)))[0]]
+        # Each rank's number of different steps: all pairs in order, each counted once.
+        order = known[np.lexsort((steps[known], ranks[known]))]
+        is_new = np.ones(len(order), dtype=bool)
+        is_new[1:] = (np.diff(ranks[order]) != 0) | (np.diff(steps[order]) != 0)
+        at = np.searchsorted(found, ranks[order][is_new])
+        told_of = np.bincount(at, minlength=len(found))
+        home = found[np.lexsort((first, -told_of))[0]]
         others = mine[ranks[mine] != home]
         kept[others] = False
         told = np.unique(steps[mine[ranks[mine] == home]])
