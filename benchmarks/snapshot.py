@@ -4,7 +4,9 @@ python benchmarks/snapshot.py write before.jsonl              fixtures and corpu
 python benchmarks/snapshot.py write before.jsonl FOLDER...    every file of these folders, too
 python benchmarks/snapshot.py compare before.jsonl after.jsonl
 
-A comparison prints each run whose findings or actions differ, and ends with exit code 1 if any do.
+A snapshot holds the findings, the actions with their values (setting, from, to, step, checkpoint),
+and the answers with their branches and measured numbers. A comparison prints each run that differs
+in what both snapshots hold, and ends with exit code 1 if any does.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from stabdiag.model.manifest import parse_manifest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stabdiag.model.findings import Action
     from stabdiag.model.report import Report
 
 HERE = Path(__file__).parent
@@ -66,6 +69,11 @@ def write(output: Path, folders: list[Path], *, with_corpus: bool) -> None:
 def compare(before: Path, after: Path) -> int:
     """Print what differs, the runs that changed in the same way together."""
     old, new = _read(before), _read(after)
+    for run in old.keys() & new.keys():
+        # A run that one version could not read is a difference; a field that one lacks is not.
+        if "unread" not in old[run] and "unread" not in new[run]:
+            both = old[run].keys() & new[run].keys()
+            old[run], new[run] = ({key: said[run][key] for key in both} for said in (old, new))
     changed = [run for run in old if run in new and old[run] != new[run]]
     ways = Counter(_way(old[run], new[run]) for run in changed)
     for way, count in ways.most_common():
@@ -133,7 +141,36 @@ def _said(name: str, report: Report) -> dict[str, Any]:
         "step": found.step,
         "actions": [action.kind for action in found.actions],
         "findings": [f"{one.slug} ({one.severity.value}) {one.step}" for one in report.findings],
+        "values": [_values(action) for finding in report.findings for action in finding.actions],
+        "answers": {
+            answer.question: f"{answer.verdict}:{answer.branch or ''}"
+            for answer in report.tree.answers
+        },
+        "measured": {
+            f"{source}.{name}": _rounded(value)
+            for source, measured in (
+                *((answer.question, answer.measured) for answer in report.tree.answers),
+                *((finding.slug, finding.evidence) for finding in report.findings),
+            )
+            for name, value in measured.items()
+        },
     }
+
+
+def _values(action: Action) -> dict[str, Any]:
+    values = {
+        "setting": action.setting,
+        "from": _rounded(action.from_),
+        "to": _rounded(action.to),
+        "step": action.step,
+        "checkpoint": action.checkpoint,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _rounded(value: object) -> object:
+    """Return a number with nine digits: the last ones differ between processors."""
+    return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
 if __name__ == "__main__":
