@@ -3,8 +3,10 @@
 python benchmarks/accuracy/recurring.py [--seeds N] [--noise NAME...] [--gradients] [--missed]
 
 Each log is a falling loss with one kind of noise and a known number of spikes: a single high loss,
-or one that decays over eight steps. A log counts as found if a spike leaf or ``frequent-spikes`` is
-reported as a warning or worse. The seeds are fixed: two versions of the program see the same logs.
+or one that decays over eight steps. Logs without spikes have noise alone, or hard batches of all
+heights in some share of their steps, which are no reason for an alarm. A log counts as found if a
+spike leaf or ``frequent-spikes`` is reported as a warning or worse. The seeds are fixed: two
+versions of the program see the same logs.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ SHAPES = ("single", "decaying")
 ALARMS = ("warning", "error")
 GRADIENT_FACTOR = 50.0
 QUIET_STEPS = 10_000  # of a log with noise alone
+HARD_SHARES = (0.0, 0.005, 0.01, 0.02, 0.03)  # of the steps of a log without spikes
+HARD_HEIGHT = 8.0  # the mean of the exponential heights of hard batches, in standard deviations
 
 
 def _gaussian(random: np.random.Generator, count: int) -> Floats:
@@ -91,6 +95,7 @@ class Trial:
     shape: str = "single"
     has_gradients: bool = False
     steps: int = STEPS
+    hard_share: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,8 @@ def log_of(trial: Trial) -> dict[str, Floats]:
     loss = 2.0 + 1.5 * np.exp(-steps / 200)
     loss += SIGMA * NOISES[trial.noise](random, trial.steps)
     norm = np.exp(0.2 * random.normal(size=trial.steps))
+    hard = random.random(trial.steps) < trial.hard_share
+    loss[hard] += SIGMA * random.exponential(HARD_HEIGHT, size=int(hard.sum()))
     for at in _positions(random, trial):
         width = DECAY_STEPS if trial.shape == "decaying" else 1
         loss[at : at + width] += SIGMA * trial.height * (1 - np.arange(width) / width)
@@ -144,7 +151,14 @@ def outcome_of(trial: Trial) -> Outcome:
 def trials(noises: Sequence[str], seeds: int, *, has_gradients: bool) -> Iterator[Trial]:
     """Yield all trials."""
     for noise, seed in product(noises, range(seeds)):
-        yield Trial(noise=noise, seed=seed, steps=QUIET_STEPS, has_gradients=has_gradients)
+        for share in HARD_SHARES:
+            yield Trial(
+                noise=noise,
+                seed=seed,
+                steps=QUIET_STEPS,
+                has_gradients=has_gradients,
+                hard_share=share,
+            )
         for count, height, shape in product(COUNTS, HEIGHTS, SHAPES):
             yield Trial(
                 noise=noise,
@@ -187,10 +201,13 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
         shares = [100 * np.mean(cells[noise, height, shape, count]) for count in COUNTS]
         name = f"{noise} {height}σ {shape}"
         print(f"{name:28}" + "".join(f"{share:6.0f}" for share in shares))
-    quiet = [outcome for outcome in outcomes if not outcome.trial.count]
-    false = sum(outcome.found for outcome in quiet)
-    rate = 1e4 * false / max(1, sum(outcome.trial.steps for outcome in quiet))
-    print(f"{'false alarms per 10,000 steps of noise alone':46}{rate:.3f}  ({false})")
+    print("false alarms per 10,000 steps without spikes")
+    for hard in HARD_SHARES:
+        quiet = [one for one in outcomes if not one.trial.count and one.trial.hard_share == hard]
+        false = sum(outcome.found for outcome in quiet)
+        rate = 1e4 * false / max(1, sum(outcome.trial.steps for outcome in quiet))
+        name = f"{hard:.1%} hard batches" if hard else "noise alone"
+        print(f"{name:28}{rate:6.3f}  ({false} of {len(quiet)} logs)")
 
 
 if __name__ == "__main__":

@@ -91,24 +91,27 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
         return None
     lowest = order[:count]
     high = (peak_scores >= peak_scores[lowest].min()) & (heights >= heights[lowest].min())
-    ends = np.append(begins[1:], len(far))
-    excursions = [far[begin:end] for begin, end in zip(begins, ends, strict=True)]
-    peaks = np.array([excursion[np.argmax(scores[excursion])] for excursion in excursions])
     # The noise of the initial descent is not compared with anything, but its spikes count.
-    members = np.isin(np.arange(len(begins)), lowest) | (high & ~late & points.went_up(peaks))
-    starts = [
-        excursion[np.argmax(scores[excursion] >= HALF * scores[peak])]
-        for excursion, peak in zip(excursions, peaks, strict=True)
-    ]
+    members = np.flatnonzero(np.isin(np.arange(len(begins)), lowest) | (high & ~late))
+    ends = np.append(begins[1:], len(far))[members]
+    excursions = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]
+    peaks = np.array([excursion[np.argmax(scores[excursion])] for excursion in excursions])
+    starts = np.array(
+        [
+            excursion[np.argmax(scores[excursion] >= HALF * scores[peak])]
+            for excursion, peak in zip(excursions, peaks, strict=True)
+        ]
+    )
     rest = peak_scores[order[count:]]
-    return PeakGroup(
-        starts=np.array(starts)[members],
-        ends=far[ends - 1][members] + 1,
-        peaks=peaks[members],
+    group = PeakGroup(
+        starts=starts,
+        ends=far[ends - 1] + 1,
+        peaks=peaks,
         heights=heights[members],
         scores=peak_scores[members],
         noise=float(rest[0]) if len(rest) else FAR_OUT,
     )
+    return group.take(late[members] | points.went_up(peaks))
 
 
 def _group_size(scores: Floats, heights: Floats, points: int) -> int:
