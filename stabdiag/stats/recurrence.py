@@ -89,10 +89,12 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     count = _group_size(peak_scores[order], heights[order], tested)
     if not count:
         return None
-    lowest = order[:count]
-    high = (peak_scores >= peak_scores[lowest].min()) & (heights >= heights[lowest].min())
+    group, rest = order[:count], order[count:]
+    noise = float(peak_scores[rest].max(initial=FAR_OUT))
+    high = peak_scores >= max(_MIN_SCORE, _MIN_RATIO * noise)
+    high &= heights >= _MIN_HEIGHT_RATIO * heights[rest].max(initial=0.0)
     # The noise of the initial descent is not compared with anything, but its spikes count.
-    members = np.flatnonzero(np.isin(np.arange(len(begins)), lowest) | (high & ~late))
+    members = np.flatnonzero(np.isin(np.arange(len(begins)), group) | (high & ~late))
     ends = np.append(begins[1:], len(far))[members]
     excursions = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]
     peaks = np.array([excursion[np.argmax(scores[excursion])] for excursion in excursions])
@@ -102,16 +104,15 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
             for excursion, peak in zip(excursions, peaks, strict=True)
         ]
     )
-    rest = peak_scores[order[count:]]
-    group = PeakGroup(
+    separated = PeakGroup(
         starts=starts,
         ends=far[ends - 1] + 1,
         peaks=peaks,
         heights=heights[members],
         scores=peak_scores[members],
-        noise=float(rest[0]) if len(rest) else FAR_OUT,
+        noise=noise,
     )
-    return group.take(late[members] | points.went_up(peaks))
+    return separated.take(late[members] | points.went_up(peaks))
 
 
 def _group_size(scores: Floats, heights: Floats, points: int) -> int:

@@ -146,3 +146,34 @@ def test_the_unit_of_the_loss_does_not_matter(scale):
     columns = log(ODD)
     columns["loss"] *= scale
     assert stabdiag.diagnose(columns).diagnosis.slug == "frequent-spikes"
+
+
+NOISES = {
+    "gaussian": lambda random: random.normal(size=N),
+    "t5": lambda random: random.standard_t(5, size=N),
+    "lognormal": lambda random: random.lognormal(sigma=0.5, size=N),
+}
+
+
+def reported(noise, places, height):
+    """Return the rank of the severity, the worst first, and the number of spikes in the answer."""
+    columns = log(places, height, seed=3)
+    columns["loss"] += 0.02 * NOISES[noise](np.random.default_rng(4))
+    report = stabdiag.diagnose(columns)
+    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
+    return report.diagnosis.severity.rank, answer.measured.get("spikes", 0)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("count", [1, 3, 4, 7])
+def test_higher_spikes_are_never_less_severe(noise, count):
+    heights = (0.0, 0.2, 0.4, 0.8, 1.6, 3.2, 30.0, 3000.0)
+    ranks = [reported(noise, ODD[:count], height)[0] for height in heights]
+    assert ranks == sorted(ranks, reverse=True)
+    assert ranks[0] > ranks[-1]
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_one_more_spike_is_never_reported_as_fewer(noise):
+    counts = [reported(noise, ODD[:count], 2.0)[1] for count in range(1, len(ODD) + 1)]
+    assert counts == [*range(1, len(ODD) + 1)]
