@@ -386,7 +386,18 @@ def _is_setting(series: Series, records: int) -> bool:
         return True
     one_way = (after >= before).all() or (after <= before).all()
     names = (series.column, series.role.partition("/")[2])
-    return bool(one_way) and any(hardens(name) is not None for name in names)
+    is_kept = bool(one_way) or _has_outlier(series, records)
+    return is_kept and any(hardens(name) is not None for name in names)
+
+
+def _has_outlier(series: Series, records: int) -> bool:
+    """Return True if a number is at least twice its usual value at a few records alone."""
+    values = series.values
+    highest, usual = float(values.max()), float(np.sort(values)[len(values) // 2])
+    as_high = np.count_nonzero(values > highest / 2)
+    return (
+        not series.words and 0 < 2 * usual <= highest and as_high <= max(SELDOM * records, ENOUGH)
+    )
 
 
 def _parts_switched_on(

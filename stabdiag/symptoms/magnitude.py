@@ -20,6 +20,7 @@ from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
 from stabdiag.tree.advice.shared import LEVEL, TO_BF16, batches_at, clip_at
 from stabdiag.tree.case import Case
+from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
 
@@ -240,7 +241,7 @@ def norm_jump(case: Case) -> Evidence | None:
     jumps = [_jump_of(series, factor, BESIDE) for series in weights]
     # Gradient norms are heavy-tailed: it takes more of them to tell a level.
     jumps.append(_jump_of(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
-    found = [jump for jump in jumps if jump is not None]
+    found = [jump for jump in jumps if jump is not None and not _changes_objective(case, jump)]
     if not found:
         return None
     jump = max(found, key=lambda jump: (jump.size, jump.column))
@@ -256,6 +257,11 @@ def norm_jump(case: Case) -> Evidence | None:
             step=jump.step,
         ),
     )
+
+
+def _changes_objective(case: Case, jump: _Jump) -> bool:
+    """Return True if the loss came to be measured on something else where a norm jumped."""
+    return any(change.measured_on for change in changes_near(case, jump.step, jump.step))
 
 
 def _jump_of(series: Series, factor: float, width: int) -> _Jump | None:

@@ -137,6 +137,36 @@ def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
     return SteepestRise(at=at, ratio=ratio, is_jump=bool(is_jump))
 
 
+@frozen
+class Fall:
+    """A sudden fall of the learning rate: the position after it."""
+
+    at: int
+
+
+def steepest_fall(causes: Causes, first: int, last: int) -> Fall | None:
+    """Return the steepest fall of the rate between two steps, beyond its schedule's own slope.
+
+    It falls by the factor that makes a rise a jump.
+    """
+    lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
+    values = lr.values
+    low, high = np.searchsorted(lr.steps, [first, last + 1])
+    inside = np.arange(max(low, 2), high)
+    inside = inside[values[inside - 1] >= factor * np.maximum(values[inside], 0.0)]
+    inside = inside[values[inside - 1] > 0]
+    if not len(inside):
+        return None
+    falls = values[inside - 1] - values[inside]
+    before = np.abs(_changes(values, inside[:, np.newaxis] - 1 - np.arange(1, FEWEST + 1)))
+    after = np.abs(_changes(values, inside[:, np.newaxis] + np.arange(FEWEST)))
+    usual = np.maximum(before.max(axis=1), after.max(axis=1))
+    sudden = inside[falls > np.maximum(3 * usual, 1.5 * causes.lr_unit)]
+    if not len(sudden):
+        return None
+    return Fall(at=int(sudden[np.argmax(values[sudden - 1] - values[sudden])]))
+
+
 def jumps(lr: Series, factor: float) -> Ints:
     """Return the steps at which finite learning rates jump up, unless they keep doing so.
 

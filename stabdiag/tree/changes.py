@@ -17,13 +17,20 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
-from stabdiag.stats.coincidence import Onset, nearest
+from stabdiag.stats.coincidence import ALL_ALONG, Onset, nearest
 from stabdiag.stats.peaks import BY_CHANCE
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
 from stabdiag.tree.causes import Moves
 from stabdiag.tree.run import Run
 
 _LONGEST = 40
+
+# A setting stands out at this many times its usual value, given so many values before. Records
+# with this fraction of it are as high.
+_TIMES_USUAL = 2.0
+_MIN_BEFORE = 8
+_AS_HIGH = 0.8
 
 # So many settings are named.
 MOST = 4
@@ -103,6 +110,46 @@ def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Ch
     )
     high = spike.onset + int(np.argmax(rise))
     return changes_near(run, run.at(spike.onset), run.at(high), within=within)
+
+
+@frozen
+class SettingOutlier:
+    """A setting that was far above all its earlier values where something began."""
+
+    name: str
+    step: int
+    value: float
+    usual: float
+    highest_before: float
+
+
+def find_outlier_at(run: Run, spike: Spike) -> SettingOutlier | None:
+    """Return the setting that stands out most at a spike, as the length of one batch does.
+
+    It is at least twice its usual value, above all before, and as high at few other records.
+    """
+    first, last = run.at(spike.onset) - round(run.stride), run.at(spike.peak)
+    outliers = []
+    for series in run.history.group("setting").values():
+        before, near = series.until(first - 1).values, series.between(first, last)
+        if series.words or len(before) < _MIN_BEFORE or not len(near):
+            continue
+        at = int(np.argmax(near.values))
+        value, usual, highest = float(near.values[at]), median(before), float(before.max())
+        elsewhere = np.count_nonzero(series.values >= _AS_HIGH * value) - len(near)
+        if value < _TIMES_USUAL * usual or value <= highest or usual <= 0:
+            continue
+        if elsewhere <= ALL_ALONG * len(series):
+            outliers.append(
+                SettingOutlier(
+                    name=named(series.column),
+                    step=int(near.steps[at]),
+                    value=value,
+                    usual=usual,
+                    highest_before=highest,
+                )
+            )
+    return max(outliers, key=lambda one: (one.value / one.usual, one.name), default=None)
 
 
 def went(changes: Sequence[Change]) -> str:

@@ -12,7 +12,7 @@ from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.coincidence import ALL_ALONG
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
-from stabdiag.tree.causes import steepest_rise
+from stabdiag.tree.causes import steepest_fall, steepest_rise
 from stabdiag.tree.run import Run
 
 
@@ -52,6 +52,19 @@ def lr_panel(run: Run, first: int, last: int) -> Panel:
     if not rise.is_jump:
         low, high = np.searchsorted(steps, [first, last + 1])
         stood = not values[max(low - 1, 0) : high].any()
+        fall = steepest_fall(run.causes, first, last)
+        if fall is not None:
+            before_it, after_it = float(values[fall.at - 1]), float(values[fall.at])
+            because = (
+                f"the learning rate fell from {num(before_it)} to {num(after_it)} at {run.unit} "
+                f"{int(steps[fall.at])}"
+            )
+            measured |= {
+                "lr_before": before_it,
+                "lr_after": after_it,
+                "lr_fell_at": int(steps[fall.at]),
+            }
+            return panel(holds=False, because=because, measured=measured)
         because = f"the learning rate {'was 0 around it' if stood else 'kept to its schedule'}"
         return panel(holds=False, because=because, measured=measured)
     because = (

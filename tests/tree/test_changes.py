@@ -128,7 +128,8 @@ def test_what_other_data_do_not_explain_is_excused_by_nothing(calm, column, befo
     log["stage"] = switched(log, AT, 1, 2)
     wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
     usual = stabdiag.diagnose({**log, column: before * wave})
-    assert usual.diagnosis.slug == "healthy"
+    # A weight norm that never changes is that of a frozen group.
+    assert usual.diagnosis.slug in ("healthy", "group-frozen")
     found = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
     assert found.slug == "spike-persistent"
     assert "stage went from 1 to 2 at step 400" in found.summary
@@ -261,3 +262,47 @@ def test_what_is_no_part_of_the_loss_is_none(calm, name):
     log[name] = log.pop("l1_loss")
     history = stabdiag.read(log)
     assert all(one.words != ("off", "on") for one in history.group("setting").values())
+
+
+def spiking(calm, **more):
+    """Return a log with a spike that recovers, and other series."""
+    log = calm()
+    log["loss"][AT : AT + 3] += 5.0
+    return {**log, **more}
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [
+        (lambda at: np.where(at < AT - 2, 1e-3, 1e-4), "fell from 0.001 to 0.0001 at step 398"),
+        (lambda at: np.where(at < AT - 2, 1e-3, 1e-2), "jumped from 0.001 to 0.01 at step 398"),
+        (lambda at: np.where(at < AT - 100, 1e-3, 1e-4), ""),
+        (lambda at: 1e-3 * 0.99**at, ""),
+    ],
+    ids=["falls", "jumps", "fell long before", "decays"],
+)
+def test_a_step_of_the_learning_rate_in_either_direction_is_named(calm, rate, told):
+    found = stabdiag.diagnose(spiking(calm, lr=rate(np.arange(800)))).diagnosis
+    assert found.section == "§2"
+    assert (f"The learning rate {told}" in found.summary) is bool(told)
+
+
+LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "is_named"),
+    [
+        (np.where(np.arange(800) == AT, 4096, LENGTHS), True),
+        (np.where(np.arange(800) == AT, 4096, 512), True),
+        # As long as others, long elsewhere, and long all along.
+        (LENGTHS, False),
+        (np.where(np.arange(800) == AT + 100, 4096, LENGTHS), False),
+        (np.where(np.arange(800) % 4 == 0, 4096, 512), False),
+    ],
+)
+def test_a_sequence_length_that_jumps_at_a_spike_is_named(calm, lengths, is_named):
+    found = stabdiag.diagnose(spiking(calm, seq_len=lengths)).diagnosis
+    assert found.section == "§2"
+    assert ("seq_len was 4096 at step 400" in found.summary) is is_named
+    assert ("Check the batch of step 400, where seq_len" in found.first_action) is is_named

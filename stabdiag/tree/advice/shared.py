@@ -13,7 +13,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
-from stabdiag.tree.changes import MOST, changes_near, near_spike, went
+from stabdiag.tree.changes import MOST, changes_near, find_outlier_at, near_spike, went
 from stabdiag.tree.changes import Change as Changed
 
 _SERIES = {
@@ -266,7 +266,7 @@ def with_changes(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ..
 def _with_changes(case: Case, finding: Finding) -> Finding:
     changes, step = _changes_at(case, finding)
     if not changes:
-        return finding
+        return _with_outlier(case, finding)
     look, first, *rest = (_look_at(case, changes), *finding.actions)
     actions = (look, first, *rest)
     if first.kind is ActionKind.KEEP_GOING and finding.severity is Severity.WARNING:
@@ -278,6 +278,38 @@ def _with_changes(case: Case, finding: Finding) -> Finding:
         summary=f"{finding.summary} {_told(case, changes, step)}",
         actions=finding.actions if seen or finding.slug in _EXPLAINED else actions,
         evidence={**finding.evidence, **_evidence(changes)},
+    )
+
+
+def _with_outlier(case: Case, finding: Finding) -> Finding:
+    """Return the finding on a spike with the setting that stood out there: a sequence length."""
+    if finding.section != "§2":
+        return finding
+    spikes = [spike for spike in case.spikes if case.at(spike.onset) == finding.step]
+    outlier = find_outlier_at(case, spikes[0]) if spikes else None
+    if outlier is None:
+        return finding
+    value, usual = num(outlier.value), num(outlier.usual)
+    look = Action(
+        ActionKind.INSPECT_DATA,
+        f"Check the batch of {case.unit} {outlier.step}, where {outlier.name} is {value} (usually "
+        f"{usual}): cap it, or put batches of like values together.",
+        step=outlier.step,
+    )
+    first, *rest = finding.actions
+    seen = RATE.intersection(first.kinds) or finding.slug in _EXPLAINED
+    return replace(
+        finding,
+        summary=f"{finding.summary} {outlier.name} was {value} at {case.unit} "
+        f"{outlier.step}; it was {usual} as a rule and at most {num(outlier.highest_before)} "
+        "before.",
+        actions=(first, look, *rest) if seen else (look, first, *rest),
+        evidence={
+            **finding.evidence,
+            "outlier": outlier.name,
+            "outlier_value": outlier.value,
+            "outlier_usual": outlier.usual,
+        },
     )
 
 

@@ -261,6 +261,9 @@ def _spike(case: Case) -> _Spike:
     rising = _rising(case, onset) if may_rise else None
     reload = last.reload(began.what)
     cause = sentence(began.cause) if began.cause else ""
+    lr = lr_panel(case, before(case, onset), case.at(spike.peak))
+    if not cause and "lr_fell_at" in lr.measured:
+        cause = sentence(lr.because)
     if resumed is not None:
         cause = f"It began where the run resumed, at {case.unit} {resumed}."
     if rising is not None:
