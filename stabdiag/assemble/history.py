@@ -394,10 +394,9 @@ def _has_outlier(series: Series, records: int) -> bool:
     """Return True if a number is at least twice its usual value at a few records alone."""
     values = series.values
     highest, usual = float(values.max()), float(np.sort(values)[len(values) // 2])
-    as_high = np.count_nonzero(values > highest / 2)
-    return (
-        not series.words and 0 < 2 * usual <= highest and as_high <= max(SELDOM * records, ENOUGH)
-    )
+    as_high = int(np.count_nonzero(values > highest / 2))
+    is_rare = as_high <= max(SELDOM * records, ENOUGH)
+    return not series.words and 0 < 2 * usual <= highest and is_rare
 
 
 def _parts_switched_on(
