@@ -51,7 +51,14 @@ _LEAST_LOSS: Final = 0.2
 _MIN_SCORES: Final = 2 * IN_A_ROW
 
 _LEARNING: Final = (
-    *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
+    *(
+        "initial-loss-off",
+        "loss-constant",
+        "plateau-at-chance",
+        "not-learning",
+        "learning-slow",
+        "lr-too-high",
+    ),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
 )
 
@@ -77,7 +84,7 @@ def _few_losses(case: Case) -> str:
     ),
 )
 def no_progress(case: Case) -> Evidence | None:
-    """Does nothing that was logged end better than it began, beyond its noise?"""
+    """Does nothing end better than it began, beyond its noise, or the loss only at chance?"""
     progress = find_progress(case)
     little = _learned_little(case, progress) if progress.better else None
     # A shorter log, in which spikes cannot be tested, says no more than that.
@@ -86,12 +93,26 @@ def no_progress(case: Case) -> Evidence | None:
         return little
     # The loss of a policy or of two networks that compete shows no progress either way.
     is_unknown = progress.better is None and case.loss_kind is not None
-    if progress.better or is_unknown or starts_pretrained(case):
+    if is_unknown or starts_pretrained(case):
         return None
     chance = _chance(case)
-    words = ["Nothing that was logged ends better than it began, beyond its noise."]
-    if progress.better is None:
+    # A loss that comes down to what a guess costs has learned nothing yet.
+    if progress.better and (chance is None or few_trained(case) or _has_better_score(progress)):
+        return None
+    return _evidence(case, progress, chance)
+
+
+def _has_better_score(progress: Progress) -> bool:
+    return any(change.better for change in progress.changes if change.role != "loss")
+
+
+def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
+    if progress.better:
+        words = ["The loss falls, and ends no better than a guess."]
+    elif progress.better is None:
         words = ["The loss cannot be compared from beginning to end, and no score was logged."]
+    else:
+        words = ["Nothing that was logged ends better than it began, beyond its noise."]
     words.append(progress.sentence)
     if chance is not None:
         words.append(chance.text)

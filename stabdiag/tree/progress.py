@@ -271,8 +271,8 @@ def _kendall_sigmas(x: Floats) -> float:
 def _eval_change(series: Series) -> Change:
     x = series.values
     last = median(x[1:][-IN_A_ROW:])
-    sigma = diff_sigma(x) if len(x) >= TELLING else 0.0
-    clear = max(3 * sigma, _CLEAR_CHANGE * abs(float(x[0])))
+    few = _CLEAR_CHANGE * abs(float(x[0]))
+    clear = max(3 * diff_sigma(x), NOUGHT * few) if len(x) >= TELLING else few
     return Change(
         role="eval_loss",
         name="the evaluation loss",
