@@ -128,7 +128,7 @@ def test_a_file_that_may_not_be_read(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     (tmp_path / "run.jsonl").write_text("{}")
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(LogError, match=r"run\.jsonl: may not be read by you"):
         read_columns(tmp_path / "run.jsonl")
 
@@ -137,7 +137,7 @@ def test_a_folder_above_that_is_locked(tmp_path, monkeypatch):
     def refuse(path, *_args, **_how):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     monkeypatch.setattr(Path, "stat", refuse)
     with pytest.raises(LogError, match=r"run\.jsonl: may not be read by you"):
         open_stream(tmp_path / "run.jsonl")
@@ -152,7 +152,7 @@ def test_a_disk_that_fails(tmp_path, monkeypatch):
             pass
 
     (tmp_path / "run.jsonl").write_text("{}")
-    monkeypatch.setattr(Path, "open", lambda *_args, **_how: Failing())
+    monkeypatch.setattr("stabdiag.readers.source._raw", lambda _: Failing())
     with pytest.raises(LogError, match=r"run\.jsonl: reading failed \(Input/output error\)"):
         read_columns(tmp_path / "run.jsonl")
 
