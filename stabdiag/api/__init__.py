@@ -108,9 +108,9 @@ def diagnose(
     report = report_on(history, told, options.limits, literal=literal)
     if baseline is None:
         return report
-    from stabdiag.api.baselines import with_baseline
+    from stabdiag.api.baselines import read_baseline, with_baseline
 
-    return with_baseline(report, _references(baseline, options, where))
+    return with_baseline(report, read_baseline(baseline, options, where))
 
 
 @quiet
@@ -144,22 +144,13 @@ def baseline(
     options = Options(
         assume=assume or {}, limits=limits_from(limits), columns=columns or {}, format=format
     ).checked()
-    found = _references(sources, options, where)
+    from stabdiag.api.baselines import read_baseline
+
+    found = read_baseline(sources, options, where)
     if not found.profiles:
         why = "; ".join(f"{one.name}: {one.reason}" for one in found.left_out)
         raise StabdiagError(why or "baseline: no run is given")
     return found
-
-
-def _references(sources: object, options: Options, where: str | Sequence[str]) -> Baseline:
-    from stabdiag.api.baselines import Baseline
-    from stabdiag.baseline.references import read_references
-
-    given = list(sources) if isinstance(sources, list | tuple) else [sources]
-    if not given:
-        raise StabdiagError("baseline: no run is given")
-    conditions = [where] if isinstance(where, str) else where
-    return Baseline(**vars(read_references(given, options, conditions)))
 
 
 @quiet

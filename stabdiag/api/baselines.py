@@ -12,16 +12,14 @@ from stabdiag.baseline.findings import finding_of
 from stabdiag.baseline.judge import judge
 from stabdiag.baseline.kept import write_kept
 from stabdiag.baseline.profile import profile_of
-from stabdiag.baseline.references import References
+from stabdiag.baseline.references import References, read_references
 from stabdiag.errors import StabdiagError
-from stabdiag.model.baseline import BaselineComparison
 from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 
 if TYPE_CHECKING:
-    from stabdiag.baseline.profile import RunProfile
-    from stabdiag.model.baseline import LeftOut
+    from stabdiag.assemble.inputs import Options
 
 ReportType = TypeVar("ReportType", bound=Report)
 
@@ -57,24 +55,32 @@ class Baseline(References):
         return f"<Baseline of {len(self)} runs: {', '.join(self.names[:5])}>"
 
 
-def with_baseline(report: ReportType, references: References) -> ReportType:
+def read_baseline(sources: object, options: Options, where: str | Sequence[str]) -> Baseline:
+    """Read references from what a user names, one thing or a list.
+
+    Raises:
+        StabdiagError: if nothing is named, or a condition is not one.
+    """
+    named = list(sources) if isinstance(sources, list | tuple) else [sources]
+    if not named:
+        raise StabdiagError("baseline: no run is given")
+    conditions = [where] if isinstance(where, str) else where
+    return Baseline(**vars(read_references(named, options, conditions)))
+
+
+def with_baseline(report: ReportType, references: References, *, refuse: bool = True) -> ReportType:
     """Return a report with what a comparison with references adds to it.
 
     Raises:
-        StabdiagError: if no reference is a run of the same task, dataset, model or classes.
+        StabdiagError: if ``refuse`` is set and no reference is a run of the same thing.
     """
-    comparison = compared_with(report, references.profiles, references.left_out)
+    profile = profile_of(report.history, report.manifest)
+    comparison = judge(profile, references.profiles, refuse=refuse)
+    left_out = (*references.left_out, *comparison.left_out)
+    comparison = replace(comparison, left_out=left_out)
     finding = finding_of(comparison, report.findings)
     findings = report.findings if finding is None else _inserted(report.findings, finding)
     return replace(report, findings=findings, baseline=comparison)
-
-
-def compared_with(
-    report: Report, profiles: Sequence[RunProfile], left_out: Iterable[LeftOut] = ()
-) -> BaselineComparison:
-    """Return how the run of a report compares with the profiles of others."""
-    comparison = judge(profile_of(report.history, report.manifest), profiles)
-    return replace(comparison, left_out=(*left_out, *comparison.left_out))
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:

@@ -36,14 +36,14 @@ _EQUAL: Final = 1e-6
 
 
 def comparable(
-    run: RunProfile, references: Sequence[RunProfile]
+    run: RunProfile, references: Sequence[RunProfile], *, refuse: bool
 ) -> tuple[list[RunProfile], list[LeftOut]]:
     """Return the references that are runs of the same thing, and those that are not.
 
     What only one of the manifests states is not compared.
 
     Raises:
-        StabdiagError: if no reference is of the same task, dataset, model or number of classes.
+        StabdiagError: if ``refuse`` is set and no reference is a run of the same thing.
     """
     own = _identity_of(run.settings)
     kept, left_out, refused = [], [], []
@@ -61,7 +61,7 @@ def comparable(
             left_out.append(LeftOut(name=reference.name, reason=reason))
         else:
             kept.append(reference)
-    if refused and not kept:
+    if refuse and refused and not kept:
         name, reference, value = refused[0]
         raise StabdiagError(
             f"baseline: another {name}: {own[name]} in this run, {value} in {reference.name}; "

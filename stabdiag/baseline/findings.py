@@ -15,7 +15,7 @@ from stabdiag.model.baseline import (
     SettingDifference,
     Unusable,
 )
-from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
+from stabdiag.model.findings import Action, ActionKind, Confidence, Finding, Scalar, Severity
 from stabdiag.model.text import and_more, listed, num, plural
 
 # Outcomes of the tree that make a run worse beyond a warning.
@@ -26,6 +26,10 @@ _NEAR: Final = 1.25
 
 # Levels that differ by more than this factor are named themselves.
 _FACTOR: Final = 10.0
+
+# A deviation is clear if it exceeds the bar this many times, against this many references.
+_CLEAR: Final = 2.0
+_SEVERAL: Final = 3
 
 # Settings, references left out and findings that a sentence names.
 _SHOWN: Final = 3
@@ -82,7 +86,19 @@ def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ())
         step=comparison.step,
         evidence=dict(_measured(comparison)),
         unit=comparison.unit,
+        confidence=_confidence(comparison),
     )
+
+
+def _confidence(comparison: BaselineComparison) -> Confidence:
+    """Return how sure the finding is: high if several references agree on a large deviation."""
+    series = comparison.deciding
+    if comparison.non_finite or series is None:
+        return Confidence.HIGH
+    if comparison.status is BaselineStatus.UNLIKE:
+        return Confidence.MEDIUM  # there are two readings of it
+    clear = series.peak > _CLEAR * series.bar and len(comparison.references) >= _SEVERAL
+    return Confidence.HIGH if clear else Confidence.MEDIUM
 
 
 def _worse(comparison: BaselineComparison) -> Iterator[str]:

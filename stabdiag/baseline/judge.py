@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings
 from stabdiag.baseline.profile import RunProfile
-from stabdiag.baseline.roles import prior_of, worse_direction
+from stabdiag.baseline.roles import is_evaluated, prior_of, worse_direction
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.baseline import (
     BaselineComparison,
@@ -32,7 +32,7 @@ from stabdiag.stats.bands import (
 )
 
 # The first of these that decides gives its name and numbers to the verdict.
-_BY_WEIGHT: Final = ("eval_loss", "eval_accuracy", "score", "loss", "accuracy", "reward")
+_BY_WEIGHT: Final = ("eval_loss", "eval_accuracy", "score", "reward", "loss", "accuracy")
 
 # Fewer references than this cannot outvote one of them.
 _MIN_TO_LEAVE_OUT: Final = 4
@@ -73,14 +73,18 @@ class _Peak:
     lasts: bool = False
 
 
-def judge(run: RunProfile, references: Sequence[RunProfile]) -> BaselineComparison:
+def judge(
+    run: RunProfile, references: Sequence[RunProfile], *, refuse: bool = True
+) -> BaselineComparison:
     """Compare a run with references. The run itself is never one of them.
+
+    Unless ``refuse`` is set, references that are all runs of something else are left out.
 
     Raises:
         StabdiagError: if no reference is a run of the same task, dataset, model or classes.
     """
     others = [reference for reference in references if not run.key or reference.key != run.key]
-    kept, left_out = comparable(run, others)
+    kept, left_out = comparable(run, others, refuse=refuse)
     kept, failed = _without_non_finite(kept)
     guarded = _guard(kept)
     kept, left_out = guarded.references, [*left_out, *failed, *guarded.left_out]
@@ -88,6 +92,9 @@ def judge(run: RunProfile, references: Sequence[RunProfile]) -> BaselineComparis
     usable = [(one, factor) for one, factor in compared if factor <= MAX_SPREAD_FACTOR]
     series = tuple(sorted((one for one, _ in usable), key=_departure))
     deciders = [one for one in series if one.decides]
+    if run.loss_kind and any(one.role != "loss" for one in deciders):
+        # The loss of a policy or a generator may rise while the run learns.
+        deciders = [one for one in deciders if one.role != "loss"]
     result = BaselineComparison(
         status=BaselineStatus.INSIDE,
         references=tuple(reference.name for reference in kept),
@@ -131,9 +138,9 @@ def _verdict(
         return replace(result, status=BaselineStatus.UNLIKE, deciding=earliest, step=earliest.step)
     better = by_status[BaselineStatus.BETTER]
     # A training loss may end higher where the run generalizes better, as with more dropout.
-    is_better_evaluated = any(one.role.startswith(("eval", "score")) for one in better)
+    is_better_evaluated = any(is_evaluated(one.role) for one in better)
     for one in [*by_status[BaselineStatus.WORSE], *by_status[BaselineStatus.UNLIKE]]:
-        if not _reaches_end(one, result) or (one.role == "loss" and is_better_evaluated):
+        if not _reaches_end(one, result) or (is_better_evaluated and not is_evaluated(one.role)):
             continue
         if one.status is BaselineStatus.UNLIKE and not _is_worse(one):
             continue
@@ -154,9 +161,11 @@ def _reaches_end(series: SeriesComparison, result: BaselineComparison) -> bool:
     return 2 * series.last_step >= (result.compared_until or 0)
 
 
-def _weight(series: SeriesComparison) -> int:
+def _weight(series: SeriesComparison) -> tuple[bool, int]:
+    """Return the place of a series among those that decide, held-out data first."""
     first = series.role.partition("/")[0]
-    return _BY_WEIGHT.index(first) if first in _BY_WEIGHT else len(_BY_WEIGHT)
+    place = _BY_WEIGHT.index(first) if first in _BY_WEIGHT else len(_BY_WEIGHT)
+    return not is_evaluated(series.role), place
 
 
 def _is_worse(series: SeriesComparison) -> bool:
@@ -164,7 +173,7 @@ def _is_worse(series: SeriesComparison) -> bool:
     return direction is not None and series.higher == (direction > 0)
 
 
-def _departure(series: SeriesComparison) -> tuple[float, int]:
+def _departure(series: SeriesComparison) -> tuple[float, tuple[bool, int]]:
     return (np.inf if series.step is None else series.step, _weight(series))
 
 

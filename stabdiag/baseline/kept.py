@@ -69,8 +69,8 @@ def _schema() -> pa.Schema:
         [
             ("run", whole),
             *((name, types.get(name, text)) for name in (*_RUN, "settings", "role", "column")),
-            *((name, pa.list_(whole)) for name in _WHOLE),
-            *((name, pa.list_(pa.float64())) for name in _REAL),
+            *((name, pa.list_(pa.int32())) for name in _WHOLE),
+            *((name, pa.list_(pa.float32())) for name in _REAL),
         ],
         metadata={_METADATA: json.dumps({"version": VERSION})},
     )
@@ -103,6 +103,7 @@ def _lists(column: Any) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the lists of a column as arrays."""
     for chunk in column.chunks:
         values = chunk.values.to_numpy(zero_copy_only=False)
+        values = values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
         for begin, end in pairwise(chunk.offsets.to_numpy()):
             yield values[begin:end]
 

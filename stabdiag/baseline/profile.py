@@ -34,7 +34,8 @@ class RunProfile:
 
     ``key`` identifies the log that it comes from, since a run is never its own reference; it is
     empty for a table in memory. ``non_finite``
-    is the first step with a loss that is NaN or infinite. ``settings`` has the scalars of the
+    is the first step with a loss that is NaN or infinite. ``loss_kind`` is what the loss is if it
+    may rise while the run learns. ``settings`` has the scalars of the
     manifest. ``outcome`` and ``severity`` are those of the diagnosis, empty if there was none.
     """
 
@@ -49,6 +50,7 @@ class RunProfile:
     settings: Mapping[str, str | float] = field(default_factory=dict)
     outcome: str = ""
     severity: str = ""
+    loss_kind: str = ""
 
 
 def profile_of(
@@ -79,6 +81,7 @@ def profile_of(
         settings=dict(_settings(history, manifest)),
         outcome=outcome,
         severity=severity,
+        loss_kind="" if history.loss_kind is None else history.loss_kind.value,
     )
 
 

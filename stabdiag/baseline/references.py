@@ -31,6 +31,11 @@ class References:
     profiles: tuple[RunProfile, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
+    @property
+    def stamp(self) -> str:
+        """Text that differs if other runs, or more of the same runs, serve as references."""
+        return repr([(one.key, one.name, one.last_step) for one in self.profiles])
+
 
 def read_references(
     sources: Sequence[object], options: Options, where: Iterable[str] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stabdiag.model.roles.scores import direction_of, is_training_score
 from stabdiag.stats.bands import Prior
 
 # Spread of good runs that differ in their seed: 604 groups of reruns and 90 small healthy runs.
@@ -13,7 +14,9 @@ _PRIORS: Final = {
     "eval_loss": _LOSS,
     "accuracy": _LOSS,
     "eval_accuracy": _LOSS,
-    "reward": _LOSS,
+    "reward": Prior(level=0.03, shift=0.10),
+    "score": _LOSS,
+    "other_loss": _LOSS,
     "grad_norm": Prior(level=0.07, shift=0.09),
     "weight_norm": Prior(level=0.01, shift=0.02),
     "tokens_per_second": Prior(level=0.03, shift=0.10),
@@ -23,6 +26,8 @@ _PRIORS: Final = {
 
 # 1 if higher is worse, -1 if lower is.
 _WORSE: Final = {"loss": 1, "eval_loss": 1, "accuracy": -1, "eval_accuracy": -1, "reward": -1}
+
+_EVALUATED: Final = frozenset({"eval_loss", "eval_accuracy"})
 
 _NAMES: Final = {
     "loss": "training loss",
@@ -49,8 +54,21 @@ def prior_of(role: str) -> Prior:
 
 
 def worse_direction(role: str) -> int | None:
-    """Return 1 if higher values are worse, -1 if lower ones are, None if neither decides."""
-    return _WORSE.get(role.partition("/")[0])
+    """Return 1 if higher values are worse, -1 if lower ones are, None if neither decides.
+
+    The direction of a score is that of its name: F1 and BLEU up, WER and perplexity down.
+    """
+    first, _, name = role.partition("/")
+    if first == "score":
+        direction = direction_of(name)
+        return None if direction is None else -int(direction)
+    return _WORSE.get(first)
+
+
+def is_evaluated(role: str) -> bool:
+    """Return True if a series that decides was measured on held-out data."""
+    first, _, name = role.partition("/")
+    return first in _EVALUATED or (first == "score" and not is_training_score(name))
 
 
 def spoken(role: str, column: str) -> str:

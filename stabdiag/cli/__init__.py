@@ -21,7 +21,7 @@ from stabdiag.errors import StabdiagError
 
 # The commands in the order of the help, and the module that holds each.
 _COMMANDS = {
-    **{name: name for name in ("diagnose", "watch", "check", "scan", "compare")},
+    **{name: name for name in ("diagnose", "watch", "check", "scan", "compare", "baseline")},
     **dict.fromkeys(("postmortem", "convert"), "documents"),
     **dict.fromkeys(("preflight", "checklist"), "checks"),
     **dict.fromkeys(("formats", "thresholds", "explain", "config"), "tables"),

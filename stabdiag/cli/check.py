@@ -39,6 +39,7 @@ def check(
         ),
     ],
     how: options.Runs,
+    against: options.BaselineOptions,
     out: Annotated[options.Brief, ("lines", *names("overview"))],
     fail_on: options.Severe = None,
 ) -> Exit:
@@ -48,7 +49,8 @@ def check(
 
     chosen = out.chosen(how, logs)
     fails_on, color = how.fails_on(fail_on), out.screen["color"]
-    ask = how.asked()
+    references = against.references(how)
+    ask = how.asked(references=references)
     shown = chosen == "lines" and not out.quiet and out.output is None
     if shown:
         write(limits_line(how.limits), None)
@@ -107,7 +109,8 @@ def _rows(
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
         from stabdiag.api import diagnose
 
-        report = diagnose(log, **how.common).ignoring(how.project.ignored)
+        report = diagnose(log, **how.common, baseline=ask.references)
+        report = report.ignoring(how.project.ignored)
         tell_of_runs_beside(log, report.history.source)
         show(report)
         yield row_of(report, log, log)

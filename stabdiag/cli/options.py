@@ -23,6 +23,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
+    from stabdiag.baseline.references import References
     from stabdiag.scan.work import Ask
 
 _BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
@@ -231,18 +232,21 @@ class Reading(Runs):
         return {**self.common, "manifest": self.manifest, "attempt": self.attempt}
 
 
+BaselinePaths = Annotated[
+    list[str] | None,
+    option(
+        "--baseline PATH",
+        "Compare with earlier good runs: logs, folders, patterns, URLs, a store of a scan, or a "
+        "baseline kept by `stabdiag baseline`. Repeatable. Default: the settings file.",
+    ),
+]
+
+
 @frozen
 class BaselineOptions:
     """The options about earlier good runs to compare with."""
 
-    baseline: Annotated[
-        list[str] | None,
-        option(
-            "--baseline PATH",
-            "Compare with earlier good runs: logs, folders, patterns, URLs, a store of a scan, or "
-            "a baseline kept by `stabdiag baseline`. Repeatable. Default: the settings file.",
-        ),
-    ] = None
+    baseline: BaselinePaths = None
     where: Annotated[
         list[str] | None,
         option(
@@ -261,6 +265,19 @@ class BaselineOptions:
         """Return the arguments of the Python API that these options stand for."""
         sources = self.sources(project)
         return {"baseline": sources, "where": self.where or ()} if sources else {}
+
+    def references(self, runs: Runs) -> References | None:
+        """Return the references, read once for all runs; None if none are named."""
+        sources = self.sources(runs.project)
+        if not sources:
+            return None
+        from stabdiag.api.baselines import read_baseline
+
+        found = read_baseline(sources, runs.asked(), self.where or ())
+        if not found.profiles:
+            reasons = "; ".join(reference.in_words for reference in found.left_out)
+            tell(f"no baseline to compare with: {reasons}")
+        return found
 
 
 @frozen

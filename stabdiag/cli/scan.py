@@ -81,6 +81,7 @@ def scan(
             "Only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
         ),
     ] = None,
+    baseline: options.BaselinePaths = None,
     top: Annotated[int, options.option("--top N", "Number of worst runs to name.", min=0)] = 10,
     format: Annotated[str | None, options.format_option(names("overview"))] = None,
     json: options.AsJson = False,
@@ -102,7 +103,8 @@ def scan(
     chosen = out.chosen(how, paths, [path for path, _ in beside])
     fails_on = how.fails_on(fail_on)
     gc.enable()  # a command that is soon over does without
-    ask = how.asked(literal=literal, timeout=timeout)
+    references = options.BaselineOptions(baseline=baseline).references(how)
+    ask = how.asked(literal=literal, timeout=timeout, references=references)
     without_pandas()
     give_back_memory()
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:

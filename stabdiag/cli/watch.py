@@ -42,6 +42,7 @@ def watch(
         ),
     ],
     how: options.Reading,
+    against: options.BaselineOptions,
     out: options.Page,
     fail_on: Annotated[
         FailOn | None,
@@ -101,7 +102,8 @@ def watch(
     job = _job(pid, fails_on, kill=kill)
     if grace is not None and not kill:
         raise StabdiagError("--grace is the time between SIGTERM and SIGKILL: it wants --kill")
-    ask = how.asked(attempt=how.attempt, literal=literal)
+    references = against.references(how)
+    ask = how.asked(attempt=how.attempt, literal=literal, references=references)
     known = None if how.manifest is None else read_manifest(how.manifest)
 
     source = open_source(logs, ask.of_a_log)

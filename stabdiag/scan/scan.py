@@ -8,12 +8,14 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
 from stabdiag._version import __version__
+from stabdiag.api.baselines import read_baseline
 from stabdiag.assemble.inputs import limits_from
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.limits import Limits
@@ -43,6 +45,7 @@ def scan(
     format: str | None = None,
     literal: bool = False,
     top: int = 10,
+    baseline: object = None,
 ) -> Overview:
     r"""Diagnose every run below some paths, and say what they have in common.
 
@@ -60,6 +63,7 @@ def scan(
         format: how the logs are to be read, by a name of ``stabdiag formats``.
         literal: apply the decision tree to the letter, and nothing beside it.
         top: how many of the worst runs the overview names.
+        baseline: earlier good runs to compare each run with: what ``baseline()`` takes or returns.
 
     Raises:
         NoUsableRecord: if there is no log to be found.
@@ -80,6 +84,8 @@ def scan(
         literal=literal,
         timeout=timeout,
     ).checked()
+    if baseline is not None:
+        ask = replace(ask, references=read_baseline(baseline, ask, ()))
     with ExitStack() as stack:
         if store is None:
             store = stack.enter_context(TemporaryDirectory(prefix="stabdiag-scan-"))

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from stabdiag._version import __version__
+from stabdiag.api.baselines import with_baseline
 from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, run_found
+from stabdiag.baseline.references import References
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.formats.postmortem import incident_of
@@ -57,12 +59,14 @@ _LONGEST: Final = 200
 class Ask(Options):
     """How all logs of a scan are to be read and judged.
 
-    ``timeout`` is the seconds after which a log is given up.
+    ``timeout`` is the seconds after which a log is given up. ``references`` are earlier good runs
+    to compare each run with.
     """
 
     literal: bool = False
     timeout: float = 300.0
     ignored: tuple[Ignored, ...] = ()
+    references: References | None = None
 
     def checked(self) -> Self:
         """Return it if it can be right.
@@ -78,6 +82,9 @@ class Ask(Options):
         """Return the report on a log that was read; the manifest replaces what lies beside it."""
         history, told = run_found(found, manifest, self)
         report = report_on(history, told, self.limits, literal=self.literal)
+        if self.references is not None:
+            # In a folder with runs of several tasks, those of another one are only not compared.
+            report = with_baseline(report, self.references, refuse=False)
         return report.ignoring(self.ignored)
 
     @cached_property
@@ -90,6 +97,7 @@ class Ask(Options):
             self.format,
             self.literal,
             *([sorted(self.assume.items()), self.ignored] if self.assume or self.ignored else ()),
+            *([self.references.stamp] if self.references is not None else ()),
         )
         return sha256(repr(decides).encode()).hexdigest()[:16]
 
