@@ -51,14 +51,7 @@ _LEAST_LOSS: Final = 0.2
 _MIN_SCORES: Final = 2 * IN_A_ROW
 
 _LEARNING: Final = (
-    *(
-        "initial-loss-off",
-        "loss-constant",
-        "plateau-at-chance",
-        "not-learning",
-        "learning-slow",
-        "lr-too-high",
-    ),
+    *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
 )
 
