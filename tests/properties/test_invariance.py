@@ -260,3 +260,54 @@ def test_a_missing_key_means_the_same_as_a_blank_cell(others, gone, tmp_path):
     expected = answers(stabdiag.diagnose(path))
     assert answers(stabdiag.diagnose(table)) == expected
     assert answers(stabdiag.diagnose(columnar)) == expected
+
+
+def spikes_reported(report):
+    """Return the largest number of spikes that a finding or an answer mentions."""
+    evidence = [finding.evidence for finding in report.findings]
+    measured = [answer.measured for answer in report.tree.answers]
+    return max((int(values.get("spikes") or 0) for values in [*evidence, *measured]), default=0)
+
+
+@FEW
+@given(st.integers(0, 10**6), st.integers(1, 11), st.sampled_from(("gaussian", "laplace")))
+def test_one_more_spike_is_never_reported_as_fewer(seed, count, noise):
+    rng = np.random.default_rng(seed)
+    at = np.arange(2000)
+    draw = rng.standard_normal if noise == "gaussian" else rng.laplace
+    loss = 1.2 + 3 * np.exp(-at / 150) + 0.04 * draw(size=2000)
+    steps = rng.permutation(np.arange(300, 1900, 40))[: count + 1]
+    heights = 10 ** rng.uniform(0, 1, count + 1)
+    found = []
+    for planted in (count, count + 1):
+        spiked = loss.copy()
+        spiked[steps[:planted]] += heights[:planted]
+        found.append(stabdiag.diagnose({"step": at, "loss": spiked}))
+    fewer, more = found
+    assert spikes_reported(fewer) >= count
+    assert spikes_reported(more) >= spikes_reported(fewer)
+    assert more.diagnosis.severity.rank <= fewer.diagnosis.severity.rank
+
+
+@FEW
+@given(st.sampled_from(SHAPES), st.integers(0, 50), st.sampled_from((10, 100, 1000)))
+def test_the_unit_of_steps_changes_no_answer(shape, seed, times):
+    log = synthetic(shape, seed)
+    found = stabdiag.diagnose({**log, "step": log["step"] * times}).diagnosis.slug
+    before = stabdiag.diagnose(log).diagnosis.slug
+    # The window for recovery is in steps: eight records may be 80 steps.
+    slow_recovery = (before, found) == ("spike-recovered", "spike-persistent")
+    assert found == before or (shape == "spike" and slow_recovery)
+
+
+@FEW
+@given(st.sampled_from(SHAPES), st.integers(0, 50), st.integers(2, 5))
+def test_every_nth_record_gives_the_same_kind_of_answer(shape, seed, every):
+    log = synthetic(shape, seed)
+    found = stabdiag.diagnose({name: values[::every] for name, values in log.items()})
+    before = stabdiag.diagnose(log).diagnosis
+    # A record that is left out may be the only one that shows a spike.
+    if shape == "spike":
+        assert found.diagnosis.severity.rank >= before.severity.rank
+    else:
+        assert found.diagnosis.severity is before.severity
