@@ -11,7 +11,33 @@ Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch and nothing els
 """
 
 from stabdiag.torch.probe import ProbeResult, probe
+from stabdiag.torch.ranks import merge_ranks
 from stabdiag.torch.recorder import Recorder
 from stabdiag.torch.sanity import SanityResult, sanity
 
-__all__ = ["ProbeResult", "Recorder", "SanityResult", "probe", "sanity"]
+__all__ = [
+    "HFCallback",
+    "LightningCallback",
+    "ProbeResult",
+    "Recorder",
+    "SanityResult",
+    "merge_ranks",
+    "probe",
+    "sanity",
+]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from stabdiag.torch.hf import HFCallback
+    from stabdiag.torch.pl import LightningCallback
+
+_CALLBACKS = {"HFCallback": "stabdiag.torch.hf", "LightningCallback": "stabdiag.torch.pl"}
+
+
+def __getattr__(name: str) -> object:
+    """Import a callback's framework when the callback is asked for."""
+    if name not in _CALLBACKS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_CALLBACKS[name]), name)

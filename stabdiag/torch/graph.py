@@ -56,8 +56,8 @@ _SCALES = frozenset({"MulBackward0", "DivBackward0"})
 _MAX_SCALES = 4
 
 
-def inspect_loss(loss: torch.Tensor) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return the facts of a loss's graph by name, 1.0 or 0.0, and what it shows of the settings.
+def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return the facts of the graph below a loss's node by name, and the settings that it shows.
 
     A fact is left out if the graph has nothing that it could be about: a compiled loss is one node.
     """
@@ -69,7 +69,7 @@ def inspect_loss(loss: torch.Tensor) -> tuple[dict[str, float], dict[str, Any]]:
     def note(fact: str, holds: bool) -> None:
         facts[fact] = max(facts.get(fact, 0.0), float(holds))
 
-    for node in walk(loss):
+    for node in walk(root):
         name = node.name()
         opaque = opaque or name.startswith("Compiled")
         if name == "LogSoftmaxBackward0":
@@ -104,9 +104,9 @@ def inspect_loss(loss: torch.Tensor) -> tuple[dict[str, float], dict[str, Any]]:
     return facts, settings
 
 
-def walk(loss: torch.Tensor) -> Iterator[Any]:
-    """Yield each node of a loss's graph once, the loss's own first."""
-    stack: list[Any] = [loss.grad_fn]
+def walk(root: Any) -> Iterator[Any]:
+    """Yield each node of the graph below a node once, the node itself first."""
+    stack: list[Any] = [root]
     seen: set[Any] = set()
     while stack and len(seen) < _MAX_NODES:
         node = stack.pop()

@@ -40,9 +40,8 @@ def header_of(
     config = {
         **optimizers.settings(),
         "dtype": _DTYPES.get(computed, computed),
-        "vocab_size": settings.get("vocab_size"),
-        "grad_clip": settings.get("grad_clip"),
-        "seed": torch.initial_seed() if torch.initial_seed() < 2**53 else None,
+        **{name: value for name, value in settings.items() if name != "dtype"},
+        "seed": settings.get("seed", torch.initial_seed() % 2**53),
         "recorder": {
             "version": VERSION,
             "segment": segment,

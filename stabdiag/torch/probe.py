@@ -200,7 +200,7 @@ def _probe_backward(
 
         return hook
 
-    handles = [node.register_hook(hook_of(node)) for node in walk(loss)]
+    handles = [node.register_hook(hook_of(node)) for node in walk(loss.grad_fn)]
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     try:
         gradients = torch.autograd.grad(loss, [p for _, p in parameters], allow_unused=True)

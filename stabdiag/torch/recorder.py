@@ -172,21 +172,26 @@ class Recorder:
         self._vector = Vector()
         self._row: dict[str, Any] = {}
         self._measurement: StepMeasurement | None = None
+        self._used_scale: torch.Tensor | None = None
         self._stepped = False
         self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _FIRST_STEPS
 
     # What the training loop calls.
 
     @guarded
-    def step(self, loss: Any, *, step: int | None = None) -> None:
+    def step(self, loss: Any = None, *, step: int | None = None) -> None:
         """Report the loss of a batch, after the optimizer's step; a tensor costs least.
 
-        With gradient accumulation it may be called for each micro-batch, or once. ``step`` is the
-        number of this step, where it is not counted from the optimizer's first.
+        With gradient accumulation it may be called for each micro-batch, or once. Without a loss,
+        it is the sum of what the backward passes of this step began with. ``step`` is the number
+        of this step, where it is not counted from the optimizer's first.
         """
         if step is not None:
             self._step = step - 1
-        self._take_loss(loss)
+        if loss is None:
+            self._take_roots()
+        else:
+            self._take_loss(loss)
         if self._stepped:
             self._finish_row()
         self._last_event = "loss"
@@ -197,6 +202,24 @@ class Recorder:
         self._write_waiting(wait=True)
         row = {"step": self._step if step is None else step, "eval_loss": _number(loss)}
         self._write({**row, **self._modes.on_evaluation()})
+
+    @guarded
+    def configure(self, **settings: Any) -> None:
+        """Add settings to the header, under the names of a manifest: ``total_steps=10_000``."""
+        self._settings.update(
+            {name: value for name, value in settings.items() if value is not None}
+        )
+
+    @guarded
+    def see_batch(self, batch: Any, seconds: float = 0.0) -> None:
+        """Measure a batch that does not come from ``batches()``, before it is trained on."""
+        self._measure_batch(batch, seconds)
+
+    @guarded
+    def see_gradients(self, optimizer: Any) -> None:
+        """Measure the gradients, where they are computed inside the optimizer's step."""
+        if self._is_due and self._optimizers.has(optimizer):
+            self._measure_step(optimizer)
 
     @guarded
     def log(self, **columns: float) -> None:
@@ -212,7 +235,7 @@ class Recorder:
                 batch = next(iterator)
             except StopIteration:
                 return
-            self._take_batch(batch, perf_counter() - start)
+            self.see_batch(batch, perf_counter() - start)
             yield batch
 
     @property
@@ -275,22 +298,28 @@ class Recorder:
             self._row["skipped"] = 1
             scale = getattr(scaler, "_scale", None)
             if scale is not None:
-                self._vector.add(["loss_scale"], _as_vector(scale))
+                self._used_scale = scale.detach().clone()
+                self._vector.add(["loss_scale"], _as_vector(self._used_scale))
             self._row["lr"] = self._optimizers.lr
         elif self._row.get("skipped"):
             self._end_step()
 
     @guarded
-    def _before_step(self, optimizer: Any, *_: object) -> None:
+    def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
         self._row["skipped"] = 0
-        if self._step < _FIRST_STEPS or self._is_due:
-            self._parameters.note_gradients()
         if not self._is_due:
             return
         self._row["lr"] = self._optimizers.lr
         self._row["recorder/optimizer_steps"] = self._optimizers.steps_done
+        # A closure computes the gradients after this.
+        if all(argument is None for argument in (*arguments[1:], *keywords.values())):
+            self._measure_step(optimizer)
+
+    def _measure_step(self, optimizer: Any) -> None:
+        """Measure gradients and weights just before the step."""
+        self._parameters.note_gradients()
         due = self._step < _FIRST_STEPS or (self._step + 1) % self._cost.every == 0
         self._measurement = StepMeasurement(self._parameters, by_layer=due)
         scale = getattr(optimizer, "grad_scale", None)
@@ -312,7 +341,7 @@ class Recorder:
                 for p in self._parameters.named.values()
                 if p.grad is not None
             ]
-            optimizer.found_inf = torch.stack(bad).any().float().reshape(1)
+            optimizer.found_inf = torch.stack(bad).any().float()
             self._guarded_optimizer = optimizer
 
     @guarded
@@ -338,10 +367,6 @@ class Recorder:
         if self._last_event == "loss" and self._losses:
             self._finish_row()
 
-    def _take_batch(self, batch: Any, seconds: float) -> None:
-        self._measure_batch(batch, seconds)
-
-    @guarded
     def _measure_batch(self, batch: Any, seconds: float) -> None:
         if self._on_nonfinite != "ignore":
             self._recent.append(
@@ -366,12 +391,32 @@ class Recorder:
         else:
             self._losses.append(float(loss))
 
+    def _take_roots(self) -> None:
+        """Take the roots of the backward passes for the loss, without the loss scale."""
+        roots = [root for root, _ in self._roots]
+        if not self._is_due or not roots:
+            self._losses.append(None)
+            return
+        nodes = [node for _, node in self._roots if node is not None]
+        if nodes and self._inspects_graph:
+            self._take_facts(nodes[-1])
+        total = torch.stack([root.reshape(()).float() for root in roots]).sum()
+        scale = self._used_scale
+        self._losses.append(total if scale is None else total / scale.to(total.device))
+
+    @property
+    def _inspects_graph(self) -> bool:
+        return self._step < _FIRST_STEPS or (self._step + 1) % self._cost.probe_every == 0
+
+    def _take_facts(self, node: Any) -> None:
+        facts, settings = inspect_loss(node)
+        self._row.update({f"recorder/{name}": value for name, value in facts.items()})
+        self._settings = {**settings, **self._settings}
+
     def _inspect(self, loss: torch.Tensor) -> None:
         """Read the graph of a loss, and compare the roots of backward passes with it."""
-        if self._step < _FIRST_STEPS or (self._step + 1) % self._cost.probe_every == 0:
-            facts, settings = inspect_loss(loss)
-            self._row.update({f"recorder/{name}": value for name, value in facts.items()})
-            self._settings.update(settings)
+        if self._inspects_graph:
+            self._take_facts(loss.grad_fn)
         for root, node in self._roots:
             if node is not None and is_scaled(node, loss.grad_fn):
                 # A loss that was divided before it was reported hides by how much.
@@ -495,7 +540,7 @@ class Recorder:
                 self._parameters,
                 segment=self._file.segment,
                 rank=_rank(),
-                settings={**self._settings, "grad_clip": self._clip},
+                settings={"grad_clip": self._clip, **self._settings},
                 has_held=self._held is not None and self._loss is not None,
             )
             row = {**header, **row}

@@ -229,7 +229,7 @@ def _chance(trial: _Trial) -> tuple[State, str]:
     """The first loss is that of a guess among the classes."""
     with isolated(trial.model) as inner, torch.enable_grad():
         loss = trial.loss(inner)
-        facts, trial.settings = inspect_loss(loss)
+        facts, trial.settings = inspect_loss(loss.grad_fn)
         trial.settings["facts"] = facts
         first = float(loss.detach())
     classes = trial.settings.get("vocab_size")
