@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.model.scan import Row
-from stabdiag.scan.common import in_common
+from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import Rows
 
 if TYPE_CHECKING:
@@ -105,14 +105,14 @@ def planted(rng: np.random.Generator, what: Planted) -> tuple[Common, ...]:
         order = np.sort(values)
         low = what.setting == "warmup"
         inside = values <= order[what.inside - 1] if low else values >= order[-what.inside]
-    return in_common(Rows.of(rows(rng, settings, np.where(inside, *what.fail))))[0]
+    return find_common(Rows.of(rows(rng, settings, np.where(inside, *what.fail))))[0]
 
 
 def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
     """Return what is told of a sweep in which nothing decides."""
     runs = int(rng.choice([12, 30, 60, 100, 300]))
     chance = np.full(runs, rng.choice([0.1, 0.25, 0.5, 0.8]))
-    return in_common(Rows.of(rows(rng, sweep(rng, runs), chance)))[0]
+    return find_common(Rows.of(rows(rng, sweep(rng, runs), chance)))[0]
 
 
 def main() -> None:

@@ -21,9 +21,9 @@ from pyarrow import parquet
 from stabdiag.cli.terminal import write
 from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
-from stabdiag.scan.executors import without_pandas
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import METADATA, VERSION, Rows, give_back_memory, table_of, write_rows
+from stabdiag.scan.worker import import_arrow_without_pandas
 
 PART = 5_000  # rows in a part of the store
 OUTCOMES = (
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--format", default="terminal", help="of the overview, or parquet")
     options = parser.parse_args()
     # As the command does before it reads.
-    without_pandas()
+    import_arrow_without_pandas()
     give_back_memory()
     with tempfile.TemporaryDirectory() as folder:
         # Another process makes the rows, so that their objects do not count.

@@ -25,7 +25,7 @@ from stabdiag.places.group import Passed
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
-    from stabdiag.scan.work import Ask
+    from stabdiag.scan.work import ScanOptions
 
 
 @options.bundled
@@ -100,7 +100,7 @@ def _standing(row: Row) -> str:
 
 
 def _rows(
-    log: str, how: options.Runs, ask: Ask, passed: Passed, show: Callable[[Report], None]
+    log: str, how: options.Runs, ask: ScanOptions, passed: Passed, show: Callable[[Report], None]
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
     from stabdiag.places.find import find

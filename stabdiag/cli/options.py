@@ -24,7 +24,7 @@ from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
     from stabdiag.baseline.references import References
-    from stabdiag.scan.work import Ask
+    from stabdiag.scan.work import ScanOptions
 
 _BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
 
@@ -202,11 +202,11 @@ class Runs(Told, Read):
             "assume": self.project.manifest,
         }
 
-    def asked(self, **more: Any) -> Ask:
+    def asked(self, **more: Any) -> ScanOptions:
         """Return how to read and judge the logs of a scan."""
-        from stabdiag.scan.work import Ask
+        from stabdiag.scan.work import ScanOptions
 
-        return Ask(**self.common, ignored=self.project.ignored, **more).checked()
+        return ScanOptions(**self.common, ignored=self.project.ignored, **more).checked()
 
 
 @frozen

@@ -92,9 +92,10 @@ def scan(
 ) -> Exit:
     """Diagnose every run in folders, archives and buckets, and what the failed ones share."""
     from stabdiag.model.findings import PARTLY_READ, Severity, fails, is_check_error
-    from stabdiag.scan.executors import opened, without_pandas
+    from stabdiag.scan.executors import open_pool
     from stabdiag.scan.rows import give_back_memory, write_rows
     from stabdiag.scan.scan import scan_into
+    from stabdiag.scan.worker import import_arrow_without_pandas
 
     beside = options.besides_of(also, [*names("overview"), _ROWS])
     if format == _ROWS:
@@ -105,7 +106,7 @@ def scan(
     gc.enable()  # a command that is soon over does without
     references = options.BaselineOptions(baseline=baseline).references(how)
     ask = how.asked(literal=literal, timeout=timeout, references=references)
-    without_pandas()
+    import_arrow_without_pandas()
     give_back_memory()
     with TemporaryDirectory(prefix="stabdiag-scan-") as nowhere:
         try:
@@ -114,7 +115,7 @@ def scan(
                     paths,
                     store or Path(nowhere),
                     ask,
-                    opened(executor, jobs, scheduler),
+                    open_pool(executor, jobs, scheduler),
                     where=where,
                     top=top,
                     show=display.add,

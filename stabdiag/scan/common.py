@@ -1,8 +1,8 @@
-"""What runs that failed have in common: each setting against each outcome.
+"""Find what failed runs have in common: test each setting against each outcome.
 
 Every split of every setting is tested against every outcome. A split is stated only if chance would
-hardly produce one as clear anywhere among them: a scan without connections states nothing. Whether
-a split still stands beside clearer ones decides if it is stated alone, or with what it moved with.
+rarely produce one as clear among all of them, so a scan without associations states nothing. A
+split that a clearer one explains is not stated, or stated together with the setting it moved with.
 """
 
 from __future__ import annotations
@@ -30,34 +30,33 @@ TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
 CHANCE: Final = 0.05
 """Largest chance of any statement if nothing were connected."""
 
-# An outcome of fewer runs, or a value that fewer runs share, is no group.
-_FEWEST: Final = 3
+# Minimum runs with an outcome, and minimum runs that share a value.
+_MIN_RUNS: Final = 3
 
-# Among very many runs the slightest difference is beyond chance: the odds must differ by this
-# factor for it to matter.
-_ODDS: Final = 3.0
+# Among very many runs the slightest difference is significant. It matters only if the odds differ
+# by this factor.
+_MIN_ODDS_RATIO: Final = 3.0
 
 # Settings whose splits correlate this much moved together.
-_TOGETHER: Final = 0.5
+_MIN_CORRELATION: Final = 0.5
 
-# More thresholds, or more values of one setting, add nothing; so codes fit a byte.
-_MOST_SPLITS: Final = 128
-_NOT_TOLD: Final = 255
+# More thresholds or values of one setting add nothing, and codes fit into a byte.
+_MAX_SPLITS: Final = 128
+_MISSING: Final = 255
 
-# Settings held of all runs: those that most runs have. While they are read, so many values of all
-# runs are held at once.
-_MOST_SETTINGS: Final = 200
-_VALUES: Final = 2_000_000
+# The settings to keep: the most frequent ones. At most `_MAX_VALUES` values are in memory at once.
+_MAX_SETTINGS: Final = 200
+_MAX_VALUES: Final = 2_000_000
 
 
 @frozen
 class Setting:
-    """One setting of all runs: ``codes``, shape (runs,), the part of its values in which each lies.
+    """A setting of all runs: ``codes``, shape (runs,), is the bin of each run's value.
 
-    The parts of an ordered setting rise, and a split lies between two of them. Otherwise a part is
-    one value that is held against all others, and the last may stand for the rare ones. ``splits``
-    are the splits to test, each by the part with which it begins, or the one it is, and its value.
-    ``twins`` are settings that part the runs in the same way.
+    The bins of an ordered setting increase, and a split is a boundary between two bins. Otherwise a
+    bin is a single value, tested against all others, and the last bin may hold the rare values.
+    ``splits`` maps the bin (or the first bin above the boundary) to its value. ``twins`` are
+    settings that split the runs in the same way.
     """
 
     name: str
@@ -68,24 +67,24 @@ class Setting:
     twins: list[Setting] = field(default_factory=list)
 
     @property
-    def told(self) -> Mask:
-        """The runs that have it."""
-        return np.not_equal(self.codes, _NOT_TOLD)
+    def is_known(self) -> Mask:
+        """The runs that record the setting."""
+        return np.not_equal(self.codes, _MISSING)
 
     def count(self, which: Mask) -> Ints:
-        """Return how many of some runs are inside each split: at a threshold or above, or equal."""
-        count = np.bincount(self.codes[which & self.told], minlength=_NOT_TOLD)
+        """Count the runs of a mask inside each split."""
+        count = np.bincount(self.codes[which & self.is_known], minlength=_MISSING)
         return (count[::-1].cumsum()[::-1] if self.ordered else count)[list(self.splits)]
 
     def inside(self, at: int) -> Mask:
-        """Return which runs are inside the split that is or begins with a part."""
-        inside: Mask = (self.codes >= at) & self.told if self.ordered else self.codes == at
+        """Return a mask of the runs inside the split of a bin."""
+        inside: Mask = (self.codes >= at) & self.is_known if self.ordered else self.codes == at
         return inside
 
 
 @frozen
 class _Hit:
-    """The clearest split of a setting by an outcome, in which those inside have it more often."""
+    """The clearest split of a setting by an outcome that is more frequent inside the split."""
 
     setting: Setting
     outcome: str
@@ -100,12 +99,12 @@ class _Hit:
 
     @property
     def split(self) -> Split:
-        """The split, with the runs on either side that have the outcome."""
+        """The split, with the counts of the outcome on either side."""
         setting, inverse = self.setting, self.inverse
         value = setting.splits[self.at]
         if inverse and setting.opposite is not None:
             value, inverse = setting.opposite, False
-        inside, outside = self.inside & setting.told, ~self.inside & setting.told
+        inside, outside = self.inside & setting.is_known, ~self.inside & setting.is_known
         return Split(
             setting=setting.name,
             relation=("≥<" if setting.ordered else "=≠")[inverse],
@@ -115,8 +114,8 @@ class _Hit:
         )
 
 
-def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
-    """Return what the runs with each outcome have in common, the clearest first."""
+def find_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
+    """Find what the runs with each outcome have in common, the clearest first."""
     kinds: dict[tuple[str, str | None], int] = {}
     ended = np.fromiter(
         (
@@ -137,15 +136,15 @@ def in_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
     settings = settings_of(rows.filter(read))
     if not settings:
         return (), replace(compared, why="no known setting differs")
-    compared = replace(compared, settings=sum(1 + len(one.twins) for one in settings))
-    hits = [_hit(one, name, has) for one in settings for name, has in outcomes.items()]
-    return tuple(_told(sorted(hits, key=lambda hit: hit.tail))), compared
+    compared = replace(compared, settings=sum(1 + len(setting.twins) for setting in settings))
+    hits = [_hit(setting, name, has) for setting in settings for name, has in outcomes.items()]
+    return tuple(_statements(sorted(hits, key=lambda hit: hit.tail))), compared
 
 
 def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[str, Mask]:
-    """Return which runs have each frequent outcome; first any error, if that is several outcomes.
+    """Return a mask of runs for each frequent outcome; any error first, if it has several outcomes.
 
-    ``ended``, shape (runs,), are the numbers that ``kinds`` has of each outcome and severity.
+    ``ended``, shape (runs,), is the number of each run's outcome and severity in ``kinds``.
     """
     bad = [kind for kind in sorted(kinds) if kind[1] in ("error", "warning")]
     failed = np.isin(ended, [kinds[kind] for kind in bad if kind[1] == "error"])
@@ -155,29 +154,29 @@ def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[
         each[name] = each[name] | has if name in each else has
     if not any((has == failed).all() for has in each.values()):
         each = {ANY_ERROR: failed, **each}
-    return {name: has for name, has in each.items() if has.sum() >= _FEWEST}
+    return {name: has for name, has in each.items() if has.sum() >= _MIN_RUNS}
 
 
 def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
-    total, hits = int(setting.told.sum()), setting.count(has)
-    size, known = setting.count(setting.told), int((has & setting.told).sum())
+    total, hits = int(setting.is_known.sum()), setting.count(has)
+    size, known = setting.count(setting.is_known), int((has & setting.is_known).sum())
     sides = (hits, size), (known - hits, total - size)
-    tails = np.stack([upper_tail(those, of, known, total) for those, of in sides])
+    tails = np.stack([upper_tail(inside, of, known, total) for inside, of in sides])
     inverse, split = divmod(int(tails.argmin()), len(size))
     at, tail = list(setting.splits)[split], float(tails.min())
     return _Hit(setting=setting, outcome=outcome, has=has, at=at, inverse=bool(inverse), tail=tail)
 
 
-def _told(hits: list[_Hit]) -> list[Common]:
-    """Return the statements that the hits, the clearest first, allow."""
+def _statements(hits: list[_Hit]) -> list[Common]:
+    """Return the statements that the hits, the clearest first, support."""
     clear = [hit for hit in hits if hit.tail <= CHANCE]
     tails = np.array([hit.tail for hit in clear])
     chances = np.zeros(len(clear))
     for hit in hits:
-        told, size = hit.setting.told, hit.setting.count(hit.setting.told)
-        total = int(told.sum())
+        known, size = hit.setting.is_known, hit.setting.count(hit.setting.is_known)
+        total = int(known.sum())
         both = np.concatenate([size, total - size])
-        chances += chance_of(tails, both, int((hit.has & told).sum()), total)
+        chances += chance_of(tails, both, int((hit.has & known).sum()), total)
     pairs = zip(clear, chances.tolist(), strict=True)
     sure = [(hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)]
     leads: list[tuple[_Hit, Common]] = []
@@ -187,75 +186,76 @@ def _told(hits: list[_Hit]) -> list[Common]:
 
 
 def _matters(split: Split) -> bool:
-    (hits, size), (others, rest) = split.inside, split.outside
-    return (hits + 0.5) * (rest - others + 0.5) >= _ODDS * (others + 0.5) * (size - hits + 0.5)
+    (hits, size), (others, outside) = split.inside, split.outside
+    return (hits + 0.5) * (outside - others + 0.5) >= _MIN_ODDS_RATIO * (others + 0.5) * (
+        size - hits + 0.5
+    )
 
 
 def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]) -> None:
-    """Tell a hit by itself, or with the lead that it moved with, or not at all.
+    """State a hit by itself, together with the lead that it moved with, or not at all.
 
-    It is asked of runs that are alike by what was told already, and without those whose outcome is
-    another one that was told: where one failure is frequent, there is less room for the other. That
-    so many others are asked as well is taken into account. What was told of a setting is not told
-    again of other outcomes of the same runs.
+    The test is stratified by the statements so far, and leaves out runs with another stated
+    outcome: a frequent failure leaves less room for others. It is corrected for the number of other
+    hits. A setting is not stated again for other outcomes of the same runs.
     """
-    keep, stratum = hit.setting.told, np.zeros(len(hit.has), dtype=np.int64)
+    keep, stratum = hit.setting.is_known, np.zeros(len(hit.has), dtype=np.int64)
     for i, (lead, common) in enumerate(leads):
         if not (lead.has & hit.has).any():
             keep = keep & ~lead.has
             continue
-        if hit.setting.name in (common.split.setting, *(one.setting for one in common.along)):
+        if hit.setting.name in (common.split.setting, *(split.setting for split in common.along)):
             return
-        if _together(hit, lead):
-            also = (hit.setting, *hit.setting.twins)
-            more = tuple(_hit(one, lead.outcome, lead.has).split for one in also)
-            leads[i] = lead, replace(common, along=(*common.along, *more))
+        if _moved_together(hit, lead):
+            settings = (hit.setting, *hit.setting.twins)
+            splits = tuple(_hit(twin, lead.outcome, lead.has).split for twin in settings)
+            leads[i] = lead, replace(common, along=(*common.along, *splits))
             return
-        part = np.where(lead.setting.told, lead.inside.astype(np.int64), 2)
+        part = np.where(lead.setting.is_known, lead.inside.astype(np.int64), 2)
         stratum = stratum * 3 + part
         stratum = (np.cumsum(np.bincount(stratum) > 0) - 1)[stratum]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
     if not leads or left * others <= CHANCE:
         along = tuple(_hit(twin, hit.outcome, hit.has).split for twin in hit.setting.twins)
-        found = Common(outcome=hit.outcome, split=hit.split, chance=chance, along=along)
-        leads.append((hit, found))
+        common = Common(outcome=hit.outcome, split=hit.split, chance=chance, along=along)
+        leads.append((hit, common))
 
 
-def _together(one: _Hit, other: _Hit) -> bool:
-    """Tell whether the settings moved together: the correlation of what is inside their splits."""
-    both = one.setting.told & other.setting.told
-    mine, its = one.inside[both].astype(float), other.inside[both].astype(float)
-    spread = mine.std() * its.std() if len(mine) else 0.0
-    return bool((mine * its).mean() - mine.mean() * its.mean() >= _TOGETHER * spread > 0)
+def _moved_together(hit: _Hit, other: _Hit) -> bool:
+    """Return True if the splits of two settings correlate."""
+    both = hit.setting.is_known & other.setting.is_known
+    x, y = hit.inside[both].astype(float), other.inside[both].astype(float)
+    spread = x.std() * y.std() if len(x) else 0.0
+    return bool((x * y).mean() - x.mean() * y.mean() >= _MIN_CORRELATION * spread > 0)
 
 
 def settings_of(rows: Rows) -> list[Setting]:
-    """Return the settings that vary; those that part the runs alike stand under the first.
+    """Return the settings that vary; settings with the same split are twins of the first.
 
-    Those with columns of their own come first, then those that most runs have. The values of some
-    are held at a time, and in the end a byte for each setting of a run.
+    Settings with their own column come first, then the most frequent ones. The values of a few
+    settings are in memory at a time; the result keeps one byte for each setting of a run.
     """
     first: dict[bytes, Setting] = {}
     numeric = _names(rows)
     names = list(numeric)
-    size = max(_VALUES // max(len(rows), 1), 1)
-    found = 0
+    size = max(_MAX_VALUES // max(len(rows), 1), 1)
+    count = 0
     for begin in range(0, len(names), size):
-        held = _values(rows, {name: numeric[name] for name in names[begin : begin + size]})
-        while held and found < _MOST_SETTINGS:
-            name = next(iter(held))
-            made = _setting(name, held.pop(name), rows)
-            if made is not None:
-                found += 1
-                known = first.setdefault(_key(made), made)
-                known.twins.extend([] if known is made else [made])
+        values = _values(rows, {name: numeric[name] for name in names[begin : begin + size]})
+        while values and count < _MAX_SETTINGS:
+            name = next(iter(values))
+            setting = _setting(name, values.pop(name), rows)
+            if setting is not None:
+                count += 1
+                twin = first.setdefault(_key(setting), setting)
+                twin.twins.extend([] if twin is setting else [setting])
     return list(first.values())
 
 
 def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, Any]]]:
-    """Yield the values of all settings, part by part: which rows have it, and the texts there.
+    """Yield the values of all settings, part by part: row numbers and texts.
 
-    What has a column of its own is not looked for among the others.
+    A setting with its own column is not searched for in the map of the other settings.
     """
     begin = 0
     for table in rows.batches(*TYPED, "settings"):
@@ -275,12 +275,12 @@ def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, An
 
 
 def _names(rows: Rows) -> dict[str, bool]:
-    """Return the settings in their order, and whether all values of each are numbers."""
+    """Return the settings in order, with True if all values are numbers."""
     runs: Counter[str] = Counter()
     texts = set()
     for name, at, values in _columns(rows):
         runs[name] += len(at)
-        # A seed is a number, but none that is more or less than another.
+        # Seeds are numbers without an order.
         if name.rpartition(".")[2].endswith("seed") or _numbers(values.dictionary) is None:
             texts.add(name)
     order = sorted(runs, key=lambda name: (name not in TYPED, name not in TYPED and -runs[name]))
@@ -288,49 +288,50 @@ def _names(rows: Rows) -> dict[str, bool]:
 
 
 def _values(rows: Rows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
-    """Return some settings of all runs: numbers, NaN where there is none, or hashes of texts, 0.
+    """Return the values of some settings for all runs.
 
-    ``names`` tells of each whether its values are numbers.
+    Numbers are NaN if missing; texts are hashes, 0 if missing. ``names`` maps each setting to True
+    if its values are numbers.
     """
-    held: dict[str, Any] = {
+    result: dict[str, Any] = {
         name: np.full(len(rows), np.nan) if numeric else np.zeros(len(rows), np.int64)
         for name, numeric in names.items()
     }
     for name, at, values in _columns(rows):
-        if name in held:
+        if name in result:
             levels: Any = values.dictionary
             texts = (hash(text) or 1 for text in levels.to_pylist())
             numbers: Any = _numbers(levels) if names[name] else np.fromiter(texts, np.int64)
-            held[name][at] = numbers[values.indices.to_numpy()]
-    return held
+            result[name][at] = numbers[values.indices.to_numpy()]
+    return result
 
 
 def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
-    """Return a setting; None if it does not vary, or if too few runs have it."""
+    """Return a setting; None if it does not vary or too few runs record it."""
     numeric = values.dtype == np.float64
-    told = ~np.isnan(values) if numeric else values != 0
-    if told.sum() < 2 * _FEWEST:
+    known = ~np.isnan(values) if numeric else values != 0
+    if known.sum() < 2 * _MIN_RUNS:
         return None
     if numeric:
-        levels, count = np.unique(values[told], return_counts=True)
+        levels, count = np.unique(values[known], return_counts=True)
         if len(levels) > 2:
             return _ordered(name, values, levels, count)
         kept, shown = np.arange(len(levels)), levels.tolist()
     else:
-        levels, first, count = np.unique(values[told], return_index=True, return_counts=True)
-        kept = np.lexsort((first, -count))[:_MOST_SPLITS]
-        kept = kept if len(levels) == 2 else kept[count[kept] >= _FEWEST]
-        shown = _texts(rows, name, np.flatnonzero(told)[first[kept]])
+        levels, first, count = np.unique(values[known], return_index=True, return_counts=True)
+        kept = np.lexsort((first, -count))[:_MAX_SPLITS]
+        kept = kept if len(levels) == 2 else kept[count[kept] >= _MIN_RUNS]
+        shown = _texts(rows, name, np.flatnonzero(known)[first[kept]])
     if len(levels) < 2 or not len(kept):
         return None
     order = sorted(range(len(kept)), key=shown.__getitem__)
     splits = {part: shown[place] for part, place in enumerate(order)}
-    # Rare values, such as a folder for each run, are the last part.
-    codes = np.where(told, len(kept), _NOT_TOLD).astype(np.uint8)
+    # The last bin holds rare values, for example a folder per run.
+    codes = np.where(known, len(kept), _MISSING).astype(np.uint8)
     for part, place in enumerate(order):
         codes[values == levels[kept[place]]] = part
     opposite = None
-    if len(levels) == 2:  # one value: the other is its inverse
+    if len(levels) == 2:  # the other value is the inverse
         opposite = splits.pop(1 - int(count[kept[order]].argmin()))
     return Setting(name=name, codes=codes, ordered=False, splits=splits, opposite=opposite)
 
@@ -338,7 +339,7 @@ def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
 def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> Setting:
     at = _thresholds(count)
     codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
-    codes[np.isnan(values)] = _NOT_TOLD
+    codes[np.isnan(values)] = _MISSING
     bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
     return Setting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
@@ -346,12 +347,14 @@ def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> S
 def _texts(rows: Rows, name: str, at: Ints) -> list[str]:
     """Return the texts of a setting in some of the runs."""
     if name in TYPED:
-        return [str(told) for (told,) in columns_of(rows.take(at, name), name)]
-    return [dict(told)[name] for (told,) in columns_of(rows.take(at, "settings"), "settings")]
+        return [str(value) for (value,) in columns_of(rows.take(at, name), name)]
+    return [
+        dict(settings)[name] for (settings,) in columns_of(rows.take(at, "settings"), "settings")
+    ]
 
 
 def _numbers(levels: pa.Array[Any]) -> Floats | None:
-    """Return values as numbers; None if one is not a finite number."""
+    """Return values as numbers; None unless all are finite numbers."""
     try:
         numbers: Floats = levels.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
@@ -360,29 +363,29 @@ def _numbers(levels: pa.Array[Any]) -> Floats | None:
 
 
 def _thresholds(count: Ints) -> Ints:
-    """Return between which values to split: all of them, or so that each part has as many runs."""
-    if len(count) <= _MOST_SPLITS:
+    """Return the indices to split at: all values, or bins with equal numbers of runs."""
+    if len(count) <= _MAX_SPLITS:
         return np.arange(1, len(count))
-    shares = np.arange(1, _MOST_SPLITS) / _MOST_SPLITS * count.sum()
-    found = np.unique(np.searchsorted(np.cumsum(count), shares) + 1)
-    return found[found < len(count)]
+    shares = np.arange(1, _MAX_SPLITS) / _MAX_SPLITS * count.sum()
+    indices = np.unique(np.searchsorted(np.cumsum(count), shares) + 1)
+    return indices[indices < len(count)]
 
 
 def _key(setting: Setting) -> bytes:
-    """Return what is the same for settings that part the runs alike, whatever their values are."""
-    codes, told = setting.codes, setting.told
+    """Return a key that is equal for settings that split the runs in the same way."""
+    codes, known = setting.codes, setting.is_known
     if setting.ordered:
-        back = np.where(told, len(setting.splits) - codes, codes)
-        parted = b"ordered" + min(codes.tobytes(), back.tobytes())
+        back = np.where(known, len(setting.splits) - codes, codes)
+        key = b"ordered" + min(codes.tobytes(), back.tobytes())
     else:
         parts, at = np.unique(codes, return_index=True)
-        number = np.zeros(_NOT_TOLD + 1, np.uint8)
+        number = np.zeros(_MISSING + 1, np.uint8)
         number[parts] = np.argsort(np.argsort(at))
-        parted = told.tobytes() + number[codes].tobytes()
-    return sha256(parted).digest()
+        key = known.tobytes() + number[codes].tobytes()
+    return sha256(key).digest()
 
 
 def _between(low: float, high: float) -> float:
-    """Return the shortest number above the one and not above the other."""
-    shorter = (f"{one:.{digits}g}" for digits in range(1, 18) for one in (high, (low + high) / 2))
-    return next(one for one in map(float, shorter) if low < one <= high)
+    """Return the shortest number above ``low`` and at most ``high``."""
+    texts = (f"{value:.{digits}g}" for digits in range(1, 18) for value in (high, (low + high) / 2))
+    return next(value for value in map(float, texts) if low < value <= high)

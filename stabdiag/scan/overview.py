@@ -1,6 +1,6 @@
-"""What the rows of a scan say together: counts, the worst runs, like failures, changes.
+"""Summarize the rows of a scan: counts, the worst runs, groups of equal failures, changes.
 
-Rows are gone through a table at a time; of a run that is well nothing is held.
+Rows are read one table at a time; nothing is kept of healthy runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
 from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Row, Unread
-from stabdiag.scan.common import in_common
+from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, columns_of, rows_of
 
 Place: TypeAlias = tuple[int, int, str, int]
@@ -32,15 +32,15 @@ Place: TypeAlias = tuple[int, int, str, int]
 _NOTE: Final = SEVERITIES.index("note")
 _UNREAD: Final = SEVERITIES.index(None)
 
-# Changes, and reasons why logs could not be read, that are held.
-_MOST_CHANGES: Final = 1000
-_MOST_REASONS: Final = 1000
+# Changes and reasons to keep in memory.
+_MAX_CHANGES: Final = 1000
+_MAX_REASONS: Final = 1000
 _NUMBER: Final = re.compile(r"\d+")
 
-# Steps lie together within this share of a run. Fewer runs than this, or less than half of a group,
-# may do so by chance.
-_NEAR: Final = 0.01
-_FEWEST_NEAR: Final = 3
+# Steps within this fraction of a run are close together. Fewer runs than this, or less than half
+# of a group, may be close by chance.
+_CLOSE: Final = 0.01
+_MIN_CLOSE: Final = 3
 
 _CONDITION: Final = re.compile(r"\s*(.+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
 _SIGNS: Final[dict[str, Callable[[Any, Any], bool]]] = {
@@ -68,16 +68,16 @@ def overview_of(
     Args:
         rows: the rows; columns are read from them as they are needed.
         places: what was scanned.
-        before: the rows of the last scan, if there was one.
+        before: the rows of the previous scan, if any.
         top: how many of the worst runs to name.
         seconds: how long the scan took.
-        reused: how many rows the last scan has left.
+        reused: how many rows come from earlier scans.
     """
     rows = Rows.of(rows)
     tally = _Tally(top)
     for table in rows.batches(*_TALLIED):
         tally.add(table)
-    common, compared = in_common(rows)
+    common, compared = find_common(rows)
     return Overview(
         places=tuple(places),
         counts=tuple(tally.counts()),
@@ -101,7 +101,7 @@ _TALLIED: Final = (
 
 @dataclass(kw_only=True, eq=False)
 class _Alike:
-    """Runs that failed alike: the worst of them, where they failed, and how long they were."""
+    """Runs with the same failure: the worst run, the steps of the failures, the last steps."""
 
     worst: Place
     runs: int = 0
@@ -111,7 +111,7 @@ class _Alike:
 
 
 class _Tally:
-    """What the rows come to that have been counted so far."""
+    """Counts over the rows so far."""
 
     def __init__(self, top: int) -> None:
         self.worst: list[Place] = []
@@ -140,9 +140,9 @@ class _Tally:
                 alike.steps.extend([] if step is None else [step])
                 alike.last.extend([] if last is None else [last])
             elif severity is None:
-                # Without what differs from log to log: names and numbers.
+                # Drop names and numbers, which differ between logs.
                 bare = _NUMBER.sub("…", (reason or "").replace(path, "").lstrip(": "))
-                if bare not in self._reasons and len(self._reasons) >= _MOST_REASONS:
+                if bare not in self._reasons and len(self._reasons) >= _MAX_REASONS:
                     bare = "other reasons"
                 logs, example = self._reasons.get(bare, (0, path))
                 self._reasons[bare] = logs + 1, example
@@ -150,16 +150,16 @@ class _Tally:
         self.worst = heapq.nsmallest(self._top, chain(self.worst, bad))
         if table.num_rows:
             ends: Any = pc.min_max(table["path"]).as_py()
-            known = {*self._ends, *ends.values()}
-            self._ends = {min(known), max(known)}
+            paths = {*self._ends, *ends.values()}
+            self._ends = {min(paths), max(paths)}
 
     def root(self) -> str:
-        """Return the folder in which all paths lie: what the first and the last of them share."""
+        """Return the folder that contains all paths, from the first and the last of them."""
         shared: str = os.path.commonprefix(list(self._ends))  # noqa: RUF071 - URLs as well
         return shared[: shared.rfind("/") + 1] if len(self._ends) > 1 else ""
 
     def counts(self) -> Iterator[Count]:
-        """Yield the outcomes, the worst first and of these the most frequent."""
+        """Yield the outcomes, worst first, then the most frequent."""
         every = self._outcomes.items()
         for rank, runs, name, lost in sorted(
             (rank, -n, name, lost) for (rank, name), (n, lost) in every
@@ -167,17 +167,18 @@ class _Tally:
             yield Count(outcome=name, severity=SEVERITIES[rank], runs=-runs, lost_steps=lost)
 
     def groups(self, rows: Rows) -> list[Group]:
-        """Return the groups of like failures, the worst first and of these what lost most."""
-        found = list(self._alike.values())
-        worst = rows_of(rows.take(np.array([one.worst[-1] for one in found], np.int64)))
-        groups = [_group(row, one) for row, one in zip(worst, found, strict=True)]
+        """Return the groups of equal failures, worst first, then those that lost most."""
+        groups_of_runs = list(self._alike.values())
+        numbers = np.array([group.worst[-1] for group in groups_of_runs], np.int64)
+        worst = rows_of(rows.take(numbers))
+        groups = [_group(row, group) for row, group in zip(worst, groups_of_runs, strict=True)]
         return sorted(groups, key=lambda g: (g.severity, -g.lost_steps, -g.runs, g.outcome))
 
     def unread(self) -> list[Unread]:
-        """Return why logs were not read, the most frequent reason first."""
-        found = self._reasons.items()
-        unread = [Unread(reason=why, logs=logs, example=path) for why, (logs, path) in found]
-        return sorted(unread, key=lambda one: (-one.logs, one.reason))
+        """Return the reasons for unread logs, the most frequent first."""
+        reasons = self._reasons.items()
+        unread = [Unread(reason=why, logs=logs, example=path) for why, (logs, path) in reasons]
+        return sorted(unread, key=lambda reason: (-reason.logs, reason.reason))
 
 
 def _group(worst: Row, alike: _Alike) -> Group:
@@ -194,32 +195,32 @@ def _group(worst: Row, alike: _Alike) -> Group:
 
 
 def _near(steps: Ints, last: Ints, runs: int) -> tuple[int, int, int] | None:
-    """Return where most of the steps lie next to each other, if they do, and how many."""
-    if len(steps) < _FEWEST_NEAR or not len(last):
+    """Return the first and last step and the size of the largest cluster of steps, if any."""
+    if len(steps) < _MIN_CLOSE or not len(last):
         return None
-    within = np.searchsorted(steps, steps + _NEAR * np.median(last), side="right")
+    within = np.searchsorted(steps, steps + _CLOSE * np.median(last), side="right")
     count = within - np.arange(len(steps))
-    most = int(count.argmax())
-    if count[most] < max(_FEWEST_NEAR, runs / 2):
+    largest = int(count.argmax())
+    if count[largest] < max(_MIN_CLOSE, runs / 2):
         return None
-    return int(steps[most]), int(steps[within[most] - 1]), int(count[most])
+    return int(steps[largest]), int(steps[within[largest] - 1]), int(count[largest])
 
 
 def _changes(rows: Rows, before: Rows) -> Changes:
-    """Return what became of the runs since the last scan."""
+    """Compare the outcomes with the previous scan."""
     ends: dict[tuple[int, str], int] = {}
     (runs, now), (old, was) = _ended(rows, ends), _ended(before, ends)
     order = np.argsort(old, kind="stable")
     place = np.searchsorted(old, runs, sorter=order)
-    known = np.flatnonzero(place < np.searchsorted(old, runs, "right", sorter=order))
-    pairs = np.stack([known, order[place[known]]])
+    common = np.flatnonzero(place < np.searchsorted(old, runs, "right", sorter=order))
+    pairs = np.stack([common, order[place[common]]])
     pairs = pairs[:, now[pairs[0]] != was[pairs[1]]]
     ranks = np.array([rank for rank, _ in ends], np.int64)
-    after, then = ranks[now[pairs[0]]], ranks[was[pairs[1]]]
-    worse = np.where((after == _UNREAD) | (then == _UNREAD), 0, then - after)
+    after, earlier = ranks[now[pairs[0]]], ranks[was[pairs[1]]]
+    worse = np.where((after == _UNREAD) | (earlier == _UNREAD), 0, earlier - after)
     return Changes(
-        new=len(rows) - len(known),
-        gone=len(before) - len(known),
+        new=len(rows) - len(common),
+        gone=len(before) - len(common),
         worse=_named(rows, before, pairs[:, worse > 0]),
         better=_named(rows, before, pairs[:, worse < 0]),
         other=_named(rows, before, pairs[:, worse == 0]),
@@ -227,8 +228,8 @@ def _changes(rows: Rows, before: Rows) -> Changes:
 
 
 def _ended(rows: Rows, ends: dict[tuple[int, str], int]) -> tuple[Ints, Ints]:
-    """Return numbers that tell each run from others, and how it ended, which ``ends`` numbers."""
-    # A file may hold several runs. Texts of all runs would take up memory; their hashes do not.
+    """Return a number that identifies each run, and the number of its outcome in ``ends``."""
+    # A file may hold several runs. Hashes take less memory than the texts of all runs.
     runs, ended = array("q"), array("q")
     for table in rows.batches("path", "run", "severity", "outcome"):
         for path, run, severity, outcome in columns_of(table, *table.column_names):
@@ -238,9 +239,9 @@ def _ended(rows: Rows, ends: dict[tuple[int, str], int]) -> tuple[Ints, Ints]:
 
 
 def _named(rows: Rows, before: Rows, pairs: Ints) -> tuple[Change, ...]:
-    now, then = pairs[:, :_MOST_CHANGES]
+    now, previous = pairs[:, :_MAX_CHANGES]
     ends = columns_of(rows.take(now, "path", "run", "outcome"), "path", "run", "outcome")
-    earlier: Any = before.take(then, "outcome")["outcome"].to_pylist()
+    earlier: Any = before.take(previous, "outcome")["outcome"].to_pylist()
     return tuple(
         Change(path=path, run=run, before=was, after=outcome)
         for (path, run, outcome), was in zip(ends, earlier, strict=True)
@@ -250,56 +251,57 @@ def _named(rows: Rows, before: Rows, pairs: Ints) -> tuple[Change, ...]:
 def where(rows: Rows, condition: str) -> Rows:
     """Return the rows that meet a condition on a field or a setting, such as ``peak_lr>=0.003``.
 
-    Numbers compare as numbers. In a text ``*`` stands for anything, ``?`` for one character. A
-    value that a run does not have equals nothing.
+    Numbers compare as numbers. In text, ``*`` matches anything and ``?`` one character. A missing
+    value equals nothing.
 
     Raises:
-        StabdiagError: if it is no condition, or no run has what it names.
+        StabdiagError: if the condition is malformed, or no run has the field or setting.
     """
-    found = _CONDITION.fullmatch(condition)
-    if found is None:
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
         raise StabdiagError(
-            f"--where {condition!r}: wants NAME=VALUE, such as severity=error or 'peak_lr>=0.003'"
+            f"--where {condition!r}: write NAME=VALUE, such as severity=error or 'peak_lr>=0.003'"
         )
-    name, sign, value = found.groups()
+    name, sign, value = match.groups()
     number, orders = _number(value), sign not in ("=", "!=")
-    like = re.compile(fnmatch.translate(value.replace("[", "[[]"))).match
+    matches = re.compile(fnmatch.translate(value.replace("[", "[[]"))).match
     names: set[str] = set()
     meets = bytearray()
     any_number = False
-    for told in _values(rows, name, names):
+    for recorded in _values(rows, name, names):
         if math.isnan(number):
-            meets.append((told is not None and like(str(told)) is not None) == (sign == "="))
+            is_equal = recorded is not None and matches(str(recorded)) is not None
+            meets.append(is_equal == (sign == "="))
             continue
-        held = _number(told)
-        any_number = any_number or not math.isnan(held)
-        meets.append(_SIGNS[sign](held, number))
+        recorded_number = _number(recorded)
+        any_number = any_number or not math.isnan(recorded_number)
+        meets.append(_SIGNS[sign](recorded_number, number))
     if name not in {*_COLUMNS, *names}:
         hint = did_you_mean(name, [*_COLUMNS, *sorted(names)])
-        raise StabdiagError(f"--where {name}: no run has such a field or setting{hint}")
+        raise StabdiagError(f"--where {name}: no run has a field or setting of this name{hint}")
     if orders and not any_number:
         raise StabdiagError(
-            f"--where {condition!r}: {sign} compares numbers, and {name} or {value!r} is none"
+            f"--where {condition!r}: {sign} needs numbers, and {name} or {value!r} is not one"
         )
     return rows.filter(np.frombuffer(meets, np.bool_))
 
 
 def _values(rows: Rows, name: str, names: set[str]) -> Iterator[object]:
-    """Yield the value of each row, None where it has none; collect the names of settings."""
+    """Yield the value of each row, None if missing; collect the names of settings."""
     is_column = name in _COLUMNS
     for table in rows.batches(name if is_column else "settings"):
-        for (told,) in columns_of(table, *table.column_names):
+        for (value,) in columns_of(table, *table.column_names):
             if is_column:
-                yield told
+                yield value
             else:
-                settings = dict(told or ())
+                settings = dict(value or ())
                 names.update(settings)
                 yield settings.get(name)
 
 
-def _number(told: object) -> float:
-    """Return a value as a number; NaN if it is none."""
+def _number(value: object) -> float:
+    """Return a value as a number; NaN if it is not one."""
     try:
-        return float(str(told))
+        return float(str(value))
     except ValueError:
         return math.nan

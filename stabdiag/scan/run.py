@@ -1,4 +1,4 @@
-"""From paths to rows: batches of logs go out to workers, and rows come in, while more is found."""
+"""Send batches of logs to the workers and collect their rows, while the listing continues."""
 
 from __future__ import annotations
 
@@ -16,39 +16,42 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.places.group import Job, Passed
-from stabdiag.scan.executors import Hands
+from stabdiag.scan.executors import Pool
 from stabdiag.scan.rows import table_of
-from stabdiag.scan.work import Ask, Batch, read_batch, unread
+from stabdiag.scan.work import Batch, ScanOptions, read_batch, unread
 
-# Seconds of work in a batch; of what is left in the end, each worker gets its share.
-_WORK: Final = 2.0
-_LEAST: Final = 0.1
+# Seconds of work in a batch, and the minimum when the remaining work is shared at the end.
+_BATCH_SECONDS: Final = 2.0
+_MIN_BATCH_SECONDS: Final = 0.1
 
-# What a log costs: so many seconds, and so many a byte, until it was seen what it does.
-_EACH: Final = 0.01
-_BYTE: Final = 1e-7
+# The initial estimate of a log's cost, in seconds: per log and per byte.
+_SECONDS_PER_LOG: Final = 0.01
+_SECONDS_PER_BYTE: Final = 1e-7
 
-# How many runs are known ahead of the workers, the largest of which goes first.
-_AHEAD: Final = 10_000
+# Runs to list ahead of the workers; the largest are read first.
+_LOOKAHEAD: Final = 10_000
 
-# How often the listing is asked for more, and how often anything is looked at, in seconds.
-_LOOK: Final = 0.05
-_TICK: Final = 0.5
+# Polling intervals in seconds: of the listing, and of the workers.
+_LIST_INTERVAL: Final = 0.05
+_POLL_INTERVAL: Final = 0.5
 
-# Seconds beyond those that its logs may take after which nothing is expected of a batch.
+# Seconds beyond the time limit of the logs until a batch is given up.
 _GRACE: Final = 60.0
 
-# How executors call it that a worker died; and why a log then is unread, whichever it was.
-_ENDED: Final = ("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError")
+# Exceptions of executors for a dead worker, and the reasons for unread logs.
+_ENDED: Final = (
+    *("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError"),
+    *("TerminatedWorkerError", "ShutdownExecutorError"),
+)
 _LOST: Final = "kills the worker that reads it, or needs too much memory"
 _LATE: Final = "no worker returned it in time"
 
 
-class Found:
-    """The runs that a listing yields, in a thread of its own, the largest of them first."""
+class JobQueue:
+    """Lists runs in a thread, and returns the largest ones first."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
-        """Begin to list."""
+        """Start the listing."""
         self._queue: Queue[Job | BaseException | None] = Queue(maxsize=1000)
         self._heap: list[tuple[int, int, Job]] = []
         self._number = count()
@@ -69,34 +72,34 @@ class Found:
         self._queue.put(None)
 
     def look(self, seconds: float) -> None:
-        """Take in what was listed; wait so long for the first of it."""
-        while not self.done and len(self._heap) < _AHEAD:
+        """Fetch listed runs; wait up to ``seconds`` for the first one."""
+        while not self.done and len(self._heap) < _LOOKAHEAD:
             try:
-                one = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
+                job = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
             except Empty:
                 return
             seconds = 0
-            if one is None:
+            if job is None:
                 self.done, self.total = True, next(self._number)
-            elif isinstance(one, BaseException):
+            elif isinstance(job, BaseException):
                 self.done = True
-                raise one
+                raise job
             else:
-                heapq.heappush(self._heap, (-(one.size or 0), next(self._number), one))
-                self.cost += _cost(one)
+                heapq.heappush(self._heap, (-(job.size or 0), next(self._number), job))
+                self.cost += _cost(job)
 
     def take(self, cost: float) -> list[Job]:
-        """Return the largest runs that are known, up to so much cost; at least one if there is."""
+        """Return the largest listed runs, up to a total cost; at least one if there is any."""
         taken: list[Job] = []
         while self._heap and cost > 0:
-            one = heapq.heappop(self._heap)[2]
-            taken.append(one)
-            cost -= _cost(one)
-            self.cost -= _cost(one)
+            job = heapq.heappop(self._heap)[2]
+            taken.append(job)
+            cost -= _cost(job)
+            self.cost -= _cost(job)
         return taken
 
     def close(self) -> None:
-        """End the listing."""
+        """Stop the listing."""
         self._over.set()
         while not self.done:
             try:
@@ -106,58 +109,64 @@ class Found:
 
 
 def _cost(job: Job) -> float:
-    return _EACH + _BYTE * (job.size or 0)
+    return _SECONDS_PER_LOG + _SECONDS_PER_BYTE * (job.size or 0)
 
 
 @dataclass(kw_only=True, eq=False)
-class Reading:
-    """The batches that are out. One whose worker died comes back log by log, then each alone."""
+class BatchReader:
+    """Tracks the submitted batches. If a worker dies, its logs are read one by one, then alone."""
 
-    hands: Hands
-    ask: Ask
-    found: Found
+    pool: Pool
+    options: ScanOptions
+    found: JobQueue
     stopped: Callable[[], bool]
     pace: float = 1.0
-    again: list[Job] = field(default_factory=list)
+    retries: list[Job] = field(default_factory=list)
     alone: list[Job] = field(default_factory=list)
     out: dict[Future[Batch], tuple[list[Job], int]] = field(default_factory=dict)
-    heard: float = field(default_factory=time.monotonic)
+    last_result: float = field(default_factory=time.monotonic)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield what the workers bring back, until there is no more."""
+        """Yield the results of the workers until all logs are read."""
         try:
             while True:
                 if self.stopped():
                     raise KeyboardInterrupt
-                self._hand_out()
+                self._submit_batches()
                 if not self.out:
                     return
-                busy = len(self.out) >= 2 * self.hands.width or self.found.done
-                done, _ = wait(self.out, _TICK if busy else _LOOK, FIRST_COMPLETED)
+                busy = len(self.out) >= 2 * self.pool.width or self.found.done
+                done, _ = wait(
+                    self.out, _POLL_INTERVAL if busy else _LIST_INTERVAL, FIRST_COMPLETED
+                )
                 for future in done:
                     yield from self._taken(future)
                 if done:
-                    self.heard = time.monotonic()
-                elif time.monotonic() - self.heard > 2 * self.ask.timeout + _GRACE:
+                    self.last_result = time.monotonic()
+                elif time.monotonic() - self.last_result > 2 * self.options.timeout + _GRACE:
                     yield from self._given_up()
         finally:
             for future in self.out:
                 future.cancel()
 
-    def _hand_out(self) -> None:
-        """Keep two batches for each worker out: one that it reads, and one that waits for it."""
+    def _submit_batches(self) -> None:
+        """Keep two batches per worker submitted: one in progress and one waiting."""
         found = self.found
-        while len(self.out) < 2 * self.hands.width:
+        while len(self.out) < 2 * self.pool.width:
             found.look(0)
-            if self.again:
-                self._submit([self.again.pop()], 1)
+            if self.retries:
+                self._submit([self.retries.pop()], 1)
                 continue
             if self._may_be_more():
-                found.look(_LOOK)
+                found.look(_LIST_INTERVAL)
                 if self.out and self._may_be_more():
                     return
-            share = found.cost * self.pace / (3 * self.hands.width)
-            want = min(max(share, _LEAST), _WORK) if found.done else _WORK
+            share = found.cost * self.pace / (3 * self.pool.width)
+            want = (
+                min(max(share, _MIN_BATCH_SECONDS), _BATCH_SECONDS)
+                if found.done
+                else _BATCH_SECONDS
+            )
             jobs = found.take(want / self.pace)
             if jobs:
                 self._submit(jobs, 0)
@@ -167,16 +176,16 @@ class Reading:
             self._submit([self.alone.pop()], 2)
 
     def _may_be_more(self) -> bool:
-        """Tell whether a batch would be too small that need not be."""
-        return not self.found.done and self.found.cost * self.pace < _WORK
+        """Return True if waiting for the listing would give a larger batch."""
+        return not self.found.done and self.found.cost * self.pace < _BATCH_SECONDS
 
     def _submit(self, jobs: list[Job], tries: int) -> None:
         try:
-            future = self.hands.submit(read_batch, jobs, self.ask)
+            future = self.pool.submit(read_batch, jobs, self.options)
         except Exception as error:  # noqa: BLE001 - each executor has errors of its own
             raise StabdiagError(
-                f"the executor takes no more work ({_line(error)}); what was read is kept, and the "
-                "same command continues"
+                f"the executor accepts no more work ({_line(error)}); the rows so far are kept, "
+                "and the same command continues"
             ) from None
         self.out[future] = jobs, tries
 
@@ -190,24 +199,26 @@ class Reading:
             yield from self._failed(jobs, tries, reason)
             return
         took = pc.sum(batch.rows["seconds"]).as_py()
-        if not tries and batch.rows.num_rows == len(jobs) and took:  # reckon with what they cost
+        if (
+            not tries and batch.rows.num_rows == len(jobs) and took
+        ):  # update the estimate of the cost
             ratio = took / sum(map(_cost, jobs))
             self.pace = 0.7 * self.pace + 0.3 * min(max(ratio, 0.05), 50.0)
         yield batch
 
     def _failed(self, jobs: Sequence[Job], tries: int, reason: str) -> Iterator[Batch]:
-        """Have a batch read again, log by log; a log that fails alone as well has a row of that."""
+        """Read the logs of a batch again one by one; a log that fails alone gets a row."""
         if tries == 2:
-            yield Batch(rows=table_of([unread(jobs[0], self.ask, reason)]), passed=Passed())
+            yield Batch(rows=table_of([unread(jobs[0], self.options, reason)]), passed=Passed())
         elif tries:
             self.alone += jobs
         else:
-            self.again += jobs
+            self.retries += jobs
 
     def _given_up(self) -> Iterator[Batch]:
-        """Expect nothing more of what is out, since no worker was heard of for so long."""
+        """Give up all submitted batches after a long time without any result."""
         out, self.out = self.out, {}
-        self.heard = time.monotonic()
+        self.last_result = time.monotonic()
         for future, (jobs, tries) in out.items():
             future.cancel()
             yield from self._failed(jobs, tries, _LATE)

@@ -23,12 +23,12 @@ from stabdiag.model.scan import Overview
 from stabdiag.model.text import and_more
 from stabdiag.places.find import find
 from stabdiag.places.group import Passed
-from stabdiag.scan.executors import Hands, opened
+from stabdiag.scan.executors import Pool, open_pool
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.overview import where as select
-from stabdiag.scan.run import Found, Reading
+from stabdiag.scan.run import BatchReader, JobQueue
 from stabdiag.scan.store import Store
-from stabdiag.scan.work import Ask
+from stabdiag.scan.work import ScanOptions
 
 
 def scan(
@@ -76,7 +76,7 @@ def scan(
     >>> sorted((count.outcome, count.runs) for count in overview.counts)
     [('healthy', 1), ('nan-dtype-unknown', 1)]
     """
-    ask = Ask(
+    options = ScanOptions(
         settings=settings or {},
         limits=limits_from(limits),
         columns=columns or {},
@@ -92,8 +92,8 @@ def scan(
         overview, _ = scan_into(
             [paths] if isinstance(paths, str | os.PathLike) else paths,
             Path(store),
-            ask,
-            opened(executor, jobs, scheduler),
+            options,
+            open_pool(executor, jobs, scheduler),
             top=top,
         )
         # The rows are read from there for as long as there is an overview.
@@ -104,8 +104,8 @@ def scan(
 def scan_into(
     paths: Sequence[str | os.PathLike[str]],
     folder: Path,
-    ask: Ask,
-    opening: AbstractContextManager[Hands],
+    options: ScanOptions,
+    opening: AbstractContextManager[Pool],
     *,
     where: str | None = None,
     top: int = 10,
@@ -127,14 +127,14 @@ def scan_into(
     whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
     store = Store(folder, whole)
     passed, listed = Passed(), Passed()  # by two threads
-    wanted = (job for job in find(names, listed) if store.wants(job, __version__, ask.stamp))
-    with opening as hands, closing(Found(wanted)) as found:
-        reading = Reading(hands=hands, ask=ask, found=found, stopped=stopped)
+    wanted = (job for job in find(names, listed) if store.wants(job, __version__, options.stamp))
+    with opening as pool, closing(JobQueue(wanted)) as queue:
+        reader = BatchReader(pool=pool, options=options, found=queue, stopped=stopped)
         try:
-            for batch in reading.batches():
+            for batch in reader.batches():
                 store.add(batch.rows)
                 passed.add(batch.passed)
-                show(batch.rows, found.total)
+                show(batch.rows, queue.total)
         except BaseException:  # Ctrl-C as well: the next scan goes on from here
             store.flush()
             raise

@@ -1,8 +1,8 @@
-"""The rows of scans on a disk: a Parquet dataset of parts.
+"""The store of a scan: a Parquet dataset of parts.
 
-A part is written whole and never changed. Of all rows of one key the latest count, so two scans can
-write at once, and one that was killed can be gone on with. A part names the scans that have ended
-in its metadata; changes are measured against these.
+A part is written whole and never changed. For each key, the latest rows count, so two scans can
+write at the same time, and a killed scan can be continued. The metadata of a part names the scans
+that have ended; changes are measured against these.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from stabdiag.scan.rows import (
     storable_text,
 )
 
-Known: TypeAlias = np.ndarray[Any, Any]
+KnownRows: TypeAlias = np.ndarray[Any, Any]
 
-# Rows that wait are written at this number, and after as many seconds.
-_MOST: Final = 5000
-_LONGEST: Final = 5.0
+# Pending rows are written at this number, or after this many seconds.
+_FLUSH_ROWS: Final = 5000
+_FLUSH_SECONDS: Final = 5.0
 
-# The columns that decide whether a row still holds.
+# The columns that decide whether a row is still valid.
 _DECIDING: Final = ("size", "modified", "etag", "version", "limits")
 
 # Numbers in a set before they are packed.
@@ -55,7 +55,7 @@ class _Numbers:
         self._loose: set[int] = set()
 
     def add(self, number: int) -> bool:
-        """Add a number; tell whether it is new."""
+        """Add a number. Return True if it is new."""
         at = int(self._packed.searchsorted(number))
         if number in self._loose or (at < len(self._packed) and self._packed[at] == number):
             return False
@@ -66,10 +66,10 @@ class _Numbers:
         return True
 
 
-# What is held of each row that is known, sorted by the hash of its key: the hash of what decides
-# whether it still holds, where it stands, whether its scan has ended and it lies below a place that
-# is scanned, and whether this scan has met it, and kept it.
-_KNOWN: Final = np.dtype(
+# The index of known rows, sorted by the hash of the key: the hash of the deciding columns, the
+# position, whether its scan has ended, whether it is below a scanned path, and whether this scan
+# has seen it and kept it.
+_ROW_DTYPE: Final = np.dtype(
     [
         *(("key", np.int64), ("deciding", np.int64), ("part", np.int32), ("row", np.int32)),
         *(("ended", np.bool_), ("below", np.bool_), ("seen", np.bool_), ("kept", np.bool_)),
@@ -78,13 +78,13 @@ _KNOWN: Final = np.dtype(
 
 
 class Store:
-    """A folder of parts, and a few numbers for each row that it held when it was opened."""
+    """A folder of parts, and an index of the rows in it when it was opened."""
 
     def __init__(self, folder: Path, places: Sequence[str] = ()) -> None:
-        """Open a store for a scan of some places, or make one.
+        """Open or create a store for a scan of some places.
 
         Raises:
-            StabdiagError: if it is none, is of another version, or cannot be written.
+            StabdiagError: if the folder is not a store, has another version, or is read-only.
         """
         self.folder = folder
         self.reused = 0
@@ -93,7 +93,7 @@ class Store:
         self._ended: set[str] = set()
         self._new = _Numbers()
         self._waiting: list[pa.Table] = []
-        self._mine: list[tuple[Path, int]] = []
+        self._own_parts: list[tuple[Path, int]] = []
         self._written = time.monotonic()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -106,48 +106,48 @@ class Store:
             raise StabdiagError(f"{folder}: cannot be written; check its permissions")
         self._last = max((int(part.name.split("-")[1]) for part in self._parts), default=0)
         below = tuple(f"{place.rstrip('/')}/" for place in places)
-        known = [self._learned(number, below) for number in range(len(self._parts))]
-        self._known = np.concatenate([np.zeros(0, _KNOWN), *known])
+        known = [self._index_part(number, below) for number in range(len(self._parts))]
+        self._known = np.concatenate([np.zeros(0, _ROW_DTYPE), *known])
         self._known = self._known[np.argsort(self._known["key"], kind="stable")]
         self._keys = np.ascontiguousarray(self._known["key"])
         ended = np.array([scan in self._ended for scan in self._scan_of], np.bool_)
         self._known["ended"] = ended[self._known["part"]]
 
     def _listed(self) -> list[Path]:
-        names = os.listdir(self.folder)  # noqa: PTH208 - names, of which there may be many
+        names = os.listdir(self.folder)  # noqa: PTH208 - names only: there may be many
         strange = next((n for n in names if n.endswith(".parquet") and not PART.fullmatch(n)), None)
         if strange is not None:
             raise StabdiagError(
-                f"{self.folder}: holds {strange}, which is not part of a scan's store; use a "
-                "separate folder"
+                f"{self.folder}: contains {strange}, which is not part of a store; use a separate "
+                "folder"
             )
         return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
 
-    def _learned(self, number: int, below: tuple[str, ...]) -> Known:
+    def _index_part(self, number: int, below: tuple[str, ...]) -> KnownRows:
         table = read_part(self._parts[number], ["scan", "key", "outcome", "reason", *_DECIDING])
-        told = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
-        self._ended |= set(told.get("ended", ()))
+        metadata = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
+        self._ended |= set(metadata.get("ended", ()))
         # One scan writes a part.
         self._scan_of.append(table["scan"][0].as_py() if table.num_rows else None)
-        found = np.zeros(table.num_rows, _KNOWN)
-        found["key"] = [hash(key) for key in table["key"].to_pylist()]
-        found["deciding"] = [hash(one) for one in _deciding(table)]
-        found["below"] = [str(key).startswith(below) for key in table["key"].to_pylist()]
-        found["part"], found["row"] = number, np.arange(table.num_rows)
-        return found
+        index = np.zeros(table.num_rows, _ROW_DTYPE)
+        index["key"] = [hash(key) for key in table["key"].to_pylist()]
+        index["deciding"] = [hash(values) for values in _deciding(table)]
+        index["below"] = [str(key).startswith(below) for key in table["key"].to_pylist()]
+        index["part"], index["row"] = number, np.arange(table.num_rows)
+        return index
 
-    def _of(self, key: str) -> Known:
-        """Return the rows of a key among those that are known, the latest last."""
+    def _rows_of_key(self, key: str) -> KnownRows:
+        """Return the known rows of a key, the latest last."""
         left, right = (self._keys.searchsorted(hash(key), side) for side in ("left", "right"))
         return self._known[left:right]
 
     def wants(self, job: Job, version: str, limits: str) -> bool:
-        """Tell whether a run has to be read, and take it for one that is there."""
+        """Return True if a run must be read, and mark it as seen."""
         key = storable_text(job.key)
-        rows = self._of(key)
+        rows = self._rows_of_key(key)
         if not len(rows):
             return self._new.add(hash(key))
-        if rows["seen"].any():  # it lies below two of the paths
+        if rows["seen"].any():  # it is below two of the paths
             return False
         rows["seen"] = True
         known = job.modified is not None or job.etag is not None
@@ -159,42 +159,42 @@ class Store:
         return True
 
     def add(self, rows: pa.Table) -> None:
-        """Keep rows; they are on the disk some seconds later."""
-        self._waiting.append(rows.filter(pa.array(self._news(rows), pa.bool_())))
+        """Add rows; they are written within seconds."""
+        self._waiting.append(rows.filter(pa.array(self._are_new(rows), pa.bool_())))
         waiting = sum(table.num_rows for table in self._waiting)
-        if waiting >= _MOST or time.monotonic() - self._written >= _LONGEST:
+        if waiting >= _FLUSH_ROWS or time.monotonic() - self._written >= _FLUSH_SECONDS:
             self.flush()
 
-    def _news(self, rows: pa.Table) -> Iterator[bool]:
-        """Tell of each row whether it is new: that a log cannot be read may be known."""
+    def _are_new(self, rows: pa.Table) -> Iterator[bool]:
+        """Yield True for each new row; the same reason for an unread log is not new."""
         for (key, outcome), deciding in zip(
             columns_of(rows, "key", "outcome"), _deciding(rows), strict=True
         ):
-            known = self._of(key)
+            known = self._rows_of_key(key)
             same = outcome == UNREAD and len(known) and known["deciding"][-1] == hash(deciding)
             if same:
                 known["kept"] = True
             yield not same
 
     def flush(self, *, ended: bool = False) -> None:
-        """Write the rows that wait, as a part of their own.
+        """Write the pending rows as a new part.
 
         Raises:
             StabdiagError: if it cannot be written.
         """
         rows = pa.concat_tables([SCHEMA.empty_table(), *self._waiting])
         self._waiting, self._written = [], time.monotonic()
-        # What a scan that broke off has left counts from now on: this one has gone on with it.
+        # This scan continued interrupted scans, so their rows count from now on.
         broken = {scan for scan in self._scan_of if scan is not None} - self._ended
-        if not rows.num_rows and not (ended and (self._mine or broken)):
+        if not rows.num_rows and not (ended and (self._own_parts or broken)):
             return
-        # The clock may have been set back since the last part, and two parts have one instant.
+        # The clock may have been set back, and two parts may be written at the same instant.
         self._last = max(time.time_ns(), self._last + 1)
         for name, value in (("scanned", self._last / 1e9), ("scan", self._scan)):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, SCHEMA.field(name), pa.repeat(value, rows.num_rows))
-        told = {"version": VERSION, "ended": sorted({self._scan, *broken}) if ended else []}
-        rows = rows.replace_schema_metadata({METADATA: json.dumps(told)})
+        metadata = {"version": VERSION, "ended": sorted({self._scan, *broken}) if ended else []}
+        rows = rows.replace_schema_metadata({METADATA: json.dumps(metadata)})
         part = self.folder / f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
         try:
             from pyarrow import parquet
@@ -207,38 +207,38 @@ class Store:
             raise StabdiagError(
                 f"{error}; the rows so far are kept, and the same command continues"
             ) from None
-        self._mine.append((part, rows.num_rows))
+        self._own_parts.append((part, rows.num_rows))
 
     def rows(self) -> tuple[Rows, Rows | None]:
-        """Return the rows of what is there now, and what earlier scans told of the same places."""
+        """Return the current rows, and the rows of earlier scans of the same places."""
         known = self._known
         kept = self._rows(known[known["kept"] & _latest(known)])
-        mine = [np.arange(rows) for _, rows in self._mine]
-        parts = [*kept.parts, *(part for part, _ in self._mine)]
-        now = Rows(parts=parts, which=[*kept.which, *mine])
+        own = [np.arange(rows) for _, rows in self._own_parts]
+        parts = [*kept.parts, *(part for part, _ in self._own_parts)]
+        now = Rows(parts=parts, which=[*kept.which, *own])
         if not self._ended:
             return now, None
         old = known[known["ended"]]
         return now, self._rows(old[_latest(old) & (old["below"] | old["seen"])])
 
-    def _rows(self, known: Known) -> Rows:
+    def _rows(self, known: KnownRows) -> Rows:
         known = known[np.lexsort((known["row"], known["part"]))]
         bounds = known["part"].searchsorted(np.arange(len(self._parts) + 1))
         which = [known["row"][begin:end] for begin, end in pairwise(bounds)]
         return Rows(parts=self._parts, which=which)
 
 
-def _latest(known: Known) -> Mask:
-    """Return which rows are in the latest part of their key: runs in an archive have one key."""
+def _latest(known: KnownRows) -> Mask:
+    """Return a mask of the rows in the latest part of their key; an archive is one key."""
     last = known["key"].searchsorted(known["key"], side="right") - 1
     latest: Mask = known["part"] == known["part"][last]
     return latest
 
 
 def _deciding(rows: pa.Table) -> Iterator[tuple[object, ...]]:
-    """Yield what decides whether each row still holds.
+    """Yield the values that decide whether each row is still valid.
 
-    What could not be read is read again: it need not be the log that was at fault.
+    Unread logs include the reason: they are read again, since the log may not be at fault.
     """
     for outcome, reason, *deciding in columns_of(rows, "outcome", "reason", *_DECIDING):
         yield (*deciding, reason) if outcome == UNREAD else tuple(deciding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -42,8 +43,8 @@ from stabdiag.places.read import is_archive
 from stabdiag.places.remote import Remote
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
-from stabdiag.scan.executors import Reader, TimedOut
 from stabdiag.scan.rows import table_of
+from stabdiag.scan.worker import TimedOut, call_within, is_worker_process
 
 Show: TypeAlias = Callable[[Report], None]
 
@@ -56,7 +57,7 @@ _LONGEST: Final = 200
 
 
 @frozen
-class Ask(Options):
+class ScanOptions(Options):
     """How all logs of a scan are to be read and judged.
 
     ``timeout`` is the seconds after which a log is given up. ``references`` are earlier good runs
@@ -110,64 +111,65 @@ class Batch:
     passed: Passed
 
 
-def read_batch(jobs: Sequence[Job], ask: Ask) -> Batch:
+def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
     pa.set_cpu_count(1)  # there are as many workers as cores
     passed = Passed()
-    return Batch(rows=table_of(rows_of_jobs(jobs, ask, passed)), passed=passed)
+    batch = Batch(rows=table_of(rows_of_jobs(jobs, options, passed)), passed=passed)
+    if is_worker_process():
+        gc.collect()  # automatic collection is off there
+    return batch
 
 
 def rows_of_jobs(
-    jobs: Iterable[Job], ask: Ask, passed: Passed, show: Show = lambda _: None
+    jobs: Iterable[Job], options: ScanOptions, passed: Passed, show: Show = lambda _: None
 ) -> Iterator[Row]:
     """Yield the row of each run, those in archives included; ``show`` gets each report."""
-    with Reader(ask.timeout) as reader:
-        reading = _Reading(ask=ask, passed=passed, show=show, reader=reader)
-        for job in jobs:
-            if not job.logs[0].path.lower().endswith(ARCHIVES):
-                yield from reading.row(job, read_job)
-                continue
-            try:
-                yield from reading.packed(job)
-            except StabdiagError as error:
-                yield unread(job, ask, str(error))
+    reader = _JobReader(options=options, passed=passed, show=show)
+    for job in jobs:
+        if not job.logs[0].path.lower().endswith(ARCHIVES):
+            yield from reader.row(job, read_job)
+            continue
+        try:
+            yield from reader.packed(job)
+        except StabdiagError as error:
+            yield unread(job, options, str(error))
 
 
 @frozen
-class _Reading:
-    """A batch that is being read: how, by which thread, and what becomes of what is no row."""
+class _JobReader:
+    """Reads the logs of a batch; ``passed`` counts files that are not logs of a run."""
 
-    ask: Ask
+    options: ScanOptions
     passed: Passed
     show: Show
-    reader: Reader
 
     def row(self, job: Job, read: Callable[[Job, Asked], Found]) -> Iterator[Row]:
         """Yield the row of a run, unless its log is none, and of each log that it left unread."""
-        ask, began = self.ask, time.monotonic()
+        options, began = self.options, time.monotonic()
         siblings: list[Entry] = []
 
         def diagnosed() -> Row:
-            log = read(job, ask.of_a_log)
+            log = read(job, options.of_a_log)
             siblings.extend(sibling.entry for sibling in log.siblings)
-            report = ask.report(log)
+            report = options.report(log)
             self.show(report)
             return row_of(report, shown(report.history.source.name), job.run)
 
         try:
-            row = _about(job, ask, self.reader.read(diagnosed))
+            row = _about(job, options, call_within(options.timeout, diagnosed))
         except TimedOut:
-            row = unread(job, ask, f"given up after {ask.timeout:g} s")
+            row = unread(job, options, f"given up after {options.timeout:g} s")
         except StabdiagError as error:
             no_loss = isinstance(error, NoUsableRecord) and not job.sure
             if job.root and (no_loss or isinstance(error, ColumnError)):
                 self.passed.over("no training loss in it", job.key)
                 return
-            row = unread(job, ask, str(error))
+            row = unread(job, options, str(error))
         except MemoryError:
-            row = unread(job, ask, "needs more memory than there is")
+            row = unread(job, options, "needs more memory than there is")
         except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
-            row = unread(job, ask, f"an error in stabdiag: {type(error).__name__}: {error}")
+            row = unread(job, options, f"an error in stabdiag: {type(error).__name__}: {error}")
         yield replace(row, seconds=round(time.monotonic() - began, 4))
         for sibling in siblings:
             for row in self.row(_of_sibling(job, sibling), read):
@@ -207,7 +209,7 @@ def _of_sibling(job: Job, sibling: Entry) -> Job:
     return replace(job, run=run, logs=(file,), attempts=False)
 
 
-def _about(job: Job, ask: Ask, row: Row) -> Row:
+def _about(job: Job, options: ScanOptions, row: Row) -> Row:
     """Return a row with what tells in the next scan whether it still holds."""
     return replace(
         row,
@@ -215,17 +217,17 @@ def _about(job: Job, ask: Ask, row: Row) -> Row:
         modified=job.modified,
         etag=job.etag,
         version=__version__,
-        limits=ask.stamp,
+        limits=options.stamp,
         key=job.key,
     )
 
 
-def unread(job: Job, ask: Ask, reason: str) -> Row:
+def unread(job: Job, options: ScanOptions, reason: str) -> Row:
     """Return the row of a log that was not read."""
     path = shown(path_of(job.root, job.logs[0]))
     for name in (path, job.key, shown(job.root)):
         reason = reason.removeprefix(f"{name}: ")
-    return _about(job, ask, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
+    return _about(job, options, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
 
 
 def _lister(entries: Mapping[str, Entry]) -> Lister:

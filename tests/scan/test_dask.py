@@ -69,7 +69,7 @@ def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer(stabdiag, sweep, monkeypatch):
-    monkeypatch.setattr("stabdiag.scan.executors._ANSWER", 0.5)
+    monkeypatch.setattr("stabdiag.scan.executors._SCHEDULER_TIMEOUT", 0.5)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"

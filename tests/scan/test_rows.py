@@ -116,8 +116,8 @@ def test_views_of_a_run_are_one_row(runs, tmp_path):
     ("executor", "told"),
     [
         ("none", "module:callable"),
-        ("none_there:make", "cannot be created"),
-        ("os:getcwd", "returns no concurrent.futures.Executor"),
+        ("none_there:make", "cannot create the executor"),
+        ("os:getcwd", "does not return a concurrent.futures.Executor"),
     ],
 )
 def test_an_executor_that_is_none(sweep, executor, told):

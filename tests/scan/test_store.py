@@ -147,7 +147,7 @@ def _torn(store):
     ("make", "told"),
     [
         (_newer, "another version"),
-        (_foreign, "not part of a scan's store"),
+        (_foreign, "not part of a store"),
         (_torn, "cannot be read"),
     ],
 )
@@ -174,7 +174,7 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
         "import sys\n"
         "if 'scan' in sys.argv or '-c' not in sys.argv:\n"
         "    from stabdiag.scan import store\n"
-        "    store._MOST = 3\n"
+        "    store._FLUSH_ROWS = 3\n"
     )
     paths = os.pathsep.join(filter(None, (str(often), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": paths}

@@ -36,13 +36,13 @@ def test_the_rows_for_which_it_holds(condition, count):
 @pytest.mark.parametrize(
     ("condition", "told"),
     [
-        ("severity", "wants NAME=VALUE"),
-        ("=3", "wants NAME=VALUE"),
+        ("severity", "write NAME=VALUE"),
+        ("=3", "write NAME=VALUE"),
         ("peaklr=3", "did you mean peak_lr?"),
-        ("curve=3", "no run has such a field or setting"),
-        ("schedule>cosine", "compares numbers"),
-        ("schedule>3", "compares numbers"),
-        ("peak_lr>high", "compares numbers"),
+        ("curve=3", "no run has a field or setting of this name"),
+        ("schedule>cosine", "needs numbers"),
+        ("schedule>3", "needs numbers"),
+        ("peak_lr>high", "needs numbers"),
     ],
 )
 def test_what_is_none_is_told_in_one_line(condition, told):

@@ -28,13 +28,6 @@ def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
     assert rows_of(told) == (11, [("kills.jsonl", KILLED)])
 
 
-def test_a_worker_that_cannot_start_is_no_fault_of_a_log(sweep, monkeypatch):
-    monkeypatch.setattr("sys.executable", str(sweep / "no-python"))
-    rows = list(scan(sweep).rows)
-    assert {row.outcome for row in rows} == {"unread"}
-    assert all("No such file" in row.reason for row in rows)
-
-
 def test_a_log_that_hangs_is_a_row(sweep):
     os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
     told, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
@@ -42,7 +35,7 @@ def test_a_log_that_hangs_is_a_row(sweep):
     assert "neither a file nor a folder" in err
 
 
-# The thread that is told to end leaves the pipe to be closed by whoever cleans up.
+# The abandoned thread leaves the pipe to the garbage collector.
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
@@ -92,6 +85,6 @@ class _Refusing(Executor):
 
 
 def test_an_executor_that_takes_no_work_is_told(sweep):
-    told = "the executor takes no more work .RuntimeError: closed for today.; what was read is kept"
+    told = "the executor accepts no more work .RuntimeError: closed for today.; the rows"
     with pytest.raises(StabdiagError, match=told):
         scan(sweep, executor=_Refusing(), jobs=2)

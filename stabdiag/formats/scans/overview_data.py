@@ -52,7 +52,7 @@ def _content(overview: Overview) -> dict[str, Json]:
             **keys("runs settings outcomes", overview.compared),
             "why_not": overview.compared.why or None,
         },
-        "in_common": [
+        "find_common": [
             {
                 "text": plain(words.statement(one)),
                 "outcome": plain(one.outcome),

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from stabdiag.model.scan import Row
-from stabdiag.scan.common import in_common
+from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import Rows, table_of
 from tests.conftest import ROOT
 from tests.scan.made import sweep
 
 
 def told(rows):
-    return in_common(Rows.of(rows))[0]
+    return find_common(Rows.of(rows))[0]
 
 
 def runs(failed, **settings):
@@ -125,13 +125,13 @@ def test_runs_that_do_not_tell_a_setting_are_not_counted():
     ],
 )
 def test_why_nothing_was_compared(rows, why):
-    common, compared = in_common(Rows.of(rows))
+    common, compared = find_common(Rows.of(rows))
     assert common == ()
     assert compared.why == why
 
 
 def test_settings_that_most_runs_tell_are_compared(monkeypatch):
-    monkeypatch.setattr("stabdiag.scan.common._MOST_SETTINGS", 2)
+    monkeypatch.setattr("stabdiag.scan.common._MAX_SETTINGS", 2)
     rows = runs(
         [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
     )
@@ -139,7 +139,7 @@ def test_settings_that_most_runs_tell_are_compared(monkeypatch):
     told = [
         replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
     ]
-    common, compared = in_common(Rows.of([*[rare] * 3, *told]))
+    common, compared = find_common(Rows.of([*[rare] * 3, *told]))
     assert compared.settings == 2
     assert [one.split.setting for one in common] == ["fused"]
 
@@ -153,7 +153,7 @@ def test_the_order_of_the_rows_is_nothing():
 
 def test_rows_of_a_part_of_a_table_keep_their_settings():
     table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
-    assert in_common(Rows.of(table.slice(30)))[0] == told(sweep())
+    assert find_common(Rows.of(table.slice(30)))[0] == told(sweep())
 
 
 @pytest.fixture(scope="module")
