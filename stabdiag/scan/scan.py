@@ -85,7 +85,7 @@ def scan(
         timeout=timeout,
     ).checked()
     if baseline is not None:
-        ask = replace(ask, references=read_baseline(baseline, ask, ()))
+        options = replace(options, references=read_baseline(baseline, options, ()))
     with ExitStack() as stack:
         if store is None:
             store = stack.enter_context(TemporaryDirectory(prefix="stabdiag-scan-"))
