@@ -39,9 +39,11 @@ _CELLS: Final = {
     Failure.MINIMUM_SCALE: {REPORTED_OVERFLOW: b"nan"},
 }
 
-# A text that each such line contains at least one of; a search for a fixed text is fast.
+# A text that each such line contains at least one of; a search for a fixed text is fast. The first
+# are those of exceptions.
+_RAISED: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
 _ANCHORS: Final = (
-    *(b"rror", b"ERROR", b"xception", b"WARN", b"arning", b"FATAL", b"RITICAL", b"bort", b"iverg"),
+    *(*_RAISED, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort", b"iverg"),
     *(b"NaN", b"is nan", b"was nan", b"nan loss", b"or nan", b"inite", b"infinity", b"to inf"),
     *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
 )
@@ -117,15 +119,17 @@ def is_exception(line: bytes) -> bool:
 
 def failure_of(line: bytes) -> Failure | None:
     """Return what a line reports, or None if it reports no value that is not finite."""
+    is_minimum = _MINIMUM.search(line) is not None
+    is_implied = _IMPLIES_IT.search(line) is not None
+    if not (is_minimum or is_implied or _NAMES_IT.search(line)):
+        return None
     if _CODE.search(line) or _FINITE_LOSS.search(line):
         return None
-    if _MINIMUM.search(line):
+    if is_minimum:
         return Failure.MINIMUM_SCALE
-    raised = is_exception(line)
-    if raised and _IMPLIES_IT.search(line):
+    if is_implied:
         return Failure.LOSS
-    if not _NAMES_IT.search(line):
-        return Failure.LOSS if _IMPLIES_IT.search(line) else None
+    raised = is_exception(line)
     if _CONDITION.search(line):
         return None
     if not raised:
@@ -153,13 +157,21 @@ class Failures(Aside):
 
     def search(self, data: bytes) -> bool:
         """Return whether there is such a line."""
-        return next(self._failures(data), None) is not None
+        return next(self._failures(data, _ANCHORS), None) is not None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
+        return self.find_among(data, _ANCHORS)
+
+    def find_exceptions(self, data: bytes) -> list[Part]:
+        """Return the lines of this kind that name an error, as most exceptions do."""
+        return self.find_among(data, _RAISED[:1])
+
+    def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[Part]:
+        """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}
         found: list[tuple[int, bytes, Failure]] = []
-        for begin, line, failure in self._failures(data):
+        for begin, line, failure in self._failures(data, anchors):
             text = _NUMBERS.sub(b"", line)
             before = last.get(text)
             repeats = before is not None and (
@@ -175,12 +187,14 @@ class Failures(Aside):
             (begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[what]) for begin, line, what in found
         )
 
-    def _failures(self, data: bytes) -> Iterator[tuple[int, bytes, Failure]]:
+    def _failures(
+        self, data: bytes, anchors: Sequence[bytes]
+    ) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the place, the line and the failure of each line, in the order of the text."""
         places = sorted(
             {
                 data.rfind(b"\n", 0, match) + 1
-                for anchor in _ANCHORS
+                for anchor in anchors
                 for match in _places(data, anchor)
             }
         )

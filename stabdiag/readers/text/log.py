@@ -79,13 +79,18 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + one.start() for one in ends]
-        reports = self._failures.find(text.data)
+        only_records = _are_all_found(text.data, [part for _, part in found])
+        reports = (
+            self._failures.find_exceptions(text.data)
+            if only_records
+            else self._failures.find(text.data)
+        )
         if reports:
             reports, found = _apart(reports, found, text.data)
             found += [(self._failures, part) for part in reports]
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
-        spans = self._messages.look(text, self._offset)
+        spans = self._messages.look(text, self._offset, quick=only_records)
         self._unread.look(text.data, [part for _, part in found], self._line)
         self._offset += len(text.data)
         self._line += block.count(b"\n")
@@ -200,6 +205,17 @@ def _reports_of(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
         for kind in grammar.kinds
         if isinstance(kind, Line) and (isinstance(kind, Aside) or b"nan" in kind.fixed.values())
     )
+
+
+def _are_all_found(data: bytes, parts: Sequence[Part]) -> bool:
+    """Return True if each line that is not blank belongs to a part."""
+    count = sum(len(part.starts) for part in parts)
+    lines = data.count(b"\n") - data.endswith(b"\n")
+    if count < lines:
+        return False
+    ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    starts = np.concatenate([np.asarray(part.starts, dtype=np.int64) for part in parts])
+    return len(np.unique(np.searchsorted(ends, starts))) >= lines
 
 
 def _apart(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -97,6 +97,9 @@ _EXCEPTION: Final = Sort(
     ),
 )
 
+# The anchors of messages that may stand on the line of a record.
+_APPENDED: Final = (b"rror", b"ut of memory", b"atchdog", b"NCCL t", b"SIG", b"Killed", b"NaN in ")
+
 _ANCHORS: Final = tuple(
     dict.fromkeys(anchor for sort in (*SORTS, _EXCEPTION) for anchor in sort.anchors)
 )
@@ -135,8 +138,10 @@ class Messages:
         self._told: dict[EventCode, list[_Told]] = {}
         self._counts: dict[EventCode, int] = {}
 
-    def look(self, text: Text, offset: int) -> list[tuple[int, int]]:
+    def look(self, text: Text, offset: int, *, quick: bool = False) -> list[tuple[int, int]]:
         """Find the messages of a text that lies ``offset`` bytes into the log; return their spans.
+
+        ``quick`` says that all lines are records, to which only some messages are appended.
 
         A traceback is one message, from its first line to its last.
         """
@@ -146,7 +151,7 @@ class Messages:
             for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
         ]
         ends = {end for _, _, end in followed}
-        found = [*_found(text.data)]
+        found = [*_found(text.data, _APPENDED if quick else _ANCHORS)]
         # An exception that another sort describes, or that ends a traceback, is one message.
         ends |= {place for place, code, _ in found if code is not EventCode.TRACEBACK}
         for place, code, line in found:
@@ -198,9 +203,9 @@ class Messages:
         return tuple(sorted(events, key=lambda event: event.line or 0))
 
 
-def _found(data: bytes) -> Iterator[tuple[int, EventCode, bytes]]:
+def _found(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCode, bytes]]:
     """Yield place, code and line of each message."""
-    for anchor in _ANCHORS:
+    for anchor in anchors:
         sorts = [sort for sort in (*SORTS, _EXCEPTION) if anchor in sort.anchors]
         seen = 0
         for place in places_of(data, anchor):

@@ -30,6 +30,7 @@ _SPACE: Final = re.compile(rb"\s+")
 
 # So many record lines of a block show the forms that its lines have: a logger has few.
 _SAMPLE: Final = 20
+_MAX_SAMPLES: Final = 200
 
 # Summaries after a training are a few lines that name a loss; more than this many are records.
 _MAX_SUMMARY: Final = 5
@@ -43,6 +44,8 @@ class UnreadLines:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._shapes: frozenset[bytes] = frozenset()
+        # Record lines whose shapes are found once a line is compared with them.
+        self._samples: tuple[bytes, ...] = ()
         self._alike = 0
         self._others = 0
         self._line: int | None = None
@@ -64,7 +67,8 @@ class UnreadLines:
         begin = 0
         if losses:
             losses.sort()
-            self._shapes |= {_shape(_line_at(data, start)) for start in losses[-_SAMPLE:]} - {b""}
+            lines = (_line_at(data, start) for start in losses[-_SAMPLE:])
+            self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
         if len(data) - begin < 2:
@@ -77,6 +81,9 @@ class UnreadLines:
             number += 1
 
     def _take(self, line: bytes, number: int) -> None:
+        if self._samples:
+            self._shapes |= {*map(_shape, self._samples)} - {b""}
+            self._samples = ()
         alike = _shape(line) in self._shapes
         if not alike and not (
             any(48 <= byte <= 57 for byte in line)

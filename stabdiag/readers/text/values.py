@@ -18,7 +18,7 @@ from stabdiag.readers.values import NULL_WORDS, not_finite
 NULL_CELL: Final = b"nAN"
 
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31])
-_WRAPPERS: Final = (b"tensor(", b"Tensor(", b"rray(", b"float32(", b"float64(", b"float16(")
+_WRAPPERS: Final = (b"ensor(", b"rray(", b"float")
 _WRAPPED: Final = re.compile(
     rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\[{0,3} ?(%b) ?\]{0,3}"
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER
@@ -31,7 +31,11 @@ _WITH_DECIMALS: Final = re.compile(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w
 _MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
 
 # (nan), "nan", -nan(ind), nan% in the place of a value.
-_MARKED: Final = (b'nan"', b"nan'", b"nan)", b"nan(", b"nan%", b"NaN)", b'NaN"', b"inf)", b'inf"')
+_MARKED: Final = (
+    re.compile(rb"nan[\"'()%]"),
+    re.compile(rb"NaN[\"'()%]"),
+    re.compile(rb"inf[\"'()]"),
+)
 _ENCLOSED: Final = re.compile(
     rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
     rb"(?:\(\w{0,20}\)|%)?[\"')]{1,2}(?=[\s,;|}\])]|$)"
@@ -45,7 +49,8 @@ _WORDS: Final = (
     rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
 _OF_A_LOSS: Final = re.compile(
-    rb"oss([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!overflow|OVERFLOW|none"
+    rb"oss([\w/.-]{0,40}+[\"'\]]?+[ \t]{0,12}+(?:[:=|][ \t]{0,12}+|(?<=[ \t])"
+    rb"(?!overflow|OVERFLOW|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}(?![-+]?\.?\d))"
@@ -57,12 +62,13 @@ def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if any(wrapper in data for wrapper in _WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
-    if b"nan.0" in data or b"inf.0" in data:
-        data = _WITH_DECIMALS.sub(rb"\1", data)
     if b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
-    if (b"nan" in data or b"NaN" in data) and any(mark in data for mark in _MARKED):
-        data = _ENCLOSED.sub(lambda found: found[1] or found[2], data)
+    if b"nan" in data or b"NaN" in data or b"inf" in data:
+        if b"nan.0" in data or b"inf.0" in data:
+            data = _WITH_DECIMALS.sub(rb"\1", data)
+        if any(mark.search(data) for mark in _MARKED):
+            data = _ENCLOSED.sub(lambda found: found[1] or found[2], data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data)
 
 
