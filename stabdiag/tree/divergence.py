@@ -219,6 +219,11 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     # The norms that drive a climb change before it shows, from the best level on, and a climb may
     # be shorter than the window in which they do.
     reply = weight_norms(case, min(best_step(case), last - window), last)
+    if reply.verdict is Verdict.NO:
+        # A climb may go on after most of it was done: its last window counts as well.
+        end = case.at(case.settled.stop - 1)
+        later = weight_norms(case, max(end - window, began), end)
+        reply = later if later.branch else reply
     if not reply.branch:
         return reply
     first, name, falling = reply.steps[0], reply.measured["group"], reply.branch == "collapsing"

@@ -174,3 +174,14 @@ def test_a_record_without_a_step_is_told_as_one():
     loss[500:] += 3.0
     found = stabdiag.diagnose([{"loss": float(x)} for x in loss]).diagnosis
     assert "the spike at record 500" in found.first_action
+
+
+def test_the_last_window_of_a_climb_counts_even_after_most_of_it_was_done():
+    at = np.arange(1200)
+    fast = 3.0 * (1 - np.exp(-np.clip(at - 600, 0, None) / 40))
+    log = {"step": at, "loss": 2 + 2 * np.exp(-at / 150) + fast + 0.05 * np.sin(37.0 * at)}
+    log["lr"] = np.full(1200, 1e-3)
+    grown = {**log, "weight_norm/mlp": np.where(at < 1100, 10.0, 10.0 * 1.012 ** (at - 1100))}
+    assert stabdiag.diagnose(grown).diagnosis.slug == "divergence-weight-norm-climbing"
+    still = {**log, "weight_norm/mlp": 10.0 + 0.001 * at}
+    assert stabdiag.diagnose(still).diagnosis.slug != "divergence-weight-norm-climbing"
