@@ -38,6 +38,9 @@ _PATIENCE: Final = 3
 # How many bytes are read at a time.
 _PIECE: Final = 1 << 18
 
+# The status of an answer that is a part of what was asked for.
+_PARTIAL: Final = 206
+
 # Seconds after which a silent server is given up; the whole of a long log may take longer.
 _CONNECT: Final = 20.0
 _SILENCE: Final = 60.0
@@ -146,6 +149,8 @@ class Remote(Place):
         except Exception as error:  # noqa: BLE001 - each file system has errors of its own
             self._fail(name, error)
         stream = Stream(name, Pieces(self._read(name, file), file.close))
+        if self._is_web:
+            stream = _whole(stream, file.r)
         return unpacked(stream) if packing in _GZIP else stream
 
     def _read(self, name: str, file: Any) -> Iterator[bytes]:
@@ -162,6 +167,41 @@ class Remote(Place):
         except TooSlow as slow:
             self._slow.append(slow)
             raise
+
+
+# How many of the last bytes show whether they are text, and the ends of text that is whole.
+_TAIL: Final = 64
+_WHOLE_ENDS: Final = (b"\n", b"\r", b"}", b"]")
+
+
+def _whole(stream: Stream, answer: Any) -> Stream:
+    """Return the stream of a server's answer; it notes where the answer is a part of the file.
+
+    A server that does not say how long the file is cannot be seen to stop early, except by half a
+    line at the end. A shorter answer than was announced fails by itself.
+    """
+    if answer.status == _PARTIAL:
+        stream.break_off(
+            "the server sent a part of the file (206)", rest="that part was read; download it"
+        )
+        return stream
+    headers = answer.headers
+    if "Content-Length" in headers or "chunked" in headers.get("Transfer-Encoding", "").lower():
+        return stream
+
+    def pieces() -> Iterator[bytes]:
+        tail = b""
+        for piece in stream.pieces():
+            tail = piece[-_TAIL:]
+            yield piece
+        is_text = tail.isascii() and not any(byte < 9 for byte in tail)
+        if tail and is_text and not tail.endswith(_WHOLE_ENDS):
+            stream.break_off(
+                "the server's answer has no length and ends in mid-line",
+                rest="everything before was read",
+            )
+
+    return stream.rewritten(pieces())
 
 
 def written(one: dict[str, Any]) -> float | None:

@@ -28,7 +28,9 @@ _HELD_OUT: Final = re.compile(
 
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
 _DELIMITER: Final = re.compile(r"[,;\t|]")
-_CELL: Final = re.compile(r"\s*[\"']?[-+.\d][-+.\deE]*[\"']?\s*")
+_CELL: Final = re.compile(
+    r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))[\"']?\s*", re.IGNORECASE
+)
 _MIN_CELLS: Final = 2
 
 # No record that matters is told by what follows this many characters.
@@ -42,9 +44,20 @@ def may_hold_loss(line: str) -> bool:
         return True
     if _NAMED.search(line) and not _HELD_OUT.search(line):
         return True
-    cells = [cell for cell in _DELIMITER.split(line) if cell.strip()]
-    numbers = sum(_CELL.fullmatch(cell) is not None for cell in cells)
-    return len(cells) >= _MIN_CELLS and 2 * numbers >= len(cells)
+    cells, numbers = _cells(line)
+    return cells >= _MIN_CELLS and 2 * numbers >= cells
+
+
+def is_row(line: str) -> bool:
+    """Return True if a line is a row of a table that holds only numbers."""
+    cells, numbers = _cells(line[:_LONGEST])
+    return cells >= _MIN_CELLS and numbers == cells
+
+
+def _cells(line: str) -> tuple[int, int]:
+    """Return how many cells a line has between delimiters, and how many of them are numbers."""
+    cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
+    return len(cells), sum(_CELL.fullmatch(cell) is not None for cell in cells)
 
 
 def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[LeftOut]:

@@ -7,6 +7,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 
 import fsspec
 import pyarrow as pa
@@ -40,6 +41,19 @@ class Pages(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/slow"):
             time.sleep(0.5)
+            return
+        if self.path.startswith(("/part/", "/endless/")):
+            is_part = self.path.startswith("/part/")
+            path = Path(self.directory) / self.path.rpartition("/")[2]
+            if not path.exists():
+                self.send_error(404)
+                return
+            content = path.read_bytes()
+            self.send_response(206 if is_part else 200)
+            if is_part:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
             return
         trouble = {"/secret": 403, "/gone": 410, "/broken": 500}.get(self.path.partition("?")[0])
         if trouble:
@@ -276,3 +290,14 @@ def test_fsspec_that_is_not_installed(monkeypatch):
 )
 def test_what_is_secret_is_not_told(url, told):
     assert shown(url) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "cut", "is_part"),
+    [("", 0, False), ("part/", 0, True), ("endless/", 0, False), ("endless/", 9, True)],
+)
+def test_an_answer_that_is_a_part_of_the_file(web, put, lines, path, cut, is_part):
+    whole = lines(0, 50)
+    put("web/run.jsonl", whole[: len(whole) - cut])
+    left_out = read_place([f"{web}/{path}run.jsonl"]).columns.left_out
+    assert [one.code for one in left_out] == ["bytes-left-out"] * is_part

@@ -34,6 +34,7 @@ from stabdiag.model.roles.opponents import (
     opponent_of,
     parts_of,
 )
+from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
@@ -98,6 +99,7 @@ def may_serve(name: str) -> bool:
         or key == _SUM
         or setting_of(name) is not None
         or direction_of(name) is not None
+        or is_other_loss(name)
     )
 
 

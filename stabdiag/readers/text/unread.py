@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.left_out import may_hold_loss, unreadable
+from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import Part, is_a_loss
 
@@ -22,10 +22,8 @@ _BEFORE_VALUE: Final = re.compile(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
 _NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-# A record of a table that goes on where the records of the log end: 201,2.31,0.001
-_CELLS: Final = re.compile(
-    rb"\d{1,12}(?:[,;\t|] ?(?:[-+]?[\d.]{1,30}(?:[eE][-+]?\d{1,4})?|nan|inf)){1,40}\s*$"
-)
+# A number before a delimiter, as in a row of a table that goes on: 201,2.31,0.001
+_DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
 _SPACE: Final = re.compile(rb"\s+")
 
 # So many record lines of a block show the forms that its lines have: a logger has few.
@@ -75,7 +73,7 @@ class UnreadLines:
             return
         number = first_line + data.count(b"\n", 0, begin)
         for line in data[begin + 1 :].split(b"\n"):
-            if begin not in used and (b"oss" in line.lower() or _CELLS.match(line)):
+            if begin not in used and (b"oss" in line.lower() or _DELIMITED.search(line)):
                 self._take(line[:_LONGEST], number)
             begin += len(line) + 1
             number += 1
@@ -85,11 +83,11 @@ class UnreadLines:
             self._shapes |= {*map(_shape, self._samples)} - {b""}
             self._samples = ()
         alike = _shape(line) in self._shapes
-        if not alike and not (
-            any(48 <= byte <= 57 for byte in line)
-            and may_hold_loss(line.decode("utf-8", "replace"))
-        ):
-            return
+        if not alike:
+            text = line.decode("utf-8", "replace")
+            names_loss = "oss" in text.lower() and any(map(str.isdigit, text))
+            if not (names_loss and may_hold_loss(text)) and not is_row(text):
+                return
         self._alike += alike
         self._others += not alike
         self._line = number if self._line is None else self._line
