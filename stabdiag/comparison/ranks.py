@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.comparison.ends import State, end_of
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
 from stabdiag.comparison.points import Common, base, close, losses, measured
@@ -101,6 +102,10 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
 def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
     """Find ranks with different networks, by values that are equal on all ranks of a sound job."""
     limits = comparison.limits.compare
+    lone = _not_finite_alone(comparison)
+    if lone is not None:
+        yield lone
+        return
     pairs = {
         run.label: losses(comparison.against.history, run.history) for run in comparison.others
     }
@@ -119,6 +124,37 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
         if at is not None:
             yield _far_from_each_other(comparison.reference, label, both, at, limits.min_points)
             return
+
+
+def _not_finite_alone(comparison: Comparison) -> Finding | None:
+    """Return the finding on ranks whose loss stays non-finite while another rank's stays finite."""
+    ends = [end_of(run, comparison.limits.compare) for run in comparison.runs]
+    bad = [end for end in ends if end.state is State.NOT_FINITE and end.step is not None]
+    if not bad:
+        return None
+    first = min(bad, key=lambda end: end.step or 0)
+    step = first.step or 0
+    after = [
+        (run, run.history.logged("loss").between(step, span(run)[1]).values)
+        for run in comparison.runs
+    ]
+    finite = [run for run, values in after if len(values) > 1 and np.isfinite(values).all()]
+    if not finite:
+        return None
+    labels = [end.run.label for end in bad]
+    return RANKS_DISAGREE.found(
+        f"{first.described()}, while the loss of {joined([run.label for run in finite])} stays "
+        "finite. If gradients were averaged, all ranks would become NaN within a step.",
+        Action(
+            ActionKind.CHECK_RANKS,
+            f"Check that gradients are averaged over the ranks, and look at the batch of "
+            f"{first.run.label} at step {step}.",
+            also=(ActionKind.INSPECT_DATA,),
+            step=step,
+        ),
+        step=step,
+        measured={"role": "loss", "first_step": step, "ranks": ", ".join(labels)},
+    )
 
 
 def _is_early(comparison: Comparison, run: Run, end: int) -> bool:

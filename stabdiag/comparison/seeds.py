@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
-from stabdiag.comparison.settings import joined
+from stabdiag.comparison.settings import explaining, joined
 from stabdiag.model.comparison import Comparison, Level, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.frozen import frozen
@@ -240,6 +240,13 @@ def _lost(comparison: Comparison, found: Ends) -> Finding:
 
 
 def _first_action(comparison: Comparison, odd: str) -> Action:
+    suspects = [one.key for one in explaining(comparison.differences)]
+    if suspects:
+        return Action(
+            ActionKind.CHECK_SETTINGS,
+            f"Give the runs the same {joined(suspects)} first: they differ in more than the seed.",
+            setting=suspects[0],
+        )
     if len(comparison.runs) == 2:
         return Action(
             ActionKind.RERUN,

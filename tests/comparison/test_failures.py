@@ -135,6 +135,28 @@ def test_resumes_and_ranks_have_findings_of_their_own():
         assert "run-fails" not in {one.slug for one in found.findings}
 
 
+def test_a_rank_that_alone_is_not_finite():
+    found = stabdiag.compare([sound(0), not_finite(1), sound(2)], kind="ranks").diagnosis
+    assert (found.slug, found.severity, found.step) == ("ranks-disagree", "error", 200)
+    assert found.evidence["ranks"] == "run 2"
+    # All ranks became NaN, one of them a step later; and a skipped step is not the end.
+    for other in (not_finite(1, first=201), not_finite(1, first=200)):
+        slugs = [
+            one.slug for one in stabdiag.compare([not_finite(0), other], kind="ranks").findings
+        ]
+        assert "ranks-disagree" not in slugs
+    skipped = sound(1)
+    skipped["loss"][100] = np.nan
+    assert stabdiag.compare([sound(0), skipped], kind="ranks").diagnosis.slug == "agree"
+
+
+def test_seeds_with_other_settings_as_well():
+    manifests = [{"lr": 1e-3, "seed": 1}, {"lr": 1e-2, "seed": 2}]
+    found = stabdiag.compare([sound(0), sound(1, end=1.6)], manifests=manifests).diagnosis
+    assert found.slug == "seed-variance"
+    assert (found.actions[0].kind, found.actions[0].setting) == ("check-settings", "peak_lr")
+
+
 @pytest.mark.parametrize(
     ("key", "family"),
     [
