@@ -22,9 +22,9 @@ NULL_WORDS: Final = frozenset(
 
 # The spellings of NaN and infinity, inside quotes and brackets or bare; to be matched regardless of
 # case. The number of digits that follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a
-# format of two digits rounds the word.
-_NAN: Final = r"nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
-_INFINITE: Final = r"inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+# format of two digits rounds the word. YAML writes .nan.
+_NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
+_INFINITE: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, and a number that is wider than its column.
 _FAILED: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
 NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITE})|{_FAILED}"

@@ -74,6 +74,8 @@ _EXCERPT: Final = 2
 # and again stands in a program, or in prose.
 _UNCOUNTED: Final = (20, 10)
 _ALIKE: Final = (4, 3)
+# Of such lines, with other values beside the loss, two are enough if a loss is not finite.
+_LOST: Final = (2, 1)
 _VALUE: Final = re.compile(NUMBER)
 
 # The fewest lines of a log without a loss.
@@ -390,7 +392,11 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
         for (word, of), at in sample.counters.items()
         if of == loss and word != FIRST and _moves([count for _, count in at])
     }
-    fewest, different = _ALIKE if _are_alike(data, loss, sample.end) else _UNCOUNTED
+    fewest, different = _UNCOUNTED
+    if _are_alike(data, loss, sample.end):
+        several = max(map(len, sample.shapes), default=0) > 1
+        lost = several and any(map(is_lost, values.get(loss, ())))
+        fewest, different = _LOST if lost else _ALIKE
     few = lines < fewest or len({*values.get(loss, ())}) < different
     if few or any(_rising(one) < 1 for one in counts.values()):
         return None
@@ -402,7 +408,7 @@ def _are_alike(data: bytes, loss: str, end: int) -> bool:
     """Tell whether lines with a loss differ in their numbers alone, and little is between them."""
     found = [(at, line) for at, line in lines_with_a_loss(data[:end]) if loss in spans_of(line)]
     between = data[found[0][0] : end].split(b"\n") if found else ()
-    alike = len({_VALUE.sub(b"", line) for _, line in found}) == 1
+    alike = len({b" ".join(_VALUE.sub(b"", line).split()) for _, line in found}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= 2 * len(found)
 
 

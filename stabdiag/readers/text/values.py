@@ -27,6 +27,9 @@ _WRAPPED: Final = re.compile(
 # nan.0, as Lightning prints a value that it rounds to the width of others.
 _WITH_DECIMALS: Final = re.compile(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
 
+# .nan and -.inf, as YAML writes them.
+_YAML: Final = re.compile(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
+
 # 1.#QNAN, -1.#IND00, 1.#INF, as Microsoft's C runtime prints them.
 _MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
 
@@ -62,6 +65,8 @@ def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     if any(wrapper in data for wrapper in _WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
+    if b" .nan" in data or b".inf" in data:
+        data = _YAML.sub(rb"\1\2", data)
     if b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
     if b"nan" in data or b"NaN" in data or b"inf" in data:
