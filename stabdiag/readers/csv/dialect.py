@@ -178,7 +178,7 @@ def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list
     Other comments, such as a remark on the columns, may stand between it and the records.
     """
     for line in reversed(lines[-_PREAMBLE:]):
-        if is_content(line):
+        if is_content(line) or not line.strip():
             return []
         cells = cells_of(line.lstrip("# "), delimiter)
         if len(cells) == width and is_header(cells):

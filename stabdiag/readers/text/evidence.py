@@ -117,8 +117,10 @@ class _Log:
     @cached_property
     def alarmed(self) -> bool:
         """Whether a line says that the training went wrong."""
-        lines = (*alarms("loss", STEP), *spoken("loss"), Failures(pattern=b""))
-        return any(line.search(self.data) for line in lines)
+        lines = (*alarms("loss", STEP), *spoken("loss"))
+        if any(line.search(self.data) for line in lines):
+            return True
+        return bool(Failures(pattern=b"").find_exceptions(self.data))
 
 
 @lru_cache(maxsize=1)

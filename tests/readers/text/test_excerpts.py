@@ -170,3 +170,20 @@ def test_the_loss_in_a_bar_above_its_epoch_is_that_of_the_training(series):
         for n in (1, 2, 4, 8)
     )
     assert series(text)["loss"].values.tolist() == [1, 0.5, 0.25, 0.125]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "accuracy: 0.5123, loss: {} ||: : 100it [00:10, 10.0it/s]\n",
+        "Progress: 10.0% words/sec/thread: 100000 lr: 0.090000 avg.loss:  {} ETA:   0h 1m\n",
+    ],
+)
+def test_lines_without_a_counter_are_a_log_if_a_loss_is_not_finite(series, line):
+    text = "".join(line.format(loss) for loss in ("2.50", "     nan", "nan"))
+    np.testing.assert_array_equal(series(text)["loss"].values, [2.5, np.nan, np.nan])
+
+
+def test_a_sentence_about_a_nan_is_no_log(put):
+    with pytest.raises(LogError):
+        stabdiag.read(put("The loss is nan at some point.\nWhat can I do?\n"))

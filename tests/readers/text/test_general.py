@@ -174,7 +174,7 @@ def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
 def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
     text = "".join(f"Epoch {n} ELBO: {-4 + n / 100}\n" for n in range(1, 61))
     assert values("text", text)["loss"] == FALLING
-    assert "a lower bound rises" in read("text", text).events[0].message
+    assert "a higher value is better" in read("text", text).events[0].message
 
 
 def test_a_loss_by_another_name_is_told(read):
