@@ -7,6 +7,7 @@ from typing import Final
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.symptoms.losses import HARDLY, TENTHS, USUAL_CLASSES, no_course
@@ -90,11 +91,17 @@ def initial_loss_off(case: Case) -> Evidence | None:
 def _summed_examples(case: Case, ratio: float) -> int | None:
     """Return how many examples a first loss sums over, if it does.
 
-    The batch size says so; or else a ratio to log K near a power of two.
+    The batch size says so, alone or times the sequence length; or else a ratio to log K near a
+    power of two.
     """
     batch = case.manifest.batch_size
     if batch is not None and batch >= _MIN_POWER:
-        return batch if batch / _NEAR_SUM <= ratio <= batch * _NEAR_SUM else None
+        settings = case.manifest.others(case.history.config)
+        tokens = batch * int(other_number(settings, "sequence_length") or 1)
+        sums = (
+            count for count in (batch, tokens) if count / _NEAR_SUM <= ratio <= count * _NEAR_SUM
+        )
+        return next(sums, None)
     power = 2 ** round(math.log2(ratio))
     return power if power >= _MIN_POWER and abs(ratio / power - 1) <= _AT_POWER else None
 

@@ -24,7 +24,7 @@ from stabdiag.symptoms.losses import (
     no_course,
     small_test,
 )
-from stabdiag.symptoms.settings import change_of, far_settings
+from stabdiag.symptoms.settings import change_of, far_settings, lacks_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
@@ -114,6 +114,8 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     level = change.last if (change := progress.change_of("loss")) is not None else None
     small, far = _first_action(case, level), far_settings(case)
     words += [setting.text for setting in far]
+    if lacks_warmup(case):
+        words.append("There is no warm-up.")
     is_warning = bool(far) or (chance is not None and not few_trained(case))
     return Evidence(
         because=" ".join(filter(None, words)),

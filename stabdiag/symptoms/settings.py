@@ -20,6 +20,9 @@ _DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1
 # A log whose first record is later than this step may lack the steep fall of the beginning.
 _FIRST_STEPS: Final = 10
 
+# The families of optimizers that begin with a warm-up.
+_WARMED_UP: Final = ("adam", "lion")
+
 # A learning rate this factor outside its range is unusual even if the run learns.
 _FAR: Final = 2.0
 
@@ -58,11 +61,7 @@ def setting_unusual(case: Case) -> Evidence | None:
     if not unusual:
         return None
     words = [setting.text for setting in unusual]
-    if (
-        not learns
-        and case.manifest.warmup_steps == 0
-        and family_of(case.manifest.optimizer) != "sgd"
-    ):
+    if not learns and lacks_warmup(case):
         words.append("There is no warm-up.")
     if progress.better:
         words.append("The run improves all the same." if learns else "The run learns little.")
@@ -94,6 +93,11 @@ def _settings(case: Case) -> dict[str, Setting]:
         peak_lr=case.manifest.peak_lr or peak_rate(case),
         pretrained=case.names_pretrained_model,
     )
+
+
+def lacks_warmup(case: Case) -> bool:
+    """Return True if the settings say that an optimizer that needs a warm-up has none."""
+    return case.manifest.warmup_steps == 0 and family_of(case.manifest.optimizer) in _WARMED_UP
 
 
 def far_settings(case: Case) -> list[Setting]:

@@ -128,6 +128,11 @@ HIGH = np.maximum(587 * np.exp(-AT / 8), 2.3) * (1 + NOISE)
             "The first loss is a sum over the batch",
         ),
         (log(HIGH), {"num_classes": 10, "batch_size": 8}, "The first loss is far above chance"),
+        (
+            log(10.8 * 8192 * np.exp(-AT / 8) + 10),
+            {"vocab_size": 50257, "batch_size": 8, "seq_length": 1024},
+            "The first loss is a sum over the batch",
+        ),
         (log(HIGH, accuracy=np.linspace(0.1, 0.3, N)), {}, "The first loss is far above chance"),
         (log(LEARNS, accuracy=np.linspace(0.1, 0.3, N)), {}, None),
         (log(LEARNS), {"num_classes": 10}, None),
@@ -192,3 +197,19 @@ def test_a_low_accuracy_after_many_epochs_is_a_warning(first, fall, accuracy, is
     run = {"epoch": EPOCH, "loss": loss, "val_acc": accuracy * (1 - np.exp(-EPOCH / 4) * 0.7)}
     finding = found(run).get("no-progress")
     assert (None if finding is None else finding.severity) == ("warning" if is_little else None)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "is_named"),
+    [
+        ({"optimizer": "adamw", "warmup_steps": 0}, True),
+        ({"optimizer": "sgd", "warmup_steps": 0}, False),
+        ({"optimizer": "adamw", "warmup_steps": 30}, False),
+        ({"optimizer": "adamw"}, False),
+    ],
+)
+def test_a_missing_warm_up_is_named_where_nothing_improves(manifest, is_named):
+    # 30 losses are too few for the findings that would replace this one.
+    loss = 3.3 + 0.1 * np.random.default_rng(4).standard_normal(30)
+    finding = found(log(loss), manifest)["no-progress"]
+    assert ("There is no warm-up." in finding.summary) == is_named
