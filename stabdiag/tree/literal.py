@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import RollingBaseline
+from stabdiag.model.findings import RollingBaseline, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural
 from stabdiag.stats.rolling import trailing_moments
@@ -101,9 +101,12 @@ def _did_a_weight_norm_double(case: Case) -> Reply:
 
 
 def _is_the_grad_norm_higher(case: Case) -> Reply:
-    """Answer Q4.4: a loss that rises alone is a plateau."""
+    """Answer Q4.4: a loss that rises alone is a plateau, if the log shows that it rises alone."""
     first, last = climb(case)
-    return grad_norm(case, first, last, back=last - first, kind="plateau")
+    reply = grad_norm(case, first, last, back=last - first, kind="plateau")
+    if reply.verdict is Verdict.UNKNOWN:
+        return unknown(reply.because, branch="unexplained")
+    return reply
 
 
 def _last_window(run: Run) -> slice:

@@ -138,7 +138,7 @@ def _static(case: Case, scale: Series, found: Overflows) -> Reply | None:
 def _is_in_spike(case: Case, step: int) -> bool:
     """Return True if a step is within a spike: a single overflow there belongs to the spike."""
     margin = case.stride
-    return any(
+    return not case.stops_early and any(
         case.at(spike.onset) - margin <= step <= case.at(spike.end) + margin
         for spike in case.spikes
     )

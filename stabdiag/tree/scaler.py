@@ -133,7 +133,12 @@ def _place(times: Ints, number: int) -> int:
 
 
 def tolerated_overflows(case: Case) -> int:
-    """Return how many overflows a dynamic scaler may let pass before it lowers its scale."""
+    """Return how many overflows a dynamic scaler may let pass before it lowers its scale.
+
+    To the letter of the tree, none: a scale that is constant is static.
+    """
+    if case.stops_early:
+        return 0
     settings = (*case.manifest.also, *case.manifest.unknown, *case.history.config)
     is_lenient = any("hysteresis" in name or "delayed_shift" in name for name in settings)
     return _LENIENCE if is_lenient or case.history.source.format in _LENIENT_FORMATS else 0

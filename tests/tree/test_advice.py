@@ -71,7 +71,7 @@ FIRST = [
         ["checkpoint of step 400, the last before the jump of the learning rate at 499", "(now 1)"],
     ),
     ("spike-unresolved", [shift(780)], {"total_steps": 800}, K.CLIP_GRADIENTS, ["of step 700"]),
-    ("spike-unresolved", [shift(780)], {}, K.KEEP_GOING, ["Run on to step 830"]),
+    ("spike-unresolved", [shift(780)], {}, K.KEEP_CHECKPOINT, ["run on to step 830"]),
     (
         *("gradient-overflow", [put("grad_norm", slice(100, None, 40), np.inf)]),
         *({"dtype": "bf16"}, K.INSPECT_LAYERS, ["at step 100"]),
@@ -389,7 +389,7 @@ def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
 def test_a_loss_that_still_rises_at_the_end_is_not_to_be_run_on(calm, climb, runs_on):
     found = diagnosed(changed(calm(), shift(770), add(slice(770, None), climb)))
     assert found.slug == "spike-unresolved"
-    assert (found.actions[0].kind is K.KEEP_GOING) == runs_on
+    assert (K.KEEP_GOING in found.actions[0].kinds) == runs_on
 
 
 @pytest.mark.parametrize(("begins", "again"), [(1, True), (500, False)])
@@ -476,3 +476,15 @@ def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kin
         log["weight_norm/attn"] = norm
     found = diagnosed(log)
     assert (found.slug, kinds(found)[-1]) == ("divergence-grad-norm-rising", kind)
+
+
+@pytest.mark.parametrize("shift_at", [500, 700, 780])
+@pytest.mark.parametrize("every", [None, 50])
+def test_no_error_says_first_to_keep_the_run_going(calm, shift_at, every):
+    manifest = {"checkpoint_every": every} if every else {}
+    for last in (3, 40, 120, 300):
+        log = changed(calm(), add(slice(shift_at, shift_at + last), 3.0))
+        report = stabdiag.diagnose(log, manifest=manifest)
+        for finding in report.findings:
+            if finding.severity == "error":
+                assert finding.actions[0].kind is not K.KEEP_GOING

@@ -64,7 +64,7 @@ def test_one_step_down_in_the_window_is_no_divergence():
         ({"weight_norm/a": np.geomspace(30, 1, 400)}, "divergence-weight-norm-collapsing"),
         ({"grad_norm": np.linspace(1, 9, 400)}, "divergence-grad-norm-rising"),
         ({"grad_norm": np.ones(400)}, "plateau"),
-        ({}, "plateau"),
+        ({}, "divergence-unexplained"),
     ],
     ids=["lr", "lr higher at the end", "grow", "shrink", "grad norm", "flat", "not logged"],
 )
@@ -159,6 +159,7 @@ def test_the_rule_of_spikes_is_stated_for_steps_after_the_first_window():
 def test_a_weight_norm_that_exactly_doubles_or_halves_has_not_changed_by_more(factor, slug):
     norm = np.where(np.arange(400) < 300, 3.0, 3.0 * factor)
     log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), "weight_norm/a": norm}
+    log["grad_norm"] = np.ones(400)
     assert literal(log).diagnosis.slug == slug
 
 
@@ -184,3 +185,10 @@ def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
     report = literal({"step": 60 * np.arange(100), "loss": loss})
     assert asked(report, "Q2.2").verdict == "unknown"
     assert "no loss was logged within 50 steps" in asked(report, "Q2.2").because
+
+
+def test_a_constant_scale_is_static_from_the_first_overflow_on():
+    log = quiet() | {"loss_scale": np.full(800, 1024.0), "grad_norm": np.ones(800)}
+    log["grad_norm"][300] = np.inf
+    found = literal(log, dtype="fp16", hysteresis=2).diagnosis
+    assert (found.slug, found.step) == ("loss-scale-static", 300)

@@ -35,7 +35,9 @@ def test_on_a_sparse_log_the_time_that_was_watched_is_told(sparse):
 def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(sparse):
     report = stabdiag.diagnose(sparse(60, 55))
     assert report.diagnosis.slug == "spike-unresolved"
-    assert report.diagnosis.first_action.startswith("Run on to step 6500 ")
+    assert report.diagnosis.first_action.startswith(
+        "Keep the last checkpoint from before the spike, run on to step 6500 "
+    )
     assert f"{WIDENED} are needed to tell" in asked(report, "Q2.2").because
 
 

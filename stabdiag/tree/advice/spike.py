@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.frozen import frozen
-from stabdiag.model.text import num, plural, sentence, sigmas, typed
+from stabdiag.model.text import capitalised, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import back_after_all
 from stabdiag.tree.advice.rates import lowered
@@ -242,13 +242,31 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     else:
         end = f"The log ends at {case.unit} {last}, too early to tell whether it recovers."
         if planned is None or planned > enough:
-            run_on = f"Run on to {case.unit} {enough} if you still can, and diagnose again."
-            wait = (Action(ActionKind.KEEP_GOING, run_on, step=enough),)
+            wait = (_wait(case, spike, enough),)
     batches = batches_at(case, spike.onset, and_before=True)
     look = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
     peak = (_LOWER_PEAK,) if spike.rising is not None else ()
     actions = (*wait, _restart(case, spike), *peak, look)
     return spike.advice(f"{end} {spike.cause}", first=actions[0], then=actions[1:])
+
+
+def _wait(case: Case, spike: _Spike, until: int) -> Action:
+    """Return to secure the checkpoint from before the spike while the run goes on."""
+    run_on = f"run on to {case.unit} {until} if you still can, and diagnose again"
+    saved = spike.last.step
+    if saved == 0:
+        text = f"{capitalised(run_on)}: no checkpoint precedes the spike."
+        return Action(ActionKind.SEE_FINDING, text, also=(ActionKind.KEEP_GOING,), step=until)
+    which = "the last checkpoint from before the spike"
+    if saved is not None:
+        which = f"the checkpoint of {case.unit} {saved}"
+    return Action(
+        ActionKind.KEEP_CHECKPOINT,
+        f"Keep {which}, {run_on}.",
+        also=(ActionKind.KEEP_GOING,),
+        step=until,
+        checkpoint=saved,
+    )
 
 
 def _spike(case: Case) -> _Spike:
