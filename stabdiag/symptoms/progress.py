@@ -116,7 +116,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     words += [setting.text for setting in far]
     if lacks_warmup(case):
         words.append("There is no warm-up.")
-    is_warning = bool(far) or (chance is not None and not few_trained(case))
+    is_warning = chance is not None and not few_trained(case)
     return Evidence(
         because=" ".join(filter(None, words)),
         step=int(case.loss.steps[0]) if len(case.loss) else None,

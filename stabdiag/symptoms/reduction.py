@@ -20,7 +20,7 @@ from stabdiag.tree.case import Case
 _MIN_SUM: Final = 4.0
 
 # Dropout and augmentation raise a training loss up to this factor above the evaluation loss.
-_FAR_BELOW: Final = 3.0
+_FAR_BELOW: Final = 4.0
 
 _FEW_EVALUATIONS: Final = (
     at_least("generalisation.min_evaluations", "loss"),

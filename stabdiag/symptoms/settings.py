@@ -44,7 +44,7 @@ def _unknown_settings(case: Case) -> str:
     family="learning",
     title="A setting is far from usual",
     enough=(_unknown_settings,),
-    yields_to=("no-progress", "lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
+    yields_to=("lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
 )
 def setting_unusual(case: Case) -> Evidence | None:
     """Is a setting above its usual range, or a learning rate below?
