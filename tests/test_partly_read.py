@@ -125,6 +125,16 @@ def test_half_of_a_compressed_file_is_partly_read(tmp_path):
     assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
 
 
+def test_half_of_a_document_is_partly_read_and_an_open_list_is_not(tmp_path):
+    rows = ",\n".join(json_lines())
+    path = tmp_path / "trainer_state.json"
+    path.write_text(f'{{"log_history": [{rows}], "max_steps": 400}}'[: len(rows) // 2])
+    assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
+    path = tmp_path / "log.json"
+    path.write_text(f"[{rows},\n")
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
+
+
 def test_half_of_an_archive_is_partly_read(tmp_path):
     log, archive = write(tmp_path, "run.jsonl", json_lines()), tmp_path / "run.tar"
     with tarfile.open(archive, "w") as tar:
@@ -182,6 +192,15 @@ def test_an_ignored_part_is_no_error(stabdiag_command, tmp_path):
     config = tmp_path / "stabdiag.toml"
     config.write_text('[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n')
     assert stabdiag_command("diagnose", str(path), "--config", str(config)).code == 0
+
+
+def test_settings_that_turn_a_check_green_are_named(stabdiag_command, tmp_path):
+    path = write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"])
+    config = tmp_path / "stabdiag.toml"
+    config.write_text('fail-on = "never"\n')
+    result = stabdiag_command("check", str(path), "--config", str(config))
+    assert result.code == 0
+    assert "stabdiag.toml: fail-on is never" in result.err
 
 
 def test_a_converted_log_is_no_whole_one(tmp_path):

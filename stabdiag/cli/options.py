@@ -129,7 +129,10 @@ class Held:
 
     def fails_on(self, flag: FailOn | None) -> FailOn:
         """Return the severity with exit code 1: by the flag, else by the settings."""
-        return flag or FailOn(self.project.fail_on or FailOn.ERROR)
+        chosen = flag or FailOn(self.project.fail_on or FailOn.ERROR)
+        if flag is None and chosen is FailOn.NEVER:
+            tell(f"{self.project.table()}: fail-on is never, so no finding fails this command")
+        return chosen
 
 
 @frozen

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.errors import NothingLogged, NoUsableRecord
+from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, judge_without_a_loss
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.gathered import gathered
@@ -82,6 +83,9 @@ def _columns(
     columns = gathered(
         [table], source=stream.name, format=format, bad=tables.bad, notes=stream.notes
     )
+    if tables.is_cut:
+        rest = LeftOut(code=EventCode.BYTES_LEFT_OUT, message="the JSON document breaks off")
+        columns = replace(columns, left_out=(*columns.left_out, rest))
     return with_config(replace(columns, config=config, tells_null=True))
 
 

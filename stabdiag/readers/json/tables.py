@@ -72,12 +72,13 @@ class Tables:
     values: dict[Path, object] = field(default_factory=dict)
     counter: str = "step"
     bad: list[BadLine] = field(default_factory=list)
+    is_cut: bool = False
 
 
 def read_tables(stream: Stream) -> Tables:
     """Read documents, mostly one, up to where they break off."""
     documents = Documents(stream.read_all().decode("utf-8-sig", "replace"))
-    tables = Tables(bad=documents.bad())
+    tables = Tables(bad=documents.bad(), is_cut=documents.is_cut)
     bare: list[Record] = []
     for value in documents.values:
         single: dict[Path, object] = {}

@@ -192,11 +192,14 @@ class Documents:
         self._at = 0
         self._faults: list[tuple[int, str]] = []
         self._is_mended = False
+        self.is_cut = False
         try:
             while self._peek():
                 self._take(self.values.append, skips=True)
         except _Broken as broken:
             self._faults.append((self._at, str(broken)))
+            # A list may be written record by record; an object is written as a whole.
+            self.is_cut = text.lstrip()[:1] == "{"
 
     def bad(self) -> list[BadLine]:
         """Return what could not be read."""

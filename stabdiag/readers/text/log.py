@@ -211,7 +211,7 @@ def _are_all_found(data: bytes, parts: Sequence[Part]) -> bool:
     """Return True if each line that is not blank belongs to a part."""
     count = sum(len(part.starts) for part in parts)
     lines = data.count(b"\n") - data.endswith(b"\n")
-    if count < lines:
+    if count < lines or not count:
         return False
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     starts = np.concatenate([np.asarray(part.starts, dtype=np.int64) for part in parts])
