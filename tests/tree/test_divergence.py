@@ -185,3 +185,23 @@ def test_the_last_window_of_a_climb_counts_even_after_most_of_it_was_done():
     assert stabdiag.diagnose(grown).diagnosis.slug == "divergence-weight-norm-climbing"
     still = {**log, "weight_norm/mlp": 10.0 + 0.001 * at}
     assert stabdiag.diagnose(still).diagnosis.slug != "divergence-weight-norm-climbing"
+
+
+ZEROS = [0.0] * 9 + [1e-4] * 5
+
+
+def test_a_change_of_the_last_printed_digit_is_no_rise():
+    rounded = {"step": np.arange(40), "loss": [0.1] * 20 + [0.1001] * 20}
+    assert stabdiag.diagnose(rounded).diagnosis.section != "§4"
+    assert stabdiag.diagnose({"step": np.arange(14), "loss": ZEROS}).diagnosis.section != "§4"
+    more = {"step": np.arange(14), "loss": [0.0] * 9 + [1e-4, 3e-4, 9e-4, 2e-3, 5e-3]}
+    assert stabdiag.diagnose(more).diagnosis.section == "§4"
+
+
+def test_a_policy_loss_is_exempt_in_a_short_log_too():
+    losses = [0.0] * 9 + [1e-3, 3e-3, 9e-3, 2e-2, 5e-2]
+    log = {"step": np.arange(14), "loss": losses, "reward": np.linspace(0.6, 0.9, 14)}
+    policy = stabdiag.diagnose({**log, "kl": np.linspace(0, 1e-3, 14)})
+    assert policy.diagnosis.slug == "insufficient-data"
+    assert asked(policy, "Q4.1").verdict == "unknown"
+    assert stabdiag.diagnose({"step": log["step"], "loss": losses}).diagnosis.section == "§4"
