@@ -35,7 +35,7 @@ from stabdiag.symptoms.stuck import (
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
-from stabdiag.tree.scores import scores
+from stabdiag.tree.progress import find_progress
 
 # If the first k losses are all as low as a share p of the others, chance does that with p ** k.
 _FIRST = (2, 3, 5, 10)
@@ -78,7 +78,7 @@ def not_learning(case: Case) -> Evidence | None:
     x, steps = case.loss.values, case.loss.steps
     least = case.limits.learning.least_fall
     better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
-    if (better or _has_better_score(case)) and not held_out_is_constant(case):
+    if (better or _something_improved(case)) and not held_out_is_constant(case):
         return None
     begin, tenths = num(float(x[0])), levels(x, TENTHS)
     measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
@@ -118,9 +118,9 @@ def not_learning(case: Case) -> Evidence | None:
     )
 
 
-def _has_better_score(case: Case) -> bool:
-    """Return True if a score ends better than it began, beyond its noise."""
-    return any((score.gain_since(int(score.series.steps[0])) or 0) > 0 for score in scores(case))
+def _something_improved(case: Case) -> bool:
+    """Return True if evaluations or scores end better than they began, beyond their noise."""
+    return any(change.better for change in find_progress(case).changes if change.role != "loss")
 
 
 def _stands_still(case: Case) -> bool:
