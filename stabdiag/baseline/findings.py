@@ -24,6 +24,9 @@ _DIVERGED: Final = ("nan-", "divergence-")
 # Findings this close to the step of the verdict, as a ratio of steps, are named with it.
 _NEAR: Final = 1.25
 
+# From this ratio on, times are easier to read than a percentage.
+_TIMES: Final = 2.0
+
 # Levels that differ by more than this factor are named themselves.
 _FACTOR: Final = 10.0
 
@@ -194,6 +197,8 @@ def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
     theirs, where = _theirs(comparison), "above" if series.higher else "below"
     if series.ratio is None or not 1 / _FACTOR <= series.ratio <= _FACTOR:
         return f"at {num(series.level, 3)}, far {where} {theirs} at {num(series.reference, 3)}"
+    if series.ratio >= _TIMES:
+        return f"at {num(series.ratio, 2)} times {theirs}"
     return f"{_percent(abs(series.ratio - 1))} {where} {theirs}"
 
 

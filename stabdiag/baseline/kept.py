@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Of the layout of a file, and of what its numbers mean."""
 
-PROFILES: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.profiles")
-"""How the files of a scan store that hold profiles are called."""
+PROFILES_SUFFIX: Final = ".profiles"
+"""The suffix of the profiles next to the rows of the same name in a scan store."""
+
+_PROFILES: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.profiles")
 
 _METADATA: Final = b"stabdiag-baseline"
 _MAGIC: Final = b"PAR1"
@@ -53,7 +55,7 @@ def table_of(profiles: Iterable[RunProfile]) -> pa.Table:
     rows: list[dict[str, Any]] = []
     for number, profile in enumerate(profiles):
         run = {name: getattr(profile, name) for name in _RUN}
-        run |= {"run": number, "settings": json.dumps(dict(profile.settings))}
+        run |= {"run": profile.key or str(number), "settings": json.dumps(dict(profile.settings))}
         for role, levels in profile.series.items() or [("", None)]:
             arrays = {} if levels is None else {n: getattr(levels, n) for n in (*_WHOLE, *_REAL)}
             rows.append({**run, "role": role, "column": profile.columns.get(role, role), **arrays})
@@ -67,7 +69,7 @@ def _schema() -> pa.Schema:
     types = {"first_step": whole, "last_step": whole, "non_finite": whole}
     return pa.schema(
         [
-            ("run", whole),
+            ("run", text),
             *((name, types.get(name, text)) for name in (*_RUN, "settings", "role", "column")),
             *((name, pa.list_(pa.int32())) for name in _WHOLE),
             *((name, pa.list_(pa.float32())) for name in _REAL),
@@ -81,7 +83,7 @@ def profiles_of(table: pa.Table) -> Iterator[RunProfile]:
     names = ("run", *_RUN, "settings", "role", "column")
     columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in names}
     arrays = {name: list(_lists(table[name])) for name in (*_WHOLE, *_REAL)}
-    rows: dict[int, list[int]] = {}
+    rows: dict[str, list[int]] = {}
     for row, number in enumerate(columns["run"]):
         rows.setdefault(number, []).append(row)
     for own in rows.values():
@@ -175,7 +177,7 @@ def read_store(folder: Path) -> list[RunProfile]:
     Raises:
         StabdiagError: if it has none, or one cannot be read.
     """
-    files = sorted(path for path in folder.iterdir() if PROFILES.fullmatch(path.name))
+    files = sorted(path for path in folder.iterdir() if _PROFILES.fullmatch(path.name))
     if not files:
         raise StabdiagError(
             f"{folder}: a store without profiles; scan again with this version of stabdiag"

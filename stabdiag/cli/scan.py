@@ -82,6 +82,13 @@ def scan(
         ),
     ] = None,
     baseline: options.BaselinePaths = None,
+    peers: Annotated[
+        bool,
+        options.option(
+            "--peers",
+            "Compare each run with the healthy runs that have the same settings except the seed.",
+        ),
+    ] = False,
     top: Annotated[int, options.option("--top N", "Number of worst runs to name.", min=0)] = 10,
     format: Annotated[str | None, options.format_option(names("overview"))] = None,
     json: options.AsJson = False,
@@ -118,6 +125,7 @@ def scan(
                     open_pool(executor, jobs, scheduler),
                     where=where,
                     top=top,
+                    peers=peers,
                     show=display.add,
                     stopped=lambda: bool(caught),
                 )

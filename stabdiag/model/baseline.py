@@ -106,7 +106,8 @@ class BaselineComparison:
     that left the band first coming first. ``step`` is that of the verdict: where the run left the
     references for good, or where its loss stopped being finite. ``compared_until`` is the last step
     that run and references share, ``last_step`` the run's own and ``references_until``
-    that of the longest reference. ``references`` are the names of the runs used.
+    that of the longest reference. ``references`` are the names of the runs used, and
+    ``reference_noun`` is what one of them is called.
     """
 
     status: BaselineStatus
@@ -124,12 +125,13 @@ class BaselineComparison:
     last_step: int = 0
     references_until: int = 0
     unit: str = "step"
+    reference_noun: str = "good run"
 
     @property
     def runs(self) -> str:
         """The references as people call them: ``your 5 good runs``."""
-        number = len(self.references)
-        return "your good run" if number == 1 else f"your {number} good runs"
+        number, noun = len(self.references), self.reference_noun
+        return f"your {noun}" if number == 1 else f"your {number} {noun}s"
 
     @property
     def left_out_in_words(self) -> str:

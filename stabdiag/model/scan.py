@@ -184,13 +184,38 @@ class Unread:
     example: str
 
 
+@frozen(eq=True)
+class WorseThanPeers:
+    """A run that is worse than the healthy runs with the same settings except the seed.
+
+    ``peers`` is how many it was compared with, ``step`` where it left them.
+    """
+
+    path: str
+    run: str
+    outcome: str
+    step: int | None
+    peers: int
+    summary: str
+
+
+@frozen(eq=True)
+class Peers:
+    """How many of the runs had peers to compare with, and which are worse than theirs."""
+
+    runs: int
+    compared: int
+    worse: tuple[WorseThanPeers, ...] = ()
+
+
 @frozen
 class Overview:
     """What a scan found.
 
     ``rows`` are all of its rows, the worst first; they may be gone through again and again, and
     are not held. ``root`` is the folder in which all of them lie, with the slash at its end, if
-    there is one. ``reused`` is how many were known from the last scan.
+    there is one. ``reused`` is how many were known from the last scan. ``peers`` is set if runs
+    were compared with those of the same settings.
     """
 
     places: tuple[str, ...]
@@ -205,6 +230,7 @@ class Overview:
     changes: Changes | None = None
     seconds: float | None = None
     reused: int = 0
+    peers: Peers | None = None
 
     @property
     def runs(self) -> int:

@@ -26,6 +26,7 @@ from stabdiag.places.group import Passed
 from stabdiag.scan.executors import Pool, open_pool
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.overview import where as select
+from stabdiag.scan.peers import compare_peers
 from stabdiag.scan.run import BatchReader, JobQueue
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import ScanOptions
@@ -46,6 +47,7 @@ def scan(
     literal: bool = False,
     top: int = 10,
     baseline: object = None,
+    peers: bool = False,
 ) -> Overview:
     r"""Diagnose every run below some paths, and say what they have in common.
 
@@ -64,6 +66,7 @@ def scan(
         literal: apply the decision tree to the letter, and nothing beside it.
         top: how many of the worst runs the overview names.
         baseline: earlier good runs to compare each run with: what ``baseline()`` takes or returns.
+        peers: compare each run with the healthy runs that have the same settings except the seed.
 
     Raises:
         NoUsableRecord: if there is no log to be found.
@@ -95,6 +98,7 @@ def scan(
             options,
             open_pool(executor, jobs, scheduler),
             top=top,
+            peers=peers,
         )
         # The rows are read from there for as long as there is an overview.
         weakref.finalize(overview.rows, stack.pop_all().close)
@@ -111,10 +115,12 @@ def scan_into(
     top: int = 10,
     show: Callable[[pa.Table, int | None], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
+    peers: bool = False,
 ) -> tuple[Overview, Passed]:
     """Scan into a store, with the executor that is opened for it.
 
-    Returns the overview, and what was no log of a run. ``show`` gets the rows that came in last,
+    Returns the overview, and what was no log of a run. With ``peers`` runs of the same settings are
+    compared with each other. ``show`` gets the rows that came in last,
     and how many runs there are in all, once they have all been found.
 
     Raises:
@@ -132,7 +138,7 @@ def scan_into(
         reader = BatchReader(pool=pool, options=options, found=queue, stopped=stopped)
         try:
             for batch in reader.batches():
-                store.add(batch.rows)
+                store.add(batch.rows, batch.profiles)
                 passed.add(batch.passed)
                 show(batch.rows, queue.total)
         except BaseException:  # Ctrl-C as well: the next scan goes on from here
@@ -153,4 +159,6 @@ def scan_into(
         seconds=time.monotonic() - began,
         reused=store.reused,
     )
+    if peers:
+        overview = replace(overview, peers=compare_peers(folder, rows))
     return overview, passed

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from stabdiag.baseline.kept import PROFILES_SUFFIX
 from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 from stabdiag.model.arrays import Mask
@@ -94,6 +95,7 @@ class Store:
         self._new = _Numbers()
         self._waiting: list[pa.Table] = []
         self._own_parts: list[tuple[Path, int]] = []
+        self._profiles: list[pa.Table] = []
         self._written = time.monotonic()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -158,8 +160,10 @@ class Store:
             return False
         return True
 
-    def add(self, rows: pa.Table) -> None:
-        """Add rows; they are written within seconds."""
+    def add(self, rows: pa.Table, profiles: pa.Table | None = None) -> None:
+        """Add rows and the profiles of their runs; they are written within seconds."""
+        if profiles is not None and profiles.num_rows:
+            self._profiles.append(profiles)
         self._waiting.append(rows.filter(pa.array(self._are_new(rows), pa.bool_())))
         waiting = sum(table.num_rows for table in self._waiting)
         if waiting >= _FLUSH_ROWS or time.monotonic() - self._written >= _FLUSH_SECONDS:
@@ -196,9 +200,13 @@ class Store:
         metadata = {"version": VERSION, "ended": sorted({self._scan, *broken}) if ended else []}
         rows = rows.replace_schema_metadata({METADATA: json.dumps(metadata)})
         part = self.folder / f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
+        profiles, self._profiles = self._profiles, []
         try:
             from pyarrow import parquet
 
+            if profiles:  # first, so that no part lacks its profiles
+                with written_whole(part.with_suffix(PROFILES_SUFFIX)) as file:
+                    parquet.write_table(pa.concat_tables(profiles), file, compression="zstd")
             with written_whole(part) as file:
                 parquet.write_table(rows, file, compression="zstd")
                 file.flush()

@@ -19,6 +19,8 @@ from stabdiag._version import __version__
 from stabdiag.api.baselines import with_baseline
 from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, run_found
+from stabdiag.baseline.kept import table_of as profiles_table
+from stabdiag.baseline.profile import RunProfile, profile_of
 from stabdiag.baseline.references import References
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
@@ -105,27 +107,36 @@ class ScanOptions(Options):
 
 @frozen
 class Batch:
-    """What came of a batch: its rows, and what proved to be no log of a run, by the reason."""
+    """The result of a batch: rows, what proved to be no log of a run by the reason, profiles."""
 
     rows: pa.Table
     passed: Passed
+    profiles: pa.Table | None = None
 
 
 def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
     pa.set_cpu_count(1)  # there are as many workers as cores
-    passed = Passed()
-    batch = Batch(rows=table_of(rows_of_jobs(jobs, options, passed)), passed=passed)
+    passed, profiles = Passed(), list[RunProfile]()
+    rows = table_of(rows_of_jobs(jobs, options, passed, keep=profiles.append))
+    batch = Batch(rows=rows, passed=passed, profiles=profiles_table(profiles))
     if is_worker_process():
         gc.collect()  # automatic collection is off there
     return batch
 
 
 def rows_of_jobs(
-    jobs: Iterable[Job], options: ScanOptions, passed: Passed, show: Show = lambda _: None
+    jobs: Iterable[Job],
+    options: ScanOptions,
+    passed: Passed,
+    show: Show = lambda _: None,
+    keep: Callable[[RunProfile], None] | None = None,
 ) -> Iterator[Row]:
-    """Yield the row of each run, those in archives included; ``show`` gets each report."""
-    reader = _JobReader(options=options, passed=passed, show=show)
+    """Yield the row of each run, those in archives included.
+
+    ``show`` gets each report, and ``keep`` the profile of each run.
+    """
+    reader = _JobReader(options=options, passed=passed, show=show, keep=keep)
     for job in jobs:
         if not job.logs[0].path.lower().endswith(ARCHIVES):
             yield from reader.row(job, read_job)
@@ -143,6 +154,7 @@ class _JobReader:
     options: ScanOptions
     passed: Passed
     show: Show
+    keep: Callable[[RunProfile], None] | None = None
 
     def row(self, job: Job, read: Callable[[Job, Asked], Found]) -> Iterator[Row]:
         """Yield the row of a run, unless its log is none, and of each log that it left unread."""
@@ -154,6 +166,11 @@ class _JobReader:
             siblings.extend(sibling.entry for sibling in log.siblings)
             report = options.report(log)
             self.show(report)
+            if self.keep is not None:
+                found_out = report.diagnosis
+                profile = profile_of(report.history, report.manifest, name=job.run)
+                outcome, severity = found_out.slug, found_out.severity.value
+                self.keep(replace(profile, outcome=outcome, severity=severity))
             return row_of(report, shown(report.history.source.name), job.run)
 
         try:

@@ -13,9 +13,11 @@ from stabdiag.model.scan import (
     Common,
     Group,
     Overview,
+    Peers,
     Row,
     Split,
     Unread,
+    WorseThanPeers,
 )
 from stabdiag.model.text import listed, plural
 
@@ -45,6 +47,8 @@ def sections(overview: Overview) -> Iterator[Section]:
             for one in overview.groups
         ]
         yield Section(title="Kinds of failure", items=tuple(kinds))
+    if overview.peers is not None:
+        yield peers_section(overview, overview.peers)
     if has_common(overview):
         yield Section(
             title="What the failed runs have in common",
@@ -59,6 +63,21 @@ def sections(overview: Overview) -> Iterator[Section]:
     if overview.unread:
         reasons = tuple((unread(one), f"for example {one.example}") for one in overview.unread)
         yield Section(title="Not read", items=reasons)
+
+
+def peers_section(overview: Overview, peers: Peers) -> Section:
+    """Return the runs that are worse than those with the same settings."""
+    items = [
+        (f"{name(one, overview)}, step {one.step}: {one.outcome}", one.summary)
+        for one in peers.worse
+    ]
+    without = peers.runs - peers.compared
+    alone = f"; {without} without two healthy peers" if without else ""
+    return Section(
+        title="Worse than their peers",
+        items=tuple(items),
+        note=f"{len(peers.worse) or 'none'} of {plural(peers.compared, 'run')} compared{alone}",
+    )
 
 
 def summary(overview: Overview) -> str:
@@ -80,7 +99,7 @@ def summary(overview: Overview) -> str:
     return f"{text}; {plural(missed, 'log')} could not be read" if missed else text
 
 
-def name(run: Row | Change, overview: Overview | None = None) -> str:
+def name(run: Row | Change | WorseThanPeers, overview: Overview | None = None) -> str:
     """Return what a run is called: below the one place that was scanned, or by its path."""
     several = overview is not None and len(overview.places) > 1
     if not several and run.run not in ("", "."):

@@ -17,7 +17,7 @@ from stabdiag.formats.json import Json, dumps, keys, plain
 from stabdiag.formats.junit import element, properties
 from stabdiag.formats.measured import visible
 from stabdiag.model.findings import Severity, fails, is_check_error
-from stabdiag.model.scan import Changes, Group, Overview, Row, Split
+from stabdiag.model.scan import Changes, Group, Overview, Peers, Row, Split
 
 SCHEMA = 1
 
@@ -64,7 +64,13 @@ def _content(overview: Overview) -> dict[str, Json]:
         ],
         "changes": None if overview.changes is None else _changes(overview.changes),
         "unread": [keys("reason logs example", one) for one in overview.unread],
+        **({} if overview.peers is None else {"peers": _peers(overview.peers)}),
     }
+
+
+def _peers(peers: Peers) -> Json:
+    worse: list[Json] = [keys("path run outcome step peers summary", one) for one in peers.worse]
+    return {**keys("runs compared", peers), "worse": worse}
 
 
 def _group(one: Group) -> Json:
