@@ -18,7 +18,6 @@ from stabdiag.stats.levels import (
     pair_means,
 )
 from stabdiag.stats.quantiles import FEWEST, TELLING, diff_sigma, median
-from stabdiag.stats.shape import EXPLODES
 from stabdiag.stats.trend import mann_kendall
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
@@ -202,10 +201,6 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     if calm.stop - down >= TELLING:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
-    # What blew up bursts as low as it likes: only what came before it left for good is usual.
-    left = best + _last_near(up, progress)
-    if float(up[-1]) > EXPLODES * progress > 0 and TELLING <= left < near:
-        calm, near = slice(0, left + 1), left
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, WANDERS * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
