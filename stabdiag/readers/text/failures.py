@@ -44,7 +44,18 @@ _CELLS: Final = {
 _RAISED: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
 _ANCHORS: Final = (
     *(*_RAISED, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort", b"iverg"),
-    *(b"NaN", b"is nan", b"was nan", b"nan loss", b"or nan", b"inite", b"infinity", b"to inf"),
+    *(
+        b"NaN",
+        b"is nan",
+        b"was nan",
+        b"is inf",
+        b"was inf",
+        b"nan loss",
+        b"or nan",
+        b"inite",
+        b"infinity",
+        b"to inf",
+    ),
     *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
 )
 
@@ -130,9 +141,9 @@ def failure_of(line: bytes) -> Failure | None:
     if is_implied:
         return Failure.LOSS
     raised = is_exception(line)
-    if _CONDITION.search(line):
-        return None
     if not raised:
+        if _CONDITION.search(line):
+            return None
         if not _SUBJECT.search(line):
             return None
         if _EVALUATION.search(line) and not _TRAINING.search(line):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -91,6 +91,9 @@ class TextLog:
         for kind, part in found:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset, quick=only_records)
+        known = {begin for begin, _ in spans} | {end for _, end in spans}
+        for begin in sorted(_line_begins(text.data, reports) - known):
+            self._messages.add_report(text, self._offset, begin)
         self._unread.look(text.data, [part for _, part in found], self._line)
         self._offset += len(text.data)
         self._line += block.count(b"\n")
@@ -205,6 +208,11 @@ def _reports_of(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
         for kind in grammar.kinds
         if isinstance(kind, Line) and (isinstance(kind, Aside) or b"nan" in kind.fixed.values())
     )
+
+
+def _line_begins(data: bytes, parts: Iterable[Part]) -> set[int]:
+    """Return where the lines of some parts begin."""
+    return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 
 def _are_all_found(data: bytes, parts: Sequence[Part]) -> bool:

@@ -31,10 +31,10 @@ SORTS: Final = (
     Sort(
         code=EventCode.OUT_OF_MEMORY,
         title="out of memory",
-        anchors=(b"rror", b"ut of memory"),
+        anchors=(b"rror", b"ut of memory", b"oom", b"OOMK"),
         line=re.compile(
             rb"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
-            rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill"
+            rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill|OOMKilled"
         ),
     ),
     Sort(
@@ -42,7 +42,7 @@ SORTS: Final = (
         title="collective communication failed",
         anchors=(b"rror", b"atchdog", b"NCCL t"),
         line=re.compile(
-            rb"collective operation timeout|NCCL (?:timeout|error)"
+            rb"collective operation timeout|NCCL (?:timeout|error)|DistBackendError: "
             rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"
             rb"|atchdog (?:got stuck|thread terminated)"
         ),
@@ -73,12 +73,13 @@ SORTS: Final = (
     Sort(
         code=EventCode.KILLED,
         title="killed",
-        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped"),
+        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
             rb"|\(core dumped\)|is killed by signal|DUE TO (?:TIME LIMIT|PREEMPTION)"
             rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^(?:free\(\): |double free or )"
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
             rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
         ),
@@ -163,6 +164,11 @@ class Messages:
             self._add(text, offset, place, EventCode.TRACEBACK, said)
             spans.append((place, end))
         return spans
+
+    def add_report(self, text: Text, offset: int, place: int) -> None:
+        """Add the line at a place, which reports a value that is not finite in words of its own."""
+        line = text.data[place : line_end(text.data, place, _AFTER)]
+        self._add(text, offset, place, EventCode.NOT_FINITE, line)
 
     def copy(self) -> Messages:
         """Return the same messages, to which others can be added."""

@@ -42,6 +42,10 @@ NOT_FINITE = (
     "NanLossDuringTrainingError: NaN loss during training.",
     "Detected inf or nan values in gradients. Your model is diverging. Giving up.",
     "OverflowError: cannot convert float infinity to integer",
+    "training loss was inf at step 120; stopping now",
+    "AssertionError: loss must be finite, got nan",
+    "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+    "NaNs found in the weights, halting",
 )
 DIED = (
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -56,6 +60,10 @@ DIED = (
     "make: *** [train] Error 1",
     "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)",
     "terminate called after throwing an instance of 'c10::Error'",
+    "[rank0]: torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.",
+    "SIGTERM received, shutting down",
+    "container killed: OOMKilled",
+    "double free or corruption (!prev)",
 )
 HARMLESS = (
     "Training finished. No NaN was found.",
@@ -73,6 +81,9 @@ HARMLESS = (
     "numpy RuntimeWarning: overflow encountered in exp",
     "Replaced 3 nan values in the input features by 0",
     "ETA: nan",
+    "Note: losses may become nan with fp16",
+    'logger.error("NaN loss")',
+    "[info] infinity norm: 2.5",
 )
 
 
@@ -126,6 +137,13 @@ def test_a_logged_fall_of_the_loss_scale_explains_that_it_is_at_its_minimum(tmp_
     path = tmp_path / "run.log"
     path.write_text("\n".join(lines))
     assert np.isfinite(stabdiag.read(path).series["loss"].values).all()
+
+
+def test_the_line_that_reports_a_loss_is_an_event(history):
+    read = history("text", "WARNING:root:Current loss value is nan")
+    messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
+    assert [event.said for event in messages] == ["WARNING:root:Current loss value is nan"]
+    assert messages[0].line == 41
 
 
 def test_a_traceback_is_one_message(history):
