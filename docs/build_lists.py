@@ -15,7 +15,7 @@ from stabdiag.model.manifest import Manifest, read_manifest
 from stabdiag.model.text import kept_table
 
 if TYPE_CHECKING:
-    from stabdiag.model.checks import Sheet
+    from stabdiag.model.checks import ChecklistReport
 
 ROOT = Path(__file__).resolve().parent.parent
 BROKEN = "fixtures/runs/spike-lr-jump"
@@ -92,6 +92,6 @@ def _table(name: str) -> str:
     return "\n".join(["| line | title | what is asked |", "|---|---|---|", *rows])
 
 
-def _example(command: str, sheet: Sheet) -> str:
+def _example(command: str, sheet: ChecklistReport) -> str:
     """Return a command, and what it prints, in two blocks."""
     return f"```console\n$ {command}\n```\n\n```text\n{render(sheet, 'terminal', 'sheet')}```"

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from stabdiag.model.checks import Tick
+from stabdiag.model.checks import ChecklistItem
 from stabdiag.model.text import kept_table
 
 Subject = TypeVar("Subject")
 
 
 def judged(
-    name: str, judges: Mapping[str, Callable[[Subject], Tick]], subject: Subject
-) -> tuple[Tick, ...]:
+    name: str, judges: Mapping[str, Callable[[Subject], ChecklistItem]], subject: Subject
+) -> tuple[ChecklistItem, ...]:
     """Return the lines of a list, each as its judge finds it of a subject."""
     return tuple(
         replace(judges[slug](subject), slug=slug, title=title)

@@ -7,14 +7,22 @@ from typing import Final
 
 from stabdiag.checks import judged
 from stabdiag.checks.facts import Facts, Remedy, remedies
-from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
+from stabdiag.model.checks import (
+    Checklist,
+    ChecklistItem,
+    ChecklistReport,
+    State,
+    failed,
+    passed,
+    unknown,
+)
 from stabdiag.model.findings import ActionKind, Finding
 from stabdiag.model.report import Report
 from stabdiag.model.text import capitalised, kept_table, num, plural
 
-_DONE: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "cannot tell"}
-_TRIED: Final = {State.TICKED: "tried", State.CROSSED: "not tried", State.UNKNOWN: "cannot tell"}
-_LOGGED: Final = {State.TICKED: "logged", State.CROSSED: "not logged", State.UNKNOWN: "cannot tell"}
+_DONE: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "cannot tell"}
+_TRIED: Final = {State.PASSED: "tried", State.FAILED: "not tried", State.UNKNOWN: "cannot tell"}
+_LOGGED: Final = {State.PASSED: "logged", State.FAILED: "not logged", State.UNKNOWN: "cannot tell"}
 
 # Outcomes that advise to look at the data only because nothing else points anywhere.
 _HIDDEN: Final = ("spike-recovered", "divergence-unexplained")
@@ -39,59 +47,61 @@ _PER_LAYER: Final = {
 _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp, epsilons."
 
 
-def checklist(report: Report) -> Sheet:
+def checklist(report: Report) -> ChecklistReport:
     """Fill the lists in from one run's report."""
     facts, found = Facts(report=report), report.diagnosis
     steps = judged("steps", _STEPS, facts)
     tries = judged("interventions", _INTERVENTIONS, facts)
-    begin = next((tick.slug for tick in tries if tick.state is not State.TICKED), None)
-    done = sum(tick.state is State.TICKED for tick in steps)
-    return Sheet(
+    begin = next((item.slug for item in tries if item.state is not State.PASSED), None)
+    done = sum(item.state is State.PASSED for item in steps)
+    return ChecklistReport(
         name="checklist",
         subject=report.history.source.name,
         summary=f"{found.title} ({found.slug}). The log shows {done} of "
         f"{plural(len(steps), 'step')} done.",
         lists=(
-            TickList(title="Ten steps, in order", words=_DONE, ticks=steps),
-            TickList(title="What to try, fast to invasive", words=_TRIED, ticks=tries, begin=begin),
-            TickList(title="Health signals", words=_LOGGED, ticks=_signals(facts)),
-            TickList(title="Before you move on", words=_DONE, ticks=_closing(steps)),
+            Checklist(title="Ten steps, in order", words=_DONE, items=steps),
+            Checklist(
+                title="What to try, fast to invasive", words=_TRIED, items=tries, begin=begin
+            ),
+            Checklist(title="Health signals", words=_LOGGED, items=_signals(facts)),
+            Checklist(title="Before you move on", words=_DONE, items=_closing(steps)),
         ),
     )
 
 
-def _signals(facts: Facts) -> tuple[Tick, ...]:
+def _signals(facts: Facts) -> tuple[ChecklistItem, ...]:
     """Tell of each signal whether it is logged; the loss scale only where there is one to log."""
-    ticks = []
+    items = []
     for slug, title, why, told in kept_table("signals"):
         if slug == "loss-scale" and facts.manifest.dtype != "fp16":
             continue
         roles = told.split()
         count = sum(map(facts.logged, roles))
-        tick = crossed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
+        item = failed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
         if count:
-            tick = ticked(f"{plural(count, 'point')}.")
-        ticks.append(replace(tick, slug=slug, title=title))
-    return tuple(ticks)
+            item = passed(f"{plural(count, 'point')}.")
+        items.append(replace(item, slug=slug, title=title))
+    return tuple(items)
 
 
-def _closing(steps: tuple[Tick, ...]) -> tuple[Tick, ...]:
+def _closing(steps: tuple[ChecklistItem, ...]) -> tuple[ChecklistItem, ...]:
     """Answer the closing questions from the steps that they come back to."""
-    by_slug = {tick.slug: tick for tick in steps}
-    order = (State.CROSSED, State.UNKNOWN, State.TICKED)
-    ticks = []
+    by_slug = {item.slug: item for item in steps}
+    order = (State.FAILED, State.UNKNOWN, State.PASSED)
+    items = []
     for slug, title, answered in kept_table("closing"):
         told = [by_slug[step] for step in answered.split()]
-        worst = min(told, key=lambda tick: order.index(tick.state))
-        ticks.append(replace(worst, slug=slug, title=title, do=()))
-    return tuple(ticks)
+        worst = min(told, key=lambda item: order.index(item.state))
+        items.append(replace(worst, slug=slug, title=title, do=()))
+    return tuple(items)
 
 
 def _named(found: Finding) -> str:
     return f"{found.title} ({found.slug})."
 
 
-def _reproduce(facts: Facts) -> Tick:
+def _reproduce(facts: Facts) -> ChecklistItem:
     seed = facts.manifest.seed
     known = f"The seed is {seed}, but one log does not show whether a second run fails alike."
     return unknown(
@@ -102,42 +112,42 @@ def _reproduce(facts: Facts) -> Tick:
     )
 
 
-def _data(facts: Facts) -> Tick:
+def _data(facts: Facts) -> ChecklistItem:
     found = facts.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: index range, labels that match inputs, lengths, masks.",
         "Feed a tiny synthetic batch through to check shapes and types.",
     )
     if found is not None:
-        return crossed(_named(found), found.first_action, *do)
+        return failed(_named(found), found.first_action, *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
     return unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
 
 
-def _pipeline(facts: Facts) -> Tick:
-    tick, seed = _data(facts), facts.manifest.seed
-    return tick if seed is None else replace(tick, because=f"{tick.because} The seed is {seed}.")
+def _pipeline(facts: Facts) -> ChecklistItem:
+    item, seed = _data(facts), facts.manifest.seed
+    return item if seed is None else replace(item, because=f"{item.because} The seed is {seed}.")
 
 
-def _instrument(facts: Facts) -> Tick:
+def _instrument(facts: Facts) -> ChecklistItem:
     there = {role: facts.groups(role) for role in _PER_LAYER}
     lacking = [role for role, count in there.items() if not count]
     if not lacking:
         counts = ", ".join(f"{role} ({count})" for role, count in there.items())
-        return ticked(f"Logged by group: {counts}.")
+        return passed(f"Logged by group: {counts}.")
     words = [_PER_LAYER[role] for role in lacking]
     columns = ", ".join(f"{role}/<layer>" for role in lacking)
-    return crossed(
+    return failed(
         f"Not in the log: {', '.join(words)}.",
         f"Log {' and '.join(words)} about every ten steps: {columns}.",
     )
 
 
-def _narrow(facts: Facts) -> Tick:
+def _narrow(facts: Facts) -> ChecklistItem:
     for found in facts.report.findings if facts.broke else ():
         axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
         if axes and found.slug not in _HIDDEN:
-            return ticked(f"The log points at {axes[0]} ({found.slug}).")
+            return passed(f"The log points at {axes[0]} ({found.slug}).")
     return unknown(
         "The log does not tell them apart.",
         "Train a small model on the same data.",
@@ -146,7 +156,7 @@ def _narrow(facts: Facts) -> Tick:
     )
 
 
-def _precision(facts: Facts) -> Tick:
+def _precision(facts: Facts) -> ChecklistItem:
     do = (
         f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause.",
         "Scale the loss dynamically, or switch to bf16.",
@@ -157,25 +167,25 @@ def _precision(facts: Facts) -> Tick:
     return _by_dtype(facts, found, do)
 
 
-def _loss_scale(facts: Facts) -> Tick:
+def _loss_scale(facts: Facts) -> ChecklistItem:
     do = "Run in fp32 or bf16. If it must be fp16, scale the loss dynamically."
     found = facts.calls_for(Remedy.PRECISION) if facts.manifest.dtype else None
     return _by_dtype(facts, found, (do,))
 
 
-def _by_dtype(facts: Facts, found: Finding | None, do: tuple[str, ...]) -> Tick:
+def _by_dtype(facts: Facts, found: Finding | None, do: tuple[str, ...]) -> ChecklistItem:
     """Clear full precision, and mixed precision that no finding points at."""
     dtype = facts.manifest.dtype
     if dtype in ("fp32", "fp64"):
-        return ticked(f"The run is in {dtype}, so mixed precision is not the cause.")
+        return passed(f"The run is in {dtype}, so mixed precision is not the cause.")
     if found is not None:
-        return crossed(_named(found), *do)
+        return failed(_named(found), *do)
     if dtype is None:
         return unknown("The dtype is unknown.", *do)
-    return ticked(f"The run is in {dtype}, and no finding points at it.")
+    return passed(f"The run is in {dtype}, and no finding points at it.")
 
 
-def _learning_rate(facts: Facts) -> Tick:
+def _learning_rate(facts: Facts) -> ChecklistItem:
     found, peak, warmup = facts.calls_for(Remedy.RATE), facts.peak_rate, facts.warmup
     now = f" (now {num(peak)})" if peak else ""
     do = (
@@ -184,21 +194,21 @@ def _learning_rate(facts: Facts) -> Tick:
     )
     if found is not None:
         # A rate of 0 cannot be lowered.
-        return crossed(_named(found), found.first_action, *(() if peak == 0 else do))
+        return failed(_named(found), found.first_action, *(() if peak == 0 else do))
     if warmup is not None:
-        return ticked(f"{capitalised(warmup)}, and no finding points at it.")
+        return passed(f"{capitalised(warmup)}, and no finding points at it.")
     if peak is None:
         return unknown("The learning rate is neither logged nor in the manifest.", *do)
     if not facts.from_the_start:
         return unknown("The log begins after any warm-up.", *do)
-    return crossed("There is no sign of a warm-up.", *do)
+    return failed("There is no sign of a warm-up.", *do)
 
 
-def _safety_nets(facts: Facts) -> Tick:
+def _safety_nets(facts: Facts) -> ChecklistItem:
     threshold = facts.manifest.grad_clip
     found = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
     if found is not None:
-        return crossed(_named(found), found.first_action)
+        return failed(_named(found), found.first_action)
     do = (
         "Clip the global gradient norm at 1.0.",
         "Check weight decay and Adam's epsilon; try smaller batches for steadier updates.",
@@ -206,42 +216,42 @@ def _safety_nets(facts: Facts) -> Tick:
     if threshold is None:
         return unknown("The manifest does not say whether gradients are clipped.", *do)
     if threshold <= 0:
-        return crossed("Gradient clipping is off.", *do)
-    return ticked(f"Gradients are clipped at {num(threshold)}.")
+        return failed("Gradient clipping is off.", *do)
+    return passed(f"Gradients are clipped at {num(threshold)}.")
 
 
-def _clip(facts: Facts) -> Tick:
+def _clip(facts: Facts) -> ChecklistItem:
     threshold, found = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
     do = "Clip it at 1.0." if found is None else found.first_action
     if threshold is None:
         return unknown("The manifest does not say.", do)
     if threshold <= 0:
-        return crossed("It is off.", do)
+        return failed("It is off.", do)
     now = f"It is clipped at {num(threshold)}."
-    return ticked(now) if found is None else crossed(f"{now} {_named(found)}", do)
+    return passed(now) if found is None else failed(f"{now} {_named(found)}", do)
 
 
-def _architecture(facts: Facts) -> Tick:
+def _architecture(facts: Facts) -> ChecklistItem:
     found, layers = facts.calls_for(Remedy.MODEL), facts.groups("grad_norm")
     do = "Check normalisation, attention masks and position encodings; replace suspects in turn."
     if found is not None:
-        return crossed(_named(found), found.first_action, do)
+        return failed(_named(found), found.first_action, do)
     norms = plural(layers, "gradient norm")
     known = f"No layer stands out among {norms}; no log shows masks and encodings."
     return unknown(known if layers else "Nothing is logged by layer.", do)
 
 
-def _operations(facts: Facts) -> Tick:
+def _operations(facts: Facts) -> ChecklistItem:
     found, worst = facts.calls_for(Remedy.OPERATIONS), facts.report.diagnosis
     kinds = {kind for action in worst.actions for kind in action.kinds}
     if found is None and worst.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
         found = worst
     if found is not None:
-        return crossed(_named(found), found.first_action, _SAFE_OPERATIONS)
+        return failed(_named(found), found.first_action, _SAFE_OPERATIONS)
     return unknown("No log shows which operations the model uses.", _SAFE_OPERATIONS)
 
 
-def _batch_size(facts: Facts) -> Tick:
+def _batch_size(facts: Facts) -> ChecklistItem:
     size = facts.manifest.batch_size
     return unknown(
         "Batch size not recorded." if size is None else f"The batch size is {size}.",
@@ -250,7 +260,7 @@ def _batch_size(facts: Facts) -> Tick:
     )
 
 
-def _distributed(facts: Facts) -> Tick:
+def _distributed(facts: Facts) -> ChecklistItem:
     return unknown(
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scale and overflow settings agree on "
@@ -263,7 +273,7 @@ def _distributed(facts: Facts) -> Tick:
     )
 
 
-def _minimal(facts: Facts) -> Tick:
+def _minimal(facts: Facts) -> ChecklistItem:
     return unknown(
         "No log shows it.",
         "Reduce the run to the smallest script that fails, and report it with the log: "

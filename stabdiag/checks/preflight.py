@@ -9,7 +9,15 @@ from functools import partial
 from typing import Final
 
 from stabdiag.checks import judged
-from stabdiag.model.checks import Sheet, State, Tick, TickList, crossed, ticked, unknown
+from stabdiag.model.checks import (
+    Checklist,
+    ChecklistItem,
+    ChecklistReport,
+    State,
+    failed,
+    passed,
+    unknown,
+)
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
@@ -19,8 +27,8 @@ from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_numbe
 from stabdiag.model.ranges import Setting, settings_with_ranges
 from stabdiag.model.text import every, kept_table, num, plural
 
-_SETTING: Final = {State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "not recorded"}
-_BY_HAND: Final = {State.TICKED: "done", State.CROSSED: "not done", State.UNKNOWN: "tick by hand"}
+_SETTING: Final = {State.PASSED: "fine", State.FAILED: "look", State.UNKNOWN: "not recorded"}
+_BY_HAND: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "tick by hand"}
 
 _NOT_RECORDED: Final = "The manifest does not say."
 _RANGE_TEST: Final = "Run a learning-rate range test: too low crawls, too high bounces."
@@ -30,8 +38,8 @@ _CLIP: Final = "Clip the global gradient norm at 1.0."
 _DYNAMIC: Final = "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed."
 
 
-wrong: Final = partial(crossed, severity=Severity.ERROR)
-risky: Final = partial(crossed, severity=Severity.WARNING)
+wrong: Final = partial(failed, severity=Severity.ERROR)
+risky: Final = partial(failed, severity=Severity.WARNING)
 
 
 @frozen
@@ -74,16 +82,16 @@ def preflight(
     manifest: Manifest,
     limits: Limits,
     ignored: Iterable[Ignored] = (),
-    sanity: Iterable[Tick] = (),
-) -> Sheet:
+    sanity: Iterable[ChecklistItem] = (),
+) -> ChecklistReport:
     """Hold a manifest against what is usual, and list what to try before the launch."""
     at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
-    ticks = tuple(tick.ignoring(rules) for tick in judged("configuration", CHECKS, at))
-    settings = TickList(title="Configuration", words=_SETTING, ticks=ticks)
-    trials = TickList(
-        title="To try before a long run", words=_BY_HAND, ticks=_trials(manifest, sanity)
+    items = tuple(item.ignoring(rules) for item in judged("configuration", CHECKS, at))
+    settings = Checklist(title="Configuration", words=_SETTING, items=items)
+    trials = Checklist(
+        title="To try before a long run", words=_BY_HAND, items=_trials(manifest, sanity)
     )
-    return Sheet(
+    return ChecklistReport(
         name="preflight",
         subject=manifest.path or "the manifest",
         summary=_summary(settings),
@@ -103,18 +111,18 @@ def launch(manifest: Manifest, limits: Limits) -> Launch:
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)
 
 
-def _summary(settings: TickList) -> str:
-    ignored = sum(tick.ignored is not None for tick in settings.ticks)
-    look, open_ = settings.count(State.CROSSED) - ignored, settings.count(State.UNKNOWN)
-    count = plural(len(settings.ticks), "setting")
-    if open_ == len(settings.ticks):
+def _summary(settings: Checklist) -> str:
+    ignored = sum(item.ignored is not None for item in settings.items)
+    look, open_ = settings.count(State.FAILED) - ignored, settings.count(State.UNKNOWN)
+    count = plural(len(settings.items), "setting")
+    if open_ == len(settings.items):
         return f"None of {count} could be checked: the manifest records too little."
     needs = "needs" if look <= 1 else "need"
     rest = f"; {open_} could not be checked." if open_ else "."
     return f"{look or 'None'} of {count} {needs} a look before the launch{rest}"
 
 
-def _peak_rate(at: Launch) -> Tick:
+def _peak_rate(at: Launch) -> ChecklistItem:
     peak, name = at.manifest.peak_lr, at.manifest.optimizer
     if peak is None:
         return unknown(_NOT_RECORDED, _RANGE_TEST)
@@ -130,7 +138,7 @@ def _peak_rate(at: Launch) -> Tick:
     low, high = setting.usual.low, setting.usual.high
     because = f"It is {num(peak)}; {setting.usual.text}."
     if low <= peak <= high:
-        return ticked(because)
+        return passed(because)
     first = "Raise it tenfold, or check its unit."
     if peak > 10 * high:
         first = f"Lower it to {num(high)} first, or check its unit."
@@ -139,7 +147,7 @@ def _peak_rate(at: Launch) -> Tick:
     return risky(because, first, _RANGE_TEST)
 
 
-def _warmup(at: Launch) -> Tick:
+def _warmup(at: Launch) -> ChecklistItem:
     steps, total, limits = at.warmup, at.manifest.total_steps, at.limits.preflight
     if steps is None:
         if at.warmup_share is None:
@@ -148,9 +156,9 @@ def _warmup(at: Launch) -> Tick:
         return unknown(because, _WARM_UP)
     if steps == 0:
         because = "There is none: the first steps run at the peak learning rate."
-        return crossed(because, _WARM_UP, severity=at.unless_sgd)
+        return failed(because, _WARM_UP, severity=at.unless_sgd)
     if total is None:
-        return ticked(f"{plural(num(steps), 'step')}.")
+        return passed(f"{plural(num(steps), 'step')}.")
     share = steps / total
     because = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
     if share >= 1:
@@ -158,10 +166,10 @@ def _warmup(at: Launch) -> Tick:
     if not limits.warmup_low <= share <= limits.warmup_high:
         because += f"; {num(limits.warmup_low)} to {num(limits.warmup_high)} is usual."
         return risky(because, _UNIT, _WARM_UP)
-    return ticked(f"{because}.")
+    return passed(f"{because}.")
 
 
-def _schedule_length(at: Launch) -> Tick:
+def _schedule_length(at: Launch) -> ChecklistItem:
     total, schedule, length = at.manifest.total_steps, at.manifest.schedule, at.schedule_steps
     if total is None:
         epochs = f" ({plural(num(at.epochs), 'epoch')})" if at.epochs else ""
@@ -170,7 +178,7 @@ def _schedule_length(at: Launch) -> Tick:
             "Compute the steps, and print the scheduler's learning rate at the last one.",
         )
     if schedule is not None and schedule.lower().startswith("constant"):
-        return crossed(
+        return failed(
             f"The schedule is {schedule!r}: the learning rate never decays in "
             f"{plural(total, 'step')}.",
             "Decay it after the warm-up: cosine or linear, to a tenth of the peak or to zero.",
@@ -183,30 +191,30 @@ def _schedule_length(at: Launch) -> Tick:
         )
     because = f"The schedule has {plural(num(length), 'step')}, the run {total}"
     if abs(length - total) <= at.limits.preflight.schedule_slack * total:
-        return ticked(f"{because}.")
+        return passed(f"{because}.")
     meant = "it reaches its floor before the run ends" if length < total else "it never gets down"
-    return crossed(
+    return failed(
         f"{because}: {meant}.",
         f"Build the scheduler with {plural(total, 'step')}, the same on every process.",
         severity=Severity.WARNING,
     )
 
 
-def _clip(at: Launch) -> Tick:
+def _clip(at: Launch) -> ChecklistItem:
     threshold, limits = at.manifest.grad_clip, at.limits.preflight
     if threshold is None:
         return unknown(_NOT_RECORDED, _CLIP)
     if threshold <= 0:
-        return crossed("It is off: one bad batch can wreck the run.", _CLIP, severity=at.unless_sgd)
+        return failed("It is off: one bad batch can wreck the run.", _CLIP, severity=at.unless_sgd)
     because = f"The threshold is {num(threshold)}"
     if threshold < limits.clip_low:
-        return crossed(f"{because}: it would cut nearly every step.", _CLIP)
+        return failed(f"{because}: it would cut nearly every step.", _CLIP)
     if threshold > limits.clip_high:
-        return crossed(f"{because}: it would rarely cut anything.", _CLIP)
-    return ticked(f"{because}.")
+        return failed(f"{because}: it would rarely cut anything.", _CLIP)
+    return passed(f"{because}.")
 
 
-def _weight_decay(at: Launch) -> Tick:
+def _weight_decay(at: Launch) -> ChecklistItem:
     decay = at.manifest.weight_decay
     if decay is None:
         return unknown(_NOT_RECORDED)
@@ -216,31 +224,31 @@ def _weight_decay(at: Launch) -> Tick:
     if not at.settings["weight_decay"].is_usual:
         because += f"; {at.settings['weight_decay'].usual.text}: weights would shrink to nothing."
         return risky(because, "Use 0.1 or less, and exclude biases and normalisation layers.")
-    return ticked(f"{because}.")
+    return passed(f"{because}.")
 
 
-def _label_smoothing(at: Launch) -> Tick:
+def _label_smoothing(at: Launch) -> ChecklistItem:
     return _regularization(at, "label_smoothing", "0.1")
 
 
-def _dropout(at: Launch) -> Tick:
+def _dropout(at: Launch) -> ChecklistItem:
     return _regularization(at, "dropout", "0.1, or 0.5 in a small network")
 
 
-def _regularization(at: Launch, name: str, usual: str) -> Tick:
+def _regularization(at: Launch, name: str, usual: str) -> ChecklistItem:
     setting = at.settings.get(name)
     if setting is None:
         return unknown(_NOT_RECORDED)
     because = f"It is {num(setting.value)}; {setting.usual.text}."
     if setting.is_usual:
-        return ticked(because)
+        return passed(because)
     return risky(because, f"Use {usual}: too much of it keeps a model from learning.")
 
 
-def _epsilon(at: Launch) -> Tick:
+def _epsilon(at: Launch) -> ChecklistItem:
     manifest, value = at.manifest, at.manifest.epsilon
     if manifest.optimizer is not None and at.family != "adam":
-        return ticked(f"{manifest.optimizer} is not an Adam variant.")
+        return passed(f"{manifest.optimizer} is not an Adam variant.")
     if value is None:
         return unknown(f"{_NOT_RECORDED} 1e-8 is the usual default.")
     because = f"It is {num(value)}"
@@ -249,54 +257,54 @@ def _epsilon(at: Launch) -> Tick:
     scaled = manifest.loss_scale_window is not None or manifest.static_loss_scale is not None
     if manifest.dtype == "fp16" and not scaled and value < at.limits.overflow.least_epsilon:
         because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
-        return crossed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
-    return ticked(f"{because}.")
+        return failed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
+    return passed(f"{because}.")
 
 
-def _precision(at: Launch) -> Tick:
+def _precision(at: Launch) -> ChecklistItem:
     dtype = at.manifest.dtype
     if dtype is None:
         return unknown(_NOT_RECORDED, "Add `dtype` to it.")
     if dtype == "fp16":
-        return crossed(
+        return failed(
             "fp16: activations and gradients beyond 65504 overflow.",
             "Use bf16 where the hardware has it: wider range, and no loss scale.",
         )
     wider = "wider than" if dtype == "fp64" else "the same as"
-    return ticked(f"{dtype}: its range is {wider} that of fp32.")
+    return passed(f"{dtype}: its range is {wider} that of fp32.")
 
 
-def _loss_scaling(at: Launch) -> Tick:
+def _loss_scaling(at: Launch) -> ChecklistItem:
     manifest, window = at.manifest, at.manifest.loss_scale_window
     if manifest.dtype is None:
         return unknown("The dtype is not recorded; fp16 needs loss scaling.")
     if manifest.dtype != "fp16":
-        return ticked(f"{manifest.dtype} needs none.")
+        return passed(f"{manifest.dtype} needs none.")
     if manifest.static_loss_scale:
         return risky("The loss scale is fixed: an overflow cannot lower it.", _DYNAMIC)
     if manifest.static_loss_scale is None and window is None:
         return unknown("The run is in fp16; how the loss is scaled is not recorded.", _DYNAMIC)
     grows = f", and grows after {plural(window, 'step')} without overflow" if window else ""
-    return ticked(f"The loss scale is dynamic{grows}.")
+    return passed(f"The loss scale is dynamic{grows}.")
 
 
-def _checkpoints(at: Launch) -> Tick:
+def _checkpoints(at: Launch) -> ChecklistItem:
     steps, total = at.manifest.checkpoint_every, at.manifest.total_steps
     if steps is None:
         do = "Save one as often as you can afford to lose the steps between two."
         return unknown("The manifest does not say how often.", do)
     often, most = f"One {every(steps)}", at.limits.preflight.checkpoint_share
     if total is None:
-        return ticked(f"{often}.")
+        return passed(f"{often}.")
     do = f"Save one {every(max(round(most * total / 2), 1))}."
     if steps > total:
         return wrong(f"{often}, and the run has {total}: there would be none.", do)
     if steps > most * total:
         return risky(f"{often}: a failure costs up to {steps / total:.0%} of the run.", do)
-    return ticked(f"{often}; a failure costs at most {steps / total:.1%}.")
+    return passed(f"{often}; a failure costs at most {steps / total:.1%}.")
 
 
-def _evaluations(at: Launch) -> Tick:
+def _evaluations(at: Launch) -> ChecklistItem:
     steps, total = at.eval_every, at.manifest.total_steps
     least = at.limits.generalisation.min_evaluations
     if at.eval_strategy.endswith("no"):
@@ -307,17 +315,17 @@ def _evaluations(at: Launch) -> Tick:
         return unknown("The manifest does not say how often.", do)
     often = f"One {every(steps)}"
     if total is None or steps < 1:  # Lightning takes a share of an epoch as well.
-        return ticked(f"{often}.")
+        return passed(f"{often}.")
     count = int(total // steps)
     if count < least:
         because = f"{often}, {count} in the run: fewer than {least} show no trend."
         return risky(because, f"Evaluate {every(max(total // (4 * least), 1))}.")
-    return ticked(f"{often}, {count} in the run.")
+    return passed(f"{often}, {count} in the run.")
 
 
-def _seed(at: Launch) -> Tick:
+def _seed(at: Launch) -> ChecklistItem:
     if at.manifest.seed is not None:
-        return ticked(f"It is {at.manifest.seed}.")
+        return passed(f"It is {at.manifest.seed}.")
     do = "Fix the seeds of Python, NumPy, the framework and the loader, and record them."
     return unknown("Seed not recorded.", do)
 
@@ -339,13 +347,13 @@ CHECKS: Final = {
 }
 
 
-def _trials(manifest: Manifest, sanity: Iterable[Tick]) -> tuple[Tick, ...]:
+def _trials(manifest: Manifest, sanity: Iterable[ChecklistItem]) -> tuple[ChecklistItem, ...]:
     """Return the checks to tick by hand, with this run's numbers where the manifest has them.
 
     They are kept as a text: what to try, why and how. No manifest shows whether it was done;
     ``sanity`` has the checks that were.
     """
-    done = {tick.slug: tick for tick in sanity}
+    done = {item.slug: item for item in sanity}
     classes = manifest.vocab_size
     chance = "Guessing among K classes costs log K; the manifest does not record K."
     if classes is not None and classes > 1:
@@ -355,5 +363,5 @@ def _trials(manifest: Manifest, sanity: Iterable[Tick]) -> tuple[Tick, ...]:
         replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
         for slug, title, because, do in kept_table("trials")
     )
-    merged = tuple(done.pop(tick.slug, tick) for tick in by_hand)
+    merged = tuple(done.pop(item.slug, item) for item in by_hand)
     return (*merged, *done.values())

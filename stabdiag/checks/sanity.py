@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from stabdiag.errors import StabdiagError
-from stabdiag.model.checks import State, Tick
+from stabdiag.model.checks import ChecklistItem, State
 from stabdiag.model.findings import Severity
 
 _VERSION: Final = 1
 _STATES: Final = {
-    "passed": State.TICKED,
-    "failed": State.CROSSED,
+    "passed": State.PASSED,
+    "failed": State.FAILED,
     "unknown": State.UNKNOWN,
 }
 
 
-def read_sanity(path: Path) -> tuple[Tick, ...]:
+def read_sanity(path: Path) -> tuple[ChecklistItem, ...]:
     """Return the checks that a file holds.
 
     Raises:
@@ -35,20 +35,18 @@ def read_sanity(path: Path) -> tuple[Tick, ...]:
         ) from error
     if not isinstance(content, Mapping) or content.get("sanity") != _VERSION:
         raise StabdiagError(f"{path}: not a file of stabdiag.torch.sanity")
-    return tuple(_ticks(content, path))
+    return tuple(_items(content, path))
 
 
-def _ticks(content: Mapping[str, Any], path: Path) -> Iterator[Tick]:
+def _items(content: Mapping[str, Any], path: Path) -> Iterator[ChecklistItem]:
     for check in content.get("checks", []):
         try:
             state = _STATES[check["state"]]
             slug, title, detail = (str(check[name]) for name in ("slug", "title", "detail"))
         except (KeyError, TypeError) as error:
             raise StabdiagError(f"{path}: a check lacks its {error}") from error
-        do = (
-            ("Run stabdiag.torch.sanity again once it is fixed.",) if state is State.CROSSED else ()
-        )
-        severity = Severity.ERROR if state is State.CROSSED else Severity.NOTE
-        yield Tick(
+        do = ("Run stabdiag.torch.sanity again once it is fixed.",) if state is State.FAILED else ()
+        severity = Severity.ERROR if state is State.FAILED else Severity.NOTE
+        yield ChecklistItem(
             slug=slug, title=title, state=state, because=f"{detail}.", do=do, severity=severity
         )

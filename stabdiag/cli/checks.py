@@ -55,10 +55,10 @@ def preflight(
     sheet = run(
         told, how.limits, how.project.ignored, () if sanity is None else read_sanity(sanity)
     )
-    crossed = [t for t in sheet.ticks if t.state is State.CROSSED and t.ignored is None]
-    line = f"{len(crossed)} to see to of {len([*sheet.ticks])}"
+    failed = [t for t in sheet.items if t.state is State.FAILED and t.ignored is None]
+    line = f"{len(failed)} to see to of {len([*sheet.items])}"
     out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
-    return exit_code(crossed, how.fails_on(fail_on))
+    return exit_code(failed, how.fails_on(fail_on))
 
 
 def _read(path: Path) -> Manifest:
@@ -101,7 +101,7 @@ def checklist(
         report = diagnose(logs, **how.arguments).ignoring(how.project.ignored)
     keep_inputs([out.output], report.history.source.files)
     sheet = run(report)
-    crossed = [tick for tick in sheet.ticks if tick.state is State.CROSSED]
-    line = f"{len(crossed)} not done of {len([*sheet.ticks])}"
+    failed = [item for item in sheet.items if item.state is State.FAILED]
+    line = f"{len(failed)} not done of {len([*sheet.items])}"
     out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
-    return Exit(bool(crossed) and fail_on is FailOnLine.NOT_DONE)
+    return Exit(bool(failed) and fail_on is FailOnLine.NOT_DONE)

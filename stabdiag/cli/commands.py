@@ -13,7 +13,7 @@ from stabdiag.cli.terminal import Exit
 from stabdiag.model.text import shown
 
 if TYPE_CHECKING:
-    from stabdiag.model.checks import Tick
+    from stabdiag.model.checks import ChecklistItem
     from stabdiag.model.findings import Finding
     from stabdiag.model.report import Report
 
@@ -33,7 +33,7 @@ class FailOn(StrEnum):
     UNKNOWN = "unknown"
 
 
-def exit_code(found: Iterable[Finding | Tick], fail_on: FailOn) -> Exit:
+def exit_code(found: Iterable[Finding | ChecklistItem], fail_on: FailOn) -> Exit:
     """Return whether something that was found is at least as severe as that."""
     from stabdiag.model.findings import fails
 

@@ -9,7 +9,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.json import Json, dumps, ignored, keys, mapping
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
-from stabdiag.model.checks import Sheet, State, Tick, TickList
+from stabdiag.model.checks import Checklist, ChecklistItem, ChecklistReport, State
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from stabdiag.formats.terminal.page import Page
 
 
-_MARKS = {State.TICKED: "✓", State.CROSSED: "✗", State.UNKNOWN: "?"}
-_ASCII_MARKS = {State.TICKED: "+", State.CROSSED: "x", State.UNKNOWN: "?"}
-_STYLES = {State.TICKED: "green", State.CROSSED: "yellow", State.UNKNOWN: "dim"}
+_MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.UNKNOWN: "?"}
+_ASCII_MARKS = {State.PASSED: "+", State.FAILED: "x", State.UNKNOWN: "?"}
+_STYLES = {State.PASSED: "green", State.FAILED: "yellow", State.UNKNOWN: "dim"}
 _INDENT = "    "
 
 # The first columns of the list of log formats.
 _NAME, _STATE = 18, 9
 
 
-def sheet_lines(sheet: Sheet, page: Page) -> Iterator[Text]:
+def sheet_lines(sheet: ChecklistReport, page: Page) -> Iterator[Text]:
     """Yield lists to tick, for a terminal."""
     yield from page.wrap(
         page.line(page.text(sheet.name.upper(), "bold"), page.text(f"  {sheet.subject}", "dim"))
@@ -37,64 +37,64 @@ def sheet_lines(sheet: Sheet, page: Page) -> Iterator[Text]:
         counts = [(one.count(state), one.words[state]) for state in State]
         told = ", ".join(f"{count} {word}" for count, word in counts if count)
         yield from page.heading(one.title, told)
-        for tick in one.ticks:
-            yield from _item(tick, one, page)
+        for item in one.items:
+            yield from _item(item, one, page)
 
 
-def _item(tick: Tick, one: TickList, page: Page) -> Iterator[Text]:
-    crossed = tick.state is State.CROSSED
-    grave = crossed and tick.severity.rank < Severity.NOTE.rank
-    error = crossed and tick.severity is Severity.ERROR
-    style = "bold red" if error else _STYLES[tick.state]
-    mark = (_ASCII_MARKS if page.ascii else _MARKS)[tick.state]
+def _item(item: ChecklistItem, one: Checklist, page: Page) -> Iterator[Text]:
+    failed = item.state is State.FAILED
+    grave = failed and item.severity.rank < Severity.NOTE.rank
+    error = failed and item.severity is Severity.ERROR
+    style = "bold red" if error else _STYLES[item.state]
+    mark = (_ASCII_MARKS if page.ascii else _MARKS)[item.state]
     head = page.line(page.text(f"  {mark} ", style))
     head.pad_right(len(_INDENT) - head.cell_len)
-    title = page.text(tick.title, "bold" if crossed else "")
-    level = page.text(f"  {tick.severity.value}" if grave else "", style)
-    here = page.text("  start here" if tick.slug == one.begin else "", "bold cyan")
+    title = page.text(item.title, "bold" if failed else "")
+    level = page.text(f"  {item.severity.value}" if grave else "", style)
+    here = page.text("  start here" if item.slug == one.begin else "", "bold cyan")
     yield from page.wrap(page.line(title, level, here), head, _INDENT)
-    yield from page.wrap(page.text(tick.because, "dim"), _INDENT)
-    for action in tick.do:
+    yield from page.wrap(page.text(item.because, "dim"), _INDENT)
+    for action in item.do:
         yield from page.wrap(action, f"{_INDENT}▸ ", f"{_INDENT}  ")
 
 
-def sheet_markdown(sheet: Sheet) -> str:
+def sheet_markdown(sheet: ChecklistReport) -> str:
     """Return lists to tick as Markdown task lists."""
     title = f"{sheet.name.capitalize()}: {in_markdown(sheet.subject)}"
     lines = [f"# {title}", "", in_markdown(sheet.summary)]
     for one in sheet.lists:
         lines += ["", f"## {one.title}", ""]
-        for tick in one.ticks:
-            box = "x" if tick.state is State.TICKED else " "
-            here = " **Start here.**" if tick.slug == one.begin else ""
-            told = f"({one.words[tick.state]}).{here} {in_markdown(tick.because)}"
-            lines.append(f"- [{box}] **{tick.title}** {told}")
-            lines += [f"  - {in_markdown(action)}" for action in tick.do]
+        for item in one.items:
+            box = "x" if item.state is State.PASSED else " "
+            here = " **Start here.**" if item.slug == one.begin else ""
+            told = f"({one.words[item.state]}).{here} {in_markdown(item.because)}"
+            lines.append(f"- [{box}] **{item.title}** {told}")
+            lines += [f"  - {in_markdown(action)}" for action in item.do]
     return "\n".join(lines) + "\n"
 
 
-def sheet_json(sheet: Sheet) -> str:
+def sheet_json(sheet: ChecklistReport) -> str:
     """Return lists to tick as strict JSON."""
     content: Json = {
         "schema": 1,
         "stabdiag": __version__,
         **keys("sheet=name subject summary", sheet),
         "lists": [
-            {**keys("title begin", one), "items": [_entry(tick, one) for tick in one.ticks]}
+            {**keys("title begin", one), "items": [_entry(item, one) for item in one.items]}
             for one in sheet.lists
         ],
     }
     return dumps(content)
 
 
-def _entry(tick: Tick, one: TickList) -> Json:
+def _entry(item: ChecklistItem, one: Checklist) -> Json:
     return {
-        **keys("slug title state", tick),
-        "word": one.words[tick.state],
-        "severity": tick.severity.value if tick.state is State.CROSSED else None,
-        **keys("because", tick),
-        **({"ignored": ignored(tick.ignored)} if tick.ignored else {}),
-        **keys("do", tick),
+        **keys("slug title state", item),
+        "word": one.words[item.state],
+        "severity": item.severity.value if item.state is State.FAILED else None,
+        **keys("because", item),
+        **({"ignored": ignored(item.ignored)} if item.ignored else {}),
+        **keys("do", item),
     }
 
 

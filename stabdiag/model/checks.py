@@ -13,13 +13,13 @@ from stabdiag.model.frozen import frozen
 class State(StrEnum):
     """How a line of a list stands."""
 
-    TICKED = "ticked"
-    CROSSED = "crossed"
+    PASSED = "ticked"
+    FAILED = "crossed"
     UNKNOWN = "unknown"
 
 
 @frozen(eq=True)
-class Tick:
+class ChecklistItem:
     """One line of a list.
 
     ``slug`` and ``title`` are those of its table, which gives them to what judges it. ``because``
@@ -36,10 +36,10 @@ class Tick:
     severity: Severity = Severity.NOTE
     ignored: Ignored | None = None
 
-    def ignoring(self, rules: Mapping[str, Ignored]) -> Tick:
+    def ignoring(self, rules: Mapping[str, Ignored]) -> ChecklistItem:
         """Return the line as one that is ignored, if it is crossed and a rule names it."""
         rule = rules.get(self.slug)
-        if rule is None or self.state is not State.CROSSED:
+        if rule is None or self.state is not State.FAILED:
             return self
         return replace(
             self,
@@ -49,23 +49,23 @@ class Tick:
         )
 
 
-def ticked(because: str) -> Tick:
+def passed(because: str) -> ChecklistItem:
     """Return a line that is ticked."""
-    return Tick(state=State.TICKED, because=because)
+    return ChecklistItem(state=State.PASSED, because=because)
 
 
-def unknown(because: str, *do: str) -> Tick:
+def unknown(because: str, *do: str) -> ChecklistItem:
     """Return a line whose state is unknown."""
-    return Tick(state=State.UNKNOWN, because=because, do=do)
+    return ChecklistItem(state=State.UNKNOWN, because=because, do=do)
 
 
-def crossed(because: str, *do: str, severity: Severity = Severity.NOTE) -> Tick:
+def failed(because: str, *do: str, severity: Severity = Severity.NOTE) -> ChecklistItem:
     """Return a line that is crossed."""
-    return Tick(state=State.CROSSED, because=because, do=do, severity=severity)
+    return ChecklistItem(state=State.FAILED, because=because, do=do, severity=severity)
 
 
 @frozen(eq=True)
-class TickList:
+class Checklist:
     """One list.
 
     ``words`` names its states; ``begin`` is the slug of the line to start with, where the order
@@ -74,24 +74,24 @@ class TickList:
 
     title: str
     words: Mapping[State, str]
-    ticks: tuple[Tick, ...]
+    items: tuple[ChecklistItem, ...]
     begin: str | None = None
 
     def count(self, state: State) -> int:
         """Return how many lines have this state."""
-        return sum(tick.state is state for tick in self.ticks)
+        return sum(item.state is state for item in self.items)
 
 
 @frozen(eq=True)
-class Sheet:
+class ChecklistReport:
     """Several lists about one subject, and a summary."""
 
     name: str
     subject: str
     summary: str
-    lists: tuple[TickList, ...]
+    lists: tuple[Checklist, ...]
 
     @property
-    def ticks(self) -> Iterable[Tick]:
+    def items(self) -> Iterable[ChecklistItem]:
         """All lines, in order."""
-        return (tick for one in self.lists for tick in one.ticks)
+        return (item for one in self.lists for item in one.items)

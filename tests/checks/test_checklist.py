@@ -12,7 +12,7 @@ from stabdiag.checks.facts import Remedy, remedies
 from stabdiag.model.checks import State
 from tests.conftest import NAMES, diagnosed
 
-DONE, NOT_DONE, UNKNOWN = State.TICKED, State.CROSSED, State.UNKNOWN
+DONE, NOT_DONE, UNKNOWN = State.PASSED, State.FAILED, State.UNKNOWN
 
 
 @cache
@@ -20,8 +20,8 @@ def sheet_of(run):
     return checklist(diagnosed(run))
 
 
-def tick(run, slug):
-    return next(tick for tick in sheet_of(run).ticks if tick.slug == slug)
+def item(run, slug):
+    return next(item for item in sheet_of(run).items if item.slug == slug)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def tick(run, slug):
 )
 def test_lines(run, done, not_done, unknown):
     for slugs, state in ((done, DONE), (not_done, NOT_DONE), (unknown, UNKNOWN)):
-        assert {tick(run, slug).state for slug in slugs.split()} <= {state}
+        assert {item(run, slug).state for slug in slugs.split()} <= {state}
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_lines(run, done, not_done, unknown):
 def test_interventions_begin_at_the_first_that_was_not_tried(run, begin):
     tries = sheet_of(run).lists[1]
     assert tries.begin == begin
-    before = [tick.slug for tick in tries.ticks].index(begin)
-    assert {tick.state for tick in tries.ticks[:before]} <= {DONE}
+    before = [item.slug for item in tries.items].index(begin)
+    assert {item.state for item in tries.items[:before]} <= {DONE}
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "nan-activations-fp16", "spike-lr-jump"])
 def test_the_lists_are_those_of_the_practitioners(run):
     sheet = sheet_of(run)
     fp16 = run.endswith("fp16")  # the loss scale as well
-    assert [len(one.ticks) for one in sheet.lists] == [10, 7, 9 + fp16, 5]
-    slugs = [tick.slug for tick in sheet.ticks]
+    assert [len(one.items) for one in sheet.lists] == [10, 7, 9 + fp16, 5]
+    slugs = [item.slug for item in sheet.items]
     assert len(set(slugs)) == len(slugs)
-    for one in sheet.lists[0].ticks:
+    for one in sheet.lists[0].items:
         assert (one.state is DONE) != bool(one.do)
 
 
@@ -91,16 +91,16 @@ CALLED_FOR = {
 def test_the_checklist_and_the_diagnosis_say_the_same(run):
     found = diagnosed(run).diagnosis
     first = found.actions[0]
-    named = re.search(r"checkpoint of \w+ (\d+)|beginning", tick(run, "reproduce").do[0])
+    named = re.search(r"checkpoint of \w+ (\d+)|beginning", item(run, "reproduce").do[0])
     if first.checkpoint is not None and found.severity == "error":
         assert int(named[1] or 0) == first.checkpoint
     for remedy in remedies(found):
         if remedy in CALLED_FOR:
-            assert tick(run, CALLED_FOR[remedy]).state is not DONE, remedy
+            assert item(run, CALLED_FOR[remedy]).state is not DONE, remedy
 
 
 def test_the_advice_on_clipping_is_that_of_the_diagnosis():
-    line = tick("spike-persistent-moments", "try-clip")
+    line = item("spike-persistent-moments", "try-clip")
     assert line.state is NOT_DONE
     assert line.do == (diagnosed("spike-persistent-moments").diagnosis.first_action,)
 
@@ -115,12 +115,12 @@ def test_the_advice_on_clipping_is_that_of_the_diagnosis():
     ],
 )
 def test_the_fault_is_where_the_diagnosis_says(run, axis):
-    assert axis in tick(run, "narrow").because
+    assert axis in item(run, "narrow").because
 
 
 def ticks_of(log, **manifest):
     sheet = checklist(stabdiag.diagnose(log, manifest=manifest))
-    return {tick.slug: tick for tick in sheet.ticks}
+    return {item.slug: item for item in sheet.items}
 
 
 STEP = np.arange(400)
@@ -128,7 +128,7 @@ LOG = {"step": STEP, "loss": 2 + np.exp(-STEP / 50)}
 
 
 def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant():
-    assert "(now 0.005)" in " ".join(tick("spike-lr-jump", "try-rate").do)
+    assert "(now 0.005)" in " ".join(item("spike-lr-jump", "try-rate").do)
     lr = 5e-3 * np.minimum((STEP + 1) / 50, 1)
     lr[260:263] = 0.27
     loss = LOG["loss"].copy()

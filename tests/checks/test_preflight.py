@@ -28,27 +28,27 @@ GOOD = {
 }
 
 
-def ticks(raw, limits=None):
+def items(raw, limits=None):
     sheet = preflight(parse_manifest(raw), limits or Limits())
-    return {tick.slug: tick for tick in sheet.ticks}
+    return {item.slug: item for item in sheet.items}
 
 
-def tick(slug, limits=None, **changes):
+def item(slug, limits=None, **changes):
     """Return one line for the good manifest with some keys changed; None takes a key out."""
     raw = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
-    return ticks(raw, limits)[slug]
+    return items(raw, limits)[slug]
 
 
 @pytest.mark.parametrize(
-    ("raw", "state", "begins"), [(GOOD, State.TICKED, "None of 13"), ({}, State.UNKNOWN, "None of")]
+    ("raw", "state", "begins"), [(GOOD, State.PASSED, "None of 13"), ({}, State.UNKNOWN, "None of")]
 )
 def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begins):
     sheet = preflight(parse_manifest(raw), Limits())
-    assert {tick.state for tick in sheet.lists[0].ticks} == {state}
+    assert {item.state for item in sheet.lists[0].items} == {state}
     assert sheet.summary.startswith(begins)
-    slugs = [tick.slug for tick in sheet.ticks]
+    slugs = [item.slug for item in sheet.items]
     assert len(set(slugs)) == len(slugs)
-    assert len(sheet.lists[0].ticks) == len(CHECKS)
+    assert len(sheet.lists[0].items) == len(CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begin
     ],
 )
 def test_what_wants_a_look(slug, changes, severity):
-    found = tick(slug, **changes)
-    assert (found.state, found.severity) == (State.CROSSED, severity)
+    found = item(slug, **changes)
+    assert (found.state, found.severity) == (State.FAILED, severity)
     assert all(text.endswith(".") for text in (found.because, *found.do))
     assert found.do
 
@@ -97,12 +97,12 @@ def test_what_wants_a_look(slug, changes, severity):
 @pytest.mark.parametrize(
     ("slug", "changes", "state"),
     [
-        ("peak-lr", {"optimizer": "sgd", "peak_lr": 0.1}, State.TICKED),
-        ("peak-lr", {"optimizer": "adamw_torch_fused", "peak_lr": 6e-4}, State.TICKED),
+        ("peak-lr", {"optimizer": "sgd", "peak_lr": 0.1}, State.PASSED),
+        ("peak-lr", {"optimizer": "adamw_torch_fused", "peak_lr": 6e-4}, State.PASSED),
         ("peak-lr", {"optimizer": "muon"}, State.UNKNOWN),
         ("peak-lr", {"optimizer": None}, State.UNKNOWN),
-        ("warmup", {"warmup_steps": 0, "warmup_ratio": 0.03}, State.TICKED),
-        ("warmup", {"total_steps": None}, State.TICKED),
+        ("warmup", {"warmup_steps": 0, "warmup_ratio": 0.03}, State.PASSED),
+        ("warmup", {"total_steps": None}, State.PASSED),
         (
             "warmup",
             {"warmup_steps": 0, "warmup_ratio": 0.03, "total_steps": None},
@@ -110,48 +110,48 @@ def test_what_wants_a_look(slug, changes, severity):
         ),
         # Steps, whatever it is called.
         ("warmup", {"warmup_steps": None, "warmup_ratio": 2000}, State.UNKNOWN),
-        ("epsilon", {"optimizer": "sgd", "epsilon": 0}, State.TICKED),
-        ("epsilon", {"dtype": "fp16", "loss_scale_window": 1000}, State.TICKED),
-        ("loss-scaling", {"dtype": "fp16", "loss_scale_window": 1000}, State.TICKED),
-        ("loss-scaling", {"dtype": "fp32"}, State.TICKED),
+        ("epsilon", {"optimizer": "sgd", "epsilon": 0}, State.PASSED),
+        ("epsilon", {"dtype": "fp16", "loss_scale_window": 1000}, State.PASSED),
+        ("loss-scaling", {"dtype": "fp16", "loss_scale_window": 1000}, State.PASSED),
+        ("loss-scaling", {"dtype": "fp32"}, State.PASSED),
         ("loss-scaling", {"dtype": "fp16"}, State.UNKNOWN),
-        ("schedule-length", {"lr_decay_iters": 99_000}, State.TICKED),
+        ("schedule-length", {"lr_decay_iters": 99_000}, State.PASSED),
         ("schedule-length", {"lr_decay_iters": None}, State.UNKNOWN),
         ("schedule-length", {"total_steps": None, "num_train_epochs": 3}, State.UNKNOWN),
-        ("evaluations", {"eval_interval": 0.25}, State.TICKED),
-        ("checkpoints", {"total_steps": None}, State.TICKED),
+        ("evaluations", {"eval_interval": 0.25}, State.PASSED),
+        ("checkpoints", {"total_steps": None}, State.PASSED),
     ],
 )
 def test_near_misses_are_fine_or_unknown(slug, changes, state):
-    assert tick(slug, **changes).state is state
+    assert item(slug, **changes).state is state
 
 
 def test_nested_keys_of_frameworks_are_found():
     raw = {"trainer": {"max_steps": 1000, "val_check_interval": 500}, "optim": {"warmup_ratio": 1}}
-    found = ticks(raw)
+    found = items(raw)
     assert "2 in the run" in found["evaluations"].because
     assert found["warmup"].severity is Severity.ERROR
 
 
 def test_limits_count():
     limits = Limits().override({"preflight.adam_lr_high": 1.0})
-    assert tick("peak-lr", limits, peak_lr=0.3).state is State.TICKED
+    assert item("peak-lr", limits, peak_lr=0.3).state is State.PASSED
 
 
 def test_the_first_loss_has_its_number():
-    assert "log 50257 = 10.82" in tick("initial-loss").because
-    assert "log K" in tick("initial-loss", vocab_size=None).because
+    assert "log 50257 = 10.82" in item("initial-loss").because
+    assert "log K" in item("initial-loss", vocab_size=None).because
 
 
 def test_a_null_says_that_gradients_are_not_clipped():
-    assert ticks({"grad_clip": None})["grad-clip"].state is State.CROSSED
+    assert items({"grad_clip": None})["grad-clip"].state is State.FAILED
 
 
 def test_a_single_step_is_in_the_singular():
-    assert tick("checkpoints", checkpoint_every=1).because.startswith("One every step;")
-    assert "1 steps" not in tick("warmup", warmup_steps=1).because
+    assert item("checkpoints", checkpoint_every=1).because.startswith("One every step;")
+    assert "1 steps" not in item("warmup", warmup_steps=1).because
 
 
 @pytest.mark.parametrize(("peak", "to"), [(30, "to 0.01 "), (0.05, "to 0.005 ")])
 def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak, to):
-    assert to in tick("peak-lr", peak_lr=peak).do[0]
+    assert to in item("peak-lr", peak_lr=peak).do[0]

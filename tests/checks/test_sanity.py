@@ -23,7 +23,7 @@ def test_checks_that_were_made_are_ticked(tmp_path):
     content = json.dumps({"sanity": 1, "checks": CHECKS})
     done = run(tmp_path, content, "--format", "json", "--fail-on", "error")
     lines = {
-        tick["slug"]: tick for part in json.loads(done.stdout)["lists"] for tick in part["items"]
+        item["slug"]: item for part in json.loads(done.stdout)["lists"] for item in part["items"]
     }
     assert lines["overfit-one-batch"]["state"] == "ticked"
     assert lines["overfit-one-batch"]["because"] == "from 1.4 to 0.01."

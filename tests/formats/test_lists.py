@@ -10,37 +10,39 @@ from rich.cells import cell_len
 from stabdiag.cli.tables import log_formats
 from stabdiag.errors import LogError
 from stabdiag.formats import render
-from stabdiag.model.checks import Sheet, State, Tick, TickList
+from stabdiag.model.checks import Checklist, ChecklistItem, ChecklistReport, State
 from stabdiag.model.findings import Severity
 from stabdiag.readers.registry import READERS
 from tests.readers.conftest import read_columns
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
-SHEET = Sheet(
+SHEET = ChecklistReport(
     name="preflight",
     subject=EVIL,
     summary="One of three wants a look.",
     lists=(
-        TickList(
+        Checklist(
             title="Configuration",
-            words={State.TICKED: "fine", State.CROSSED: "look", State.UNKNOWN: "unknown"},
-            ticks=(
-                Tick(slug="one", title="First", state=State.TICKED, because="All is well."),
-                Tick(
+            words={State.PASSED: "fine", State.FAILED: "look", State.UNKNOWN: "unknown"},
+            items=(
+                ChecklistItem(
+                    slug="one", title="First", state=State.PASSED, because="All is well."
+                ),
+                ChecklistItem(
                     slug="two",
                     title="Second",
-                    state=State.CROSSED,
+                    state=State.FAILED,
                     because=f"The name is {EVIL}.",
                     do=("Change it.", "Or leave it."),
                 ),
-                Tick(
+                ChecklistItem(
                     slug="three",
                     title="Third",
-                    state=State.CROSSED,
+                    state=State.FAILED,
                     because="It is wrong.",
                     severity=Severity.ERROR,
                 ),
-                Tick(
+                ChecklistItem(
                     slug="four",
                     title="Fourth",
                     state=State.UNKNOWN,
