@@ -29,7 +29,7 @@ from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.history import LARGEST_READ, Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
     counts_since_the_last,
     factor_of,
@@ -45,10 +45,6 @@ _TRAINING = frozenset(role.name for role in ROLES if role.training)
 # Values that some frameworks write on every line for "not measured"; one record or two that say so
 # may have measured it.
 _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
-
-# No dtype that networks are trained in except fp64 holds more than 3.4e38. A number beyond this is
-# absurd but finite: it is read as this one, whose square is finite as well.
-_LARGEST = 1e100
 
 # In a log of so many records a group with a single one is no series.
 _MANY_RECORDS = 100
@@ -132,7 +128,7 @@ def _about_entries(name: str, strays: int, huge: int) -> Iterator[Event]:
         yield Event(kind=EventKind.COLUMN, message=message)
     if huge:
         values = plural(huge, "value is read", "values are read")
-        message = f"{values} as ±{_LARGEST:g}: absurd, but finite, in {name!r}"
+        message = f"{values} as ±{LARGEST_READ:g}: absurd, but finite, in {name!r}"
         yield Event(kind=EventKind.COLUMN, message=message)
 
 
@@ -140,10 +136,10 @@ def _bounded(column: Column) -> tuple[Column, int]:
     """Return the column with numbers that no training holds bounded, and their count."""
     values = column.values
     highest, lowest = np.fmax.reduce(values, initial=0.0), np.fmin.reduce(values, initial=0.0)
-    if max(highest, -lowest) <= _LARGEST:
+    if max(highest, -lowest) <= LARGEST_READ:
         return column, 0
-    huge = column.present & (np.abs(values) > _LARGEST) & np.isfinite(values)
-    bounded = np.where(huge, np.copysign(_LARGEST, values), values)
+    huge = column.present & (np.abs(values) > LARGEST_READ) & np.isfinite(values)
+    bounded = np.where(huge, np.copysign(LARGEST_READ, values), values)
     return replace(column, values=bounded), int(huge.sum())
 
 

@@ -9,12 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import cache, cached_property
+from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.opponents import LossKind
+
+# No dtype that networks are trained in except fp64 holds more than 3.4e38. A number beyond this is
+# absurd but finite: it is read as this one, whose square is finite as well.
+LARGEST_READ: Final = 1e100
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9

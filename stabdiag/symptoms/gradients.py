@@ -36,7 +36,7 @@ from stabdiag.tree.scaler import skipped_throughout
 _FAR_OFF = 50.0
 
 # Beside a loss that stays where it is, a norm has to grow by this many times as much.
-_FLAT_FACTOR = 10.0
+_FLAT_FACTOR = 2.0
 
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
 _LITTLE_LEFT = 0.1
@@ -190,8 +190,8 @@ def _losses_to_tell(case: Case) -> str:
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?
 
-    Without a loss its growth alone counts. Beside a loss that stays where it is, growth by
-    another order of magnitude is a note.
+    Without a loss its growth alone counts. Beside a loss that stays where it is, twice that
+    growth is a note.
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
     norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()

@@ -27,14 +27,19 @@ _EXCEPTIONS: Final = 0.25
 
 
 def _depths(case: Case) -> list[tuple[int, str, float]]:
-    """Return the numbered layers by depth: number, name, and the usual gradient norm at the end."""
-    layers = []
+    """Return the numbered layers by depth: number, name, and the usual gradient norm at the end.
+
+    Of several groups of a layer the middle one counts.
+    """
+    layers: dict[int, list[tuple[float, str]]] = {}
     for name, series in case.history.group("grad_norm").items():
         values = series.finite().values
         numbers = re.findall(r"\d+", name)
         if len(numbers) == 1 and len(values) >= LEAST:
-            layers.append((int(numbers[0]), name, median(values[-(len(values) // 4) :])))
-    return sorted(layers)
+            usual = median(values[-(len(values) // 4) :])
+            layers.setdefault(int(numbers[0]), []).append((usual, name))
+    middles = {number: sorted(groups)[len(groups) // 2] for number, groups in layers.items()}
+    return [(number, name, usual) for number, (usual, name) in sorted(middles.items())]
 
 
 def _few_layers(case: Case) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Series
+from stabdiag.model.history import LARGEST_READ, Series
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
 from stabdiag.stats.quantiles import TELLING, median, robust_sigma
@@ -31,6 +31,9 @@ _ORDERS: Final = 1e10
 # factor to get there is still growing.
 _LARGE_LOGIT: Final = 100.0
 _LOGIT_GROWTH: Final = 10.0
+
+# An activation that multiplies by this over the last quarter of a run is still exploding.
+_QUARTER: Final = 2.0
 
 # The level of a gradient norm changes by this factor in one step where something broke. Healthy
 # ones change by less between one record and the next.
@@ -65,11 +68,13 @@ def loss_absurd(case: Case) -> Evidence | None:
     first, worst = int(high[0]), int(np.argmax(sizes))
     step = case.at(first)
     reach = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    # Larger numbers are read as this one.
+    bound = "at least " if sizes[worst] >= LARGEST_READ else ""
     if len(high) == len(sizes) or usual <= 0:
         reach = "a number whose square is infinite in fp32"
     return Evidence(
         because=f"{plural(len(high), 'loss is', 'losses are')} finite but absurd, of "
-        f"{len(sizes)}: the largest, {num(float(case.loss.values[worst]))} at {case.unit} "
+        f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
         f"{case.at(worst)}, is {reach}.",
         step=step,
         measured={
@@ -94,7 +99,9 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
     The level is the lowest one that the size had, or its median level; at least ``least``.
     """
     reached, last = levels(size.values, TWENTIETHS), median(size.values[-TELLING:])
-    level = max(float(reached.min()) if from_lowest else median(reached), least)
+    # A steady rise is far above its start by the middle of the first stretch.
+    lowest = min(float(reached.min()), median(size.values[:BESIDE]))
+    level = max(lowest if from_lowest else median(reached), least)
     return last / level if level > 0 else 0.0, level, last
 
 
@@ -133,6 +140,10 @@ def activation_exploding(case: Case) -> Evidence | None:
     sizes = _longest(case, "activation_norm", "amax")
     size = max(sizes, key=lambda one: growth(one, from_lowest=False)[0])
     ratio, level, last = growth(size, from_lowest=False)
+    multiplying = [one for one in sizes if _multiplies_to_the_end(one)]
+    if ratio <= case.limits.gradients.explode_ratio and multiplying:
+        size = max(multiplying, key=lambda one: growth(one, from_lowest=True)[0])
+        ratio, level, last = growth(size, from_lowest=True)
     if ratio <= case.limits.gradients.explode_ratio:
         return _near_fp16_max(case)
     began = growth_began(size, level)
@@ -144,6 +155,17 @@ def activation_exploding(case: Case) -> Evidence | None:
         first=_restart(case, began),
         then=(clip_at(case), *activation_exploding.then),
     )
+
+
+def _multiplies_to_the_end(size: Series) -> bool:
+    """Return True if a size rises from stretch to stretch, and twofold over the last quarter.
+
+    Healthy activations grow at the beginning of a run, and then settle.
+    """
+    reached = levels(size.values, TWENTIETHS)
+    quarter = reached[-TWENTIETHS // 4 - 1 :]
+    is_rising = bool((np.diff(quarter) > 0).all())
+    return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER
 
 
 def _near_fp16_max(case: Case) -> Evidence | None:

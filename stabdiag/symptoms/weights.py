@@ -82,11 +82,21 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     since_start = group.levels[-1] / median(group.points.values[:BESIDE])
     if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
         return None
-    # Most of the growth within the first tenth may be the way from the initialization.
-    severity = None if _ratio(group) > limit else Severity.NOTE
     decay = more_decay(case, group.name)
     first = Action(decay.kind, sentence(str(decay)), **decay.change)
-    return replace(_evidence(case, group, "growing", first), severity=severity)
+    evidence = _evidence(case, group, "growing", first)
+    if _ratio(group) > limit:
+        return evidence
+    # Much of the growth within the first tenth may be the way from the initialization.
+    begin, last = median(group.points.values[:BESIDE]), float(group.levels[-1])
+    return replace(
+        evidence,
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at the beginning to "
+        f"{num(last)} ({times(last / begin)}) and was still growing at the end.",
+        step=int(group.points.steps[0]),
+        measured={"group": group.name, "first": begin, "last": last, "ratio": last / begin},
+        severity=Severity.NOTE,
+    )
 
 
 @Symptom(
