@@ -65,6 +65,7 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
     told = [
         f"{_many(case, spikes)}, and recovered each time; all other steps stay within "
         f"{sigmas(spikes.noise)}.",
+        *((f"They come {every(spikes.period, case.unit)}.",) if spikes.period else ()),
         *((f"The spikes {worse}.",) if worse else ()),
         *(_coincides(one, len(spikes)) for one in spikes.coincidences),
     ]

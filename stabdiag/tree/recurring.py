@@ -17,6 +17,8 @@ from stabdiag.stats.tails import FEW_EVENTS
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.run import Run
 
+GRADIENT_NORM = "gradient norm"
+
 # What has at most this chance is no coincidence.
 _BY_CHANCE = 0.01
 
@@ -40,7 +42,7 @@ class Coincidence:
     """A series that has unusual values at the spikes: at ``hits`` of them.
 
     ``low`` and ``high`` are the range of its values there. ``share`` is the share of all records
-    with values as high as ``low``.
+    with values as high as ``low``, and ``ratio`` is ``low`` over the median of all records.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Coincidence:
     low: float
     high: float
     share: float
+    ratio: float
 
 
 @frozen
@@ -56,7 +59,8 @@ class RecurringSpikes:
 
     ``period`` is the distance in steps that their distances are multiples of, and ``per_epoch``
     says that it is the length of an epoch. ``batch`` is the id of the batch that nearly all of them
-    are on. ``noise`` is the highest score of all other peaks.
+    are on. ``noise`` is the highest score of all other peaks. ``gradients_surge`` says that the
+    gradient norm is as far above its usual value at the spikes as at a long-tail batch.
     """
 
     positions: Ints
@@ -69,6 +73,7 @@ class RecurringSpikes:
     batch: float | None
     grow: bool
     come_closer: bool
+    gradients_surge: bool
     coincidences: tuple[Coincidence, ...]
 
     def __len__(self) -> int:
@@ -76,8 +81,15 @@ class RecurringSpikes:
 
     @property
     def is_hard_batch(self) -> bool:
-        """Whether one batch, or one place in a fixed order of the data, makes all of them."""
-        return (self.batch is not None or self.period is not None) and not self.grow
+        """Whether one batch, or one place in a fixed order of the data, makes all of them.
+
+        A rhythm alone does not explain gradients that surge.
+        """
+        if self.grow:
+            return False
+        if self.batch is not None or self.per_epoch:
+            return True
+        return self.period is not None and not self.gradients_surge
 
 
 def find_recurring(
@@ -101,6 +113,8 @@ def find_recurring(
     epoch = _epoch_length(run)
     batch = _shared_batch(run, steps)
     period = _find_period(steps, run.stride, epoch)
+    coincidences = _coincidences(run, steps)
+    surge = run.limits.spike.grad_ratio
     gaps = np.diff(steps).astype(np.float64)
     recurring = RecurringSpikes(
         positions=group.peaks,
@@ -113,7 +127,10 @@ def find_recurring(
         batch=batch,
         grow=_is_growing(group.heights),
         come_closer=_is_growing(1 / gaps),
-        coincidences=_coincidences(run, steps),
+        gradients_surge=any(
+            one.name == GRADIENT_NORM and one.ratio > surge for one in coincidences
+        ),
+        coincidences=coincidences,
     )
     single = len(group) < run.limits.data.spike_count
     return None if single and not recurring.is_hard_batch else recurring
@@ -183,7 +200,7 @@ def _is_growing(values: Floats) -> bool:
 def _coincidences(run: Run, steps: Ints) -> tuple[Coincidence, ...]:
     """Return the series whose values at the steps are higher than chance explains."""
     history = run.history
-    series = {"gradient norm": history.logged("grad_norm"), "learning rate": history.finite("lr")}
+    series = {GRADIENT_NORM: history.logged("grad_norm"), "learning rate": history.finite("lr")}
     for name, setting in history.group("setting").items():
         if not setting.words:
             series[name] = setting.finite()
@@ -212,4 +229,12 @@ def _coincidence(run: Run, name: str, series: Series, steps: Ints) -> Coincidenc
     share = float(np.mean(values >= low))
     if share > 0.5 or share**hits * math.comb(len(highest), hits) > _BY_CHANCE:
         return None
-    return Coincidence(name=name, hits=hits, low=low, high=float(highest[0]), share=share)
+    usual = median(values)
+    return Coincidence(
+        name=name,
+        hits=hits,
+        low=low,
+        high=float(highest[0]),
+        share=share,
+        ratio=low / usual if usual > 0 else math.inf,
+    )

@@ -105,6 +105,7 @@ def test_spikes_that_come_closer_together_are_named():
     ("columns", "words"),
     [
         (log(range(200, N, 180)), "every 180 steps"),
+        (log(range(200, N, 180), grad_norm=at(range(200, N, 180), 5.0)), "every 180 steps"),
         (log((200, 560, 740, 1100, 1280, 1460, 1820)), "every 180 steps"),
         (log((300, 550, 1050), epoch=STEPS // EPOCH), "at the same place in each epoch"),
         (log(ODD, batch_id=np.where(np.isin(STEPS, ODD), 17, 100 + STEPS)), "all on batch 17"),
@@ -122,6 +123,7 @@ def test_one_batch_or_one_period_is_a_hard_batch(columns, words):
     [
         log(ODD, batch_id=STEPS % 7),  # ids say nothing if they are few
         log(range(200, N, 180), np.geomspace(0.5, 5.0, 10)),  # it grows: more than one hard batch
+        log(range(200, N, 180), grad_norm=at(range(200, N, 180), 50.0)),  # the gradients surge
     ],
 )
 def test_what_is_no_hard_batch_stays_a_warning(columns):
