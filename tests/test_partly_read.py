@@ -54,6 +54,9 @@ PARTLY = {
     "one broken line.jsonl": [*json_lines(), '{"step": 400, "loss": ?, "lr": 0.0001}'],
     "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
     "more cells.csv": csv_lines(lambda row: f"{row},1,2"),
+    "records without a loss.jsonl": json_lines(
+        lambda row: json.dumps({"step": row["step"], "message": "x"})
+    ),
     "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
 }
 
@@ -69,6 +72,14 @@ WHOLE = {
     "evaluations.jsonl": [
         *json_lines(),
         *(json.dumps({"step": 400 + step, "eval_loss": 2.1}) for step in range(5)),
+    ],
+    "long evaluations.jsonl": [
+        *json_lines(),
+        *(json.dumps({"step": 400 + step, "val/accuracy": 0.5 + step / 400}) for step in range(99)),
+    ],
+    "a few other records.jsonl": [
+        *json_lines(),
+        *(json.dumps({"step": 400 + step, "message": "saved"}) for step in range(9)),
     ],
     "a traceback.jsonl": [
         *json_lines(),

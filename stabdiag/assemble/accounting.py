@@ -14,12 +14,18 @@ import numpy as np
 from stabdiag.assemble.records import shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, LeftOut
-from stabdiag.model.roles.names import is_a_loss
+from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, tells_split
+from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 
 # A summary after a training is a record or two; more are records of the training.
 _MIN_RECORDS = 3
+
+# A log goes on without a loss if so many records follow, and this fraction of those with one: a few
+# of other kinds end most logs.
+_MIN_TAIL = 20
+_TAIL_FRACTION = 0.2
 
 # So many columns that may be a loss are looked into: each costs time in a log of thousands.
 _MAX_COLUMNS = 8
@@ -39,6 +45,8 @@ def unused_after_loss(
     rows = np.flatnonzero(judged)
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (-1, -1)
     entries = [*_cells(columns, names, first, last, usable)]
+    if not entries and len(rows):
+        entries += _records(columns, names, last, usable, losses=len(rows))
     entries += _lines(columns.left_out, last)
     return [entry.as_event() for entry in entries]
 
@@ -72,6 +80,34 @@ def _cells(
             code=EventCode.RECORDS_LEFT_OUT,
             message=f"{plural(count, 'record')} {place} it {_has(count)} {shown_name(other)!r} in "
             "place of the loss",
+            count=count,
+        )
+
+
+def _records(
+    columns: Columns, names: Mapping[str, str], last: int, usable: Mask, *, losses: int
+) -> Iterator[LeftOut]:
+    """Yield the records of later steps without a loss, if there are so many that it ended early.
+
+    Those of an evaluation or a score have none, and neither has a log that only counts its records.
+    """
+    after = np.flatnonzero(usable[last + 1 :]) + last + 1
+    if len(after) < max(_MIN_TAIL, _TAIL_FRACTION * losses) or "step" not in names:
+        return
+    steps = columns.load(names["step"])
+    after = after[steps.present[after]]
+    after = after[steps.values[after] > np.nanmax(steps.values[: last + 1], initial=-np.inf)]
+    measured = np.zeros(columns.rows, dtype=bool)
+    for name in columns.names:
+        if is_evaluation(name) or direction_of(name) is not None or is_a_reward(name):
+            measured |= columns.load(name).present
+        if tells_split(name):
+            return
+    count = int((~measured[after]).sum())
+    if count >= max(_MIN_TAIL, _TAIL_FRACTION * losses):
+        yield LeftOut(
+            code=EventCode.RECORDS_LEFT_OUT,
+            message=f"{plural(count, 'record')} of later steps {_has(count)} no loss",
             count=count,
         )
 
