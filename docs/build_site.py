@@ -23,7 +23,10 @@ GROUPS = {
     "A run failed": ("docs/failure-modes.md", "docs/pages.md", "docs/postmortem.md"),
     "In CI": ("docs/ci.md", "docs/json.md"),
     "Before and beside a job": ("docs/preflight.md", "docs/watch.md"),
-    "Many runs": ("docs/scan.md", "docs/compare.md", "docs/comparisons.md"),
+    "Many runs": (
+        *("docs/scan.md", "docs/baselines.md", "docs/compare.md"),
+        "docs/comparisons.md",
+    ),
     "Understand a finding": (
         *("gallery.md", "docs/outcomes.md", "docs/symptoms.md", "docs/questions.md"),
         "docs/limits.md",

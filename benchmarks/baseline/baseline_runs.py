@@ -28,7 +28,7 @@ from stabdiag.model.history import History
 
 CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 
-# The bars were calibrated on the first part; the others are fresh.
+# The first part was trained with other seeds than the others.
 PARTS: Final = (".", "fresh", "second", "third")
 
 ALL_COLUMNS: Final = "all columns"

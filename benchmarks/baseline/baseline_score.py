@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
     random.seed(options.seed)
     runs = cure_runs()
-    for title, parts in (("calibrated on", PARTS[:1]), ("fresh", PARTS[1:])):
+    for title, parts in (("first part", PARTS[:1]), ("other parts", PARTS[1:])):
         scored = [run for run in runs if run.part in parts]
         print(f"\n{title}: {_count(scored, broken=True)} broken, {_count(scored, broken=False)} ok")
         print("| | " + " | ".join(map(str, NUMBERS)) + " |")
