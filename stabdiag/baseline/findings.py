@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stabdiag.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
-from stabdiag.baseline.roles import spoken
 from stabdiag.model.baseline import (
     BaselineComparison,
     BaselineStatus,
@@ -138,7 +137,7 @@ def _left(comparison: BaselineComparison) -> Iterator[str]:
     series = comparison.deciding
     if series is None:
         return
-    name, unit = spoken(series.role, series.column), comparison.unit
+    name, unit = series.name, comparison.unit
     back = (
         f" and came back at {unit} {series.back}"
         if series.back is not None
@@ -189,7 +188,7 @@ def _ends(comparison: BaselineComparison) -> str:
     if len(comparison.references) > 1:
         near = _percent(series.closeness) if series.ratio is not None else num(series.closeness, 2)
         close = f", which lie within {near} of one another"
-    return f"its {spoken(series.role, series.column)} ends {_away(series, comparison)}{close}"
+    return f"its {series.name} ends {_away(series, comparison)}{close}"
 
 
 def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
@@ -214,7 +213,7 @@ def _causes(comparison: BaselineComparison) -> Iterator[str]:
     decided = comparison.step if comparison.step is not None else math.inf
     if first is not None and first.step is not None and first.step < decided:
         again = deciding is not None and first.role == deciding.role
-        name = "It first" if again else f"The {spoken(first.role, first.column)}"
+        name = "It first" if again else f"The {first.name}"
         yield f"{name} left {_their(comparison)} band at {comparison.unit} {first.step}."
     if comparison.settings:
         # A sentence begins with the name of a setting, as it is written.
@@ -295,7 +294,7 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
     elif not comparison.settings and rate is None:
         known = "settings are the same" if comparison.settings_known else "settings are not known"
         first = comparison.first_to_leave
-        role = "loss" if first is None else spoken(first.role, first.column)
+        role = "loss" if first is None else first.name
         at = comparison.step if first is None else first.step
         yield Action(
             ActionKind.CHECK_SETTINGS,

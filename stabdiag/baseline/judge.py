@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings
 from stabdiag.baseline.profile import RunProfile
-from stabdiag.baseline.roles import is_evaluated, prior_of, worse_direction
+from stabdiag.baseline.roles import is_evaluated, prior_of, spoken, worse_direction
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.baseline import (
     BaselineComparison,
@@ -296,10 +296,12 @@ def _compared(
     of = int(np.searchsorted(band.bins, deviation.bins[at]))
     difference, center = float(deviation.difference[at]), float(band.center[of])
     apart = float(band.high[of] - band.low[of])
+    starts = np.array([bin_start(int(number)) for number in band.bins], np.int64)
     reach = bar * np.sqrt(band.variance + band.error)
     return SeriesComparison(
         role=role,
         column=run.columns.get(role, role),
+        name=spoken(role, run.columns.get(role, role)),
         status=status,
         decides=worse_direction(role) is not None,
         bins=len(steps),
@@ -315,7 +317,7 @@ def _compared(
         step=steps[int(np.argmax(outside))] if outside.any() else None,
         onset=onset,
         back=steps[last + 1] if last is not None and not outside[-1] else None,
-        band_steps=np.array([bin_start(int(number)) for number in band.bins], np.int64),
+        band_steps=np.append(starts, bin_start(int(band.bins[-1]) + 1) - 1),
         band_low=_edge(band.center - reach, band),
         band_high=_edge(band.center + reach, band),
     )
@@ -356,4 +358,6 @@ def _plain(value: float, band: Band) -> float:
 
 
 def _edge(values: Floats, band: Band) -> Floats:
+    """Return an edge of the band in the unit of the series, up to the end of the last bin."""
+    values = np.append(values, values[-1])
     return np.exp(np.minimum(values, _MAX_LOG)) if band.log else values

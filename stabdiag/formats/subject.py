@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.baseline import BaselineComparison, BaselineStatus
+from stabdiag.model.baseline import BaselineStatus, SeriesComparison
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report, skipped
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 
 _POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 
@@ -37,12 +37,19 @@ _COMPANIONS = {
 # What the loss was compared with, by its name in the evidence: a line across the plot.
 _LEVELS = {"spike": "base", "divergence": "best"}
 
+# References that a report names.
+_MOST_NAMED = 5
+
+# The section of a finding against earlier good runs.
+_BASELINE = "baseline"
+
 
 @frozen
 class Plot:
     """What is drawn: one series, its companions, the first and last step, and the event.
 
-    ``level`` is a value to compare the main curve with, and its name.
+    ``level`` is a value to compare the main curve with, and its name. ``band`` is the band of
+    earlier good runs, if the finding is about that.
     """
 
     series: Series
@@ -51,6 +58,7 @@ class Plot:
     last: int
     event: int | None
     level: tuple[str, float] | None = None
+    band: SeriesComparison | None = None
 
 
 @frozen
@@ -92,16 +100,23 @@ def notes(report: Report, *, verbose: bool = True) -> list[tuple[str, str]]:
     return [
         *_columns(report, verbose=verbose),
         *(("manifest", told) for told in _manifest(report.manifest, verbose=verbose)),
-        *_baseline(report.baseline),
+        *compared_with(report),
         *(("limit", told) for told in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
 
 
-def _baseline(comparison: BaselineComparison | None) -> Iterator[tuple[str, str]]:
-    """Yield that the run lies within the band of its references: all else is a finding."""
-    if comparison is not None and comparison.status is BaselineStatus.INSIDE:
+def compared_with(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield with which earlier good runs a run was compared, and which were left out."""
+    comparison = report.baseline
+    if comparison is None:
+        return
+    if comparison.status is BaselineStatus.INSIDE:
         yield "baseline", comparison.inside
+    elif comparison.references:
+        named = and_more(comparison.references, _MOST_NAMED)
+        told = f"compared with {named}. {comparison.left_out_in_words}"
+        yield "baseline", told.rstrip()
 
 
 def _columns(report: Report, *, verbose: bool) -> Iterator[tuple[str, str]]:
@@ -155,7 +170,15 @@ def choose(report: Report) -> Plot | None:
         last=last,
         event=finding.step if inside else None,
         level=_level(series, report),
+        band=_band(series.role, report),
     )
+
+
+def _band(role: str, report: Report) -> SeriesComparison | None:
+    """Return the series against its baseline, if the diagnosis is about that."""
+    if report.baseline is None or report.diagnosis.section != _BASELINE:
+        return None
+    return next((one for one in report.baseline.series if one.role == role), None)
 
 
 def _level(series: Series, report: Report) -> tuple[str, float] | None:
@@ -168,7 +191,11 @@ def _level(series: Series, report: Report) -> tuple[str, float] | None:
 
 def _main(history: History, finding: Finding) -> Series | None:
     """Return the loss, or for §3 the series that its questions read."""
-    roles = ("loss_scale", "grad_norm", "loss") if finding.section == "§3" else ("loss",)
+    roles: tuple[str, ...] = ("loss",)
+    if finding.section == "§3":
+        roles = ("loss_scale", "grad_norm", "loss")
+    elif finding.section == _BASELINE:
+        roles = (str(finding.evidence.get("series", "loss")), "loss")
     logged = (history.get(role) for role in roles)
     return next((s for s in logged if s is not None and len(s.finite()) > 1), None)
 

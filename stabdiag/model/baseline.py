@@ -62,7 +62,7 @@ class SettingDifference:
 
 @frozen
 class SeriesComparison:
-    """One series against the band of the references.
+    """One series against the band of the references; ``name`` is how a sentence names it.
 
     ``decides`` is whether the verdict rests on it. ``step`` is the first step outside the band and
     ``back`` the first step inside it again, if the series stays there. ``onset`` is the start of
@@ -73,11 +73,13 @@ class SeriesComparison:
     ``ratio`` is known, else in the unit of the series. ``peak`` is the largest deviation that two
     neighboring bins share, in standard deviations, and ``bar`` the deviation allowed.
 
-    ``band_steps``, ``band_low`` and ``band_high`` have the shape (k,): the edges of the band.
+    ``band_steps``, ``band_low`` and ``band_high`` have the shape (k,): the edges of the band at
+    the first step of each bin, and at the last step of the last one.
     """
 
     role: str
     column: str
+    name: str
     status: BaselineStatus
     decides: bool
     bins: int

@@ -9,7 +9,7 @@ from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.charts import marks, overlays, panels, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.subject import Mark, choose, decisive, whole_loss
+from stabdiag.formats.subject import Mark, choose, compared_with, decisive, whole_loss
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES, QUESTIONS
 from stabdiag.model.report import Report
@@ -53,7 +53,11 @@ def render(report: Report, *, command: str | None = None) -> str:
         held={one.id: [limits[name] for name in one.limits] for one in QUESTIONS},
         unasked=[one for one in QUESTIONS if one.id not in asked],
         messages=report.history.messages,
-        reading=[*(("limit", told) for told in changed_limits(report.limits)), *events],
+        reading=[
+            *compared_with(report),
+            *(("limit", told) for told in changed_limits(report.limits)),
+            *events,
+        ],
         literal=report.literal,
         otherwise=report.otherwise,
     )

@@ -26,6 +26,7 @@ let shown = [...ends];
 function curves(panel) {
   const positive = panel.scale !== "linear";
   const found = [];
+  panel.fills = [];
   if (panel.mean) {
     const mean = curve(panel.mean, positive);
     const sigma = unpacked(panel.deviation);
@@ -38,6 +39,14 @@ function curves(panel) {
     found.push({values: edge(-1), options: {...quiet, width: 0}});
     const dashed = {...quiet, width: 1.5, dash: [6, 4]};
     found.push({name: `mean ± ${data.sigma}σ of the ${panel.window} before`, colour: "mean", values: mean, options: dashed, band: true});
+  }
+  if (panel.mean) panel.fills.push({series: [1, 2], fill: colour("band")});
+  // The bands of earlier good runs: two edges each, of which one has the name.
+  for (const band of panel.bands ?? []) {
+    const edge = {spanGaps: true, points: {show: false}, width: 1, dash: [2, 3]};
+    found.push({colour: "good", values: curve(band.high, positive), options: edge});
+    found.push({name: band.name, colour: "good", values: curve(band.low, positive), options: edge, band: true});
+    panel.fills.push({series: [found.length - 1, found.length], fill: colour("goodband")});
   }
   panel.lines.forEach((line, i) => {
     const values = curve(line.values, positive);
@@ -129,7 +138,7 @@ function options(panel, drawn, width) {
       stroke: one.colour ? colour(one.colour) : "transparent",
       points: {fill: colour("surface"), ...one.options.points},
     }))],
-    bands: panel.mean ? [{series: [1, 2], fill: colour("band")}] : [],
+    bands: panel.fills,
     cursor: {
       y: false,
       points: {size: 7, fill: (u, i) => u.series[i].stroke(u, i)},

@@ -16,6 +16,7 @@ from stabdiag.formats.compared import gap
 from stabdiag.formats.measured import visible
 from stabdiag.formats.subject import Mark, movement
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.model.baseline import BaselineComparison
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.findings import AskedOf, RollingBaseline
 from stabdiag.model.frozen import frozen
@@ -34,6 +35,16 @@ _MOST_GROUPS = 10
 _MOST_EXCEEDANCES = 20_000
 _MOST_PLACES = 8
 _FEWEST = 500
+_MOST_BANDS = 3
+
+
+@frozen
+class Band:
+    """The band of earlier good runs behind a curve, at the steps of its chart; NaN beyond it."""
+
+    name: str
+    low: Floats
+    high: Floats
 
 
 @frozen
@@ -42,8 +53,8 @@ class Panel:
 
     A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
     ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the
-    positions of the outliers. ``left_out`` counts the groups, ``thinned`` the points that are not
-    drawn.
+    positions of the outliers. ``bands`` are those of earlier good runs. ``left_out`` counts the
+    groups, ``thinned`` the points that are not drawn.
     """
 
     role: str
@@ -56,6 +67,7 @@ class Panel:
     above: Ints | None = None
     left_out: int = 0
     thinned: int = 0
+    bands: tuple[Band, ...] = ()
 
 
 def panels(report: Report) -> Iterator[Panel]:
@@ -65,11 +77,42 @@ def panels(report: Report) -> Iterator[Panel]:
     loss = [report.history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
     if logged:
-        yield _loss(logged, report.rolling_baseline, places)
+        panel = _loss(logged, report.rolling_baseline, places)
+        yield _with_bands(panel, [series.role for series in logged], report.baseline)
     for role in _BELOW:
         groups = [series for series in report.history.group(role).values() if len(series)]
         if groups:
-            yield _groups(role, groups, places)
+            panel = _groups(role, groups, places)
+            yield _with_bands(panel, [series.role for series in groups], report.baseline)
+
+
+def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparison | None) -> Panel:
+    """Return a chart with the bands of earlier good runs behind its curves."""
+    if comparison is None:
+        return panel
+    values = np.concatenate([line[np.isfinite(line)] for _, line in panel.lines])
+    if not len(values):
+        return panel
+    # An edge far outside would leave the curve no room.
+    room = float(np.ptp(values)) or abs(float(values[0]))
+    near = (float(values.min()) - room, float(values.max()) + room)
+    bands = [
+        Band(
+            name=f"{series.column}: {comparison.runs}",
+            low=_between(panel.steps, series.band_steps, series.band_low, near),
+            high=_between(panel.steps, series.band_steps, series.band_high, near),
+        )
+        for series in comparison.series
+        if series.role in roles and len(series.band_steps)
+    ]
+    return replace(panel, bands=tuple(bands[:_MOST_BANDS]))
+
+
+def _between(steps: Ints, known: Ints, values: Floats, near: tuple[float, float]) -> Floats:
+    """Return values within a range at steps between known ones, on a logarithmic scale of steps."""
+    at, logged = (np.log(np.maximum(one, 1)) for one in (steps, known))
+    found = np.interp(at, logged, values, left=np.nan, right=np.nan)
+    return np.clip(found, *near)
 
 
 def overlays(comparison: Comparison) -> Iterator[Panel]:
@@ -192,6 +235,7 @@ def marks(report: Report) -> Iterator[Mark]:
     yield from _bad(report)
     yield from _recovery(report)
     yield from _resumes(report)
+    yield from _left(report)
     found = report.diagnosis
     reload = found.evidence.get("checkpoint")
     if isinstance(reload, int) and reload > 0:
@@ -200,6 +244,14 @@ def marks(report: Report) -> Iterator[Mark]:
         if one.step is not None:
             kind = "event" if one is found else "finding"
             yield Mark(kind=kind, step=one.step, label=one.title)
+
+
+def _left(report: Report) -> Iterator[Mark]:
+    """Yield where the first series left the band of earlier good runs."""
+    first = None if report.baseline is None else report.baseline.first_to_leave
+    if first is not None and first.step is not None:
+        label = f"The {first.name} leaves the band of the good runs"
+        yield Mark(kind="finding", step=first.step, label=label)
 
 
 def _bad(report: Report) -> Iterator[Mark]:
@@ -278,7 +330,13 @@ def _packed_panel(panel: Panel) -> dict[str, object]:
         "mean": None if panel.mean is None else _packed(_shown(panel.mean)),
         "deviation": None if panel.deviation is None else _packed(_shown(panel.deviation)),
         "above": None if panel.above is None else _packed(panel.above),
+        **({"bands": [_packed_band(band) for band in panel.bands]} if panel.bands else {}),
     }
+
+
+def _packed_band(band: Band) -> dict[str, str]:
+    low, high = _packed(_shown(band.low)), _packed(_shown(band.high))
+    return {"name": visible(band.name), "low": low, "high": high}
 
 
 def _shown(computed: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -23,7 +23,7 @@ from stabdiag.formats.canvas import (
 from stabdiag.formats.measured import number, span
 from stabdiag.formats.subject import Plot, group
 from stabdiag.formats.terminal.page import Page
-from stabdiag.model.arrays import Mask
+from stabdiag.model.arrays import Floats, Mask
 
 _GUTTER = 13
 _LABEL = _GUTTER - 3
@@ -39,11 +39,13 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
     if columns is None:
         return
     view = View(first=plot.first, last=plot.last, columns=columns)
-    scale = Scale.of(plot.series.values)
+    edges = _edges(plot, view)
+    scale = Scale.of(np.concatenate([plot.series.values, *edges]))
     told = [titled(plot.series, scale)]
+    told += ["dots: the band of the good runs"] * bool(len(edges))
     told += [f"{one.role} {span(one.finite().values)}" for one in plot.companions]
     yield from page.wrap("; ".join(told), "  ")
-    yield from _body(plot, view, scale, page)
+    yield from _body(plot, view, scale, page, edges)
     rounds = round_numbers(plot.first, plot.last, _MOST_TICKS)
     yield from step_axis(view, plot.event, page, map(int, rounds))
     for companion in plot.companions:
@@ -53,12 +55,38 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
         yield row(label, " ", page.text(bars, "magenta"), page)
 
 
-def _body(plot: Plot, view: View, scale: Scale, page: Page) -> Iterator[Text]:
+def _edges(plot: Plot, view: View) -> tuple[Floats, ...]:
+    """Return the edges of the band of earlier good runs by column: NaN beyond a plot's scale.
+
+    An edge that lies far outside the values would leave no room for the curve.
+    """
+    values = plot.series.finite().values
+    if plot.band is None or not len(values) or not len(plot.band.band_steps):
+        return ()
+    steps = np.linspace(plot.first, plot.last, view.columns)
+    known = np.log(np.maximum(plot.band.band_steps, 1))
+    at = np.log(np.maximum(steps, 1))
+    room = float(np.ptp(values)) or abs(float(values[0]))
+    edges = []
+    for edge in (plot.band.band_high, plot.band.band_low):
+        drawn = np.interp(at, known, edge, left=np.nan, right=np.nan)
+        near = (drawn > values.min() - room) & (drawn < values.max() + room)
+        edges.append(np.where(near, drawn, np.nan))
+    return tuple(edges)
+
+
+def _body(
+    plot: Plot, view: View, scale: Scale, page: Page, edges: Sequence[Floats]
+) -> Iterator[Text]:
     bad = bad_columns(plot.series, view)
     event = None if plot.event is None else view.column(plot.event)
     labels, level = _labels(plot, scale)
     for i, drawn in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
         behind = dict.fromkeys(range(view.columns), ("┈", "dim")) if i == level else {}
+        for edge in edges:
+            inside = np.isfinite(edge) & (edge >= scale.low) & (edge <= scale.high)
+            columns = np.flatnonzero(inside & (_rows(edge, scale) == i)).tolist()
+            behind |= dict.fromkeys(columns, ("·", "green"))
         behind |= _background(bad, event, "NaN" if i == ROWS // 2 else "")
         yield row(
             labels.get(i, ""), "┤" if i in labels else "│", _marked(drawn, behind, page), page
@@ -86,6 +114,11 @@ def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
 def _at_row(value: float, scale: Scale) -> int:
     """Return the row of a value: that of the highest is the first, that of the lowest the last."""
     return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
+
+
+def _rows(values: Floats, scale: Scale) -> Floats:
+    """Return the row of each value; NaN stays NaN."""
+    return np.round((1 - scale.share(values)) * (ROWS - 1))
 
 
 def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str, str]]:
