@@ -55,13 +55,13 @@ class UnreadLines:
     def look(self, data: bytes, parts: Iterable[Part], first_line: int) -> None:
         """Take the next block of the log, and the lines that were found in it."""
         losses: list[int] = []
-        used: set[int] = set()
+        others: list[int] = []
         for part in parts:
             names = [name for name in part.names if is_a_loss(name)]
-            if names:
-                used.update(data.rfind(b"\n", 0, start + 1) for start in part.starts)
             if not all(map(is_evaluation, names)):
                 losses += part.starts
+            elif names:
+                others += part.starts
         begin = 0
         if losses:
             losses.sort()
@@ -71,6 +71,7 @@ class UnreadLines:
             begin = line_end(data, losses[-1], len(data))
         if len(data) - begin < 2:
             return
+        used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
         number = first_line + data.count(b"\n", 0, begin)
         for line in data[begin + 1 :].split(b"\n"):
             if begin not in used and (b"oss" in line.lower() or _DELIMITED.search(line)):
