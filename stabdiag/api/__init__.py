@@ -12,6 +12,7 @@ from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
 from stabdiag.assemble.inputs import Options, limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.errors import StabdiagError, refuse_unknown
+from stabdiag.model.comparison import Kind
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
@@ -236,7 +237,7 @@ def compare(
         runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
             of several ranks of a job.
         kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; recognised from names, manifests and
-            steps if not given.
+            steps if not given. Or ``baseline``: is the first run worse than the others?
         manifests: a manifest for each run, or None to use the one beside its log.
         limits: thresholds, or values by dotted name: ``{"compare.rounding": 1e-4}``.
         columns: column names by role, where they are not recognised.
@@ -278,4 +279,8 @@ def compare(
     ]
     histories, told = zip(*loaded, strict=True) if loaded else ((), ())
     found = compare_runs(histories, told, options.limits, kind=kind)
+    if found.kind is Kind.BASELINE:
+        from stabdiag.api.baselines import against_others
+
+        found = against_others(found)
     return Comparison(**vars(found))

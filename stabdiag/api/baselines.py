@@ -13,8 +13,10 @@ from stabdiag.baseline.judge import judge
 from stabdiag.baseline.kept import write_kept
 from stabdiag.baseline.profile import profile_of
 from stabdiag.baseline.references import References, read_references
+from stabdiag.comparison.outcomes import AGREE
 from stabdiag.errors import StabdiagError
-from stabdiag.model.findings import Finding, Severity
+from stabdiag.model.comparison import Comparison
+from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 
@@ -81,6 +83,24 @@ def with_baseline(report: ReportType, references: References, *, refuse: bool = 
     finding = finding_of(comparison, report.findings)
     findings = report.findings if finding is None else _inserted(report.findings, finding)
     return replace(report, findings=findings, baseline=comparison)
+
+
+def against_others(comparison: Comparison) -> Comparison:
+    """Return a comparison of runs with the finding of the first one against the others.
+
+    Raises:
+        StabdiagError: if no other run is of the same task, dataset, model or number of classes.
+    """
+    profiles = [
+        replace(profile_of(run.history, run.manifest, name=run.label), key=f"{number}")
+        for number, run in enumerate(comparison.runs)
+    ]
+    result = judge(profiles[0], profiles[1:])
+    finding = finding_of(result)
+    if finding is None:
+        what = "Nothing has to be done: the run is as good as the others."
+        finding = AGREE.found(result.inside, Action(ActionKind.DO_NOTHING, what))
+    return replace(comparison, findings=(finding,))
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:

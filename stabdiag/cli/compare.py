@@ -33,8 +33,8 @@ def compare(
         Kind | None,
         options.option(
             "--as RELATION",
-            "How the runs are related: seeds, reruns, ranks or resume. Default: inferred from "
-            "names, manifests and steps.",
+            "How the runs are related: seeds, reruns, ranks, resume, or baseline (is the first run "
+            "worse than the others?). Default: inferred from names, manifests and steps.",
         ),
     ] = None,
     manifests: Annotated[

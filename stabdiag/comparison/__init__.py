@@ -32,6 +32,7 @@ _CHECKS: Final = {
     Kind.RERUNS: (nondeterminism, config_differs),
     Kind.RANKS: (rank_died, ranks_disagree, config_differs),
     Kind.RESUME: (resume.resume_parts, config_differs),
+    Kind.BASELINE: (),  # the first run is compared with the band of the others
 }
 _ALWAYS: Final = (rank_died, config_differs)
 
@@ -86,10 +87,10 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
 
 
 def _reference(runs: Sequence[Run], kind: Kind) -> Run:
-    """Return the run that stays with most of the others longest; of a resume the first one."""
+    """Return the run that stays with most of the others longest; else the first one."""
     if kind is Kind.RESUME:
         return min(runs, key=span)
-    if len(runs) == 2 or len(runs) > _MOST_PAIRS:
+    if len(runs) == 2 or len(runs) > _MOST_PAIRS or kind is Kind.BASELINE:
         return runs[0]
     return max(runs, key=lambda run: sum(_together(run, other) for other in runs))
 
@@ -110,7 +111,7 @@ def _enough(comparison: Comparison) -> bool:
 
 
 def _findings(comparison: Comparison, *, enough: bool) -> tuple[Finding, ...]:
-    found = [*run_fails(comparison)]
+    found = [] if comparison.kind is Kind.BASELINE else [*run_fails(comparison)]
     if found:  # settings and ends that differ are part of that finding
         found += nondeterminism(comparison) if comparison.kind is Kind.RERUNS else ()
         return tuple(found)

@@ -26,6 +26,7 @@ class Kind(StrEnum):
     RERUNS = "reruns"
     RANKS = "ranks"
     RESUME = "resume"
+    BASELINE = "baseline"
 
 
 class Bearing(StrEnum):

@@ -340,3 +340,32 @@ def test_a_run_of_something_else_in_a_folder_is_not_compared(folder):
     write(folder / "runs" / "other", run(50), {"dtype": "fp32", "dataset": "cifar10"})
     overview = stabdiag.scan("runs", baseline="good")
     assert [count.outcome for count in overview.counts] == ["baseline-unusable"]
+
+
+def test_compare_as_a_baseline(folder, monkeypatch, capsys):
+    good_runs(folder / "good", 3)
+    write(folder / "bad", run(50, end=0.7))
+    write(folder / "fine", run(51))
+    others = [f"good/seed{seed}" for seed in range(3)]
+    more = ("--as", "baseline", "--json")
+    code, out, _ = called(monkeypatch, capsys, "compare", "bad", *others, *more)
+    found = json.loads(out)
+    Draft202012Validator(json.loads(schema("comparison"))).validate(found)
+    assert (code, found["kind"]) == (0, "baseline")
+    assert found["diagnosis"]["slug"] == "worse-than-baseline"
+    assert found["diagnosis"]["summary"].startswith("The run is worse than your 3 good runs from")
+    _, out, _ = called(monkeypatch, capsys, "compare", "fine", *others, *more)
+    found = json.loads(out)["diagnosis"]
+    assert (found["slug"], found["severity"]) == ("agree", "ok")
+    assert found["summary"].startswith("The run lies within the band of your 3 good runs")
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "html"])
+def test_every_format_shows_a_comparison_with_a_baseline(folder, monkeypatch, capsys, name):
+    good_runs(folder / "good", 3)
+    write(folder / "bad", run(50, end=0.7))
+    others = [f"good/seed{seed}" for seed in range(3)]
+    what = ("compare", "bad", *others, "--as", "baseline", "--format", name)
+    code, out, err = called(monkeypatch, capsys, *what)
+    assert (code, err) == (0, "")
+    assert "worse than your 3 good runs" in " ".join(out.split())

@@ -105,7 +105,9 @@ def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparis
         for series in comparison.series
         if series.role in roles and len(series.band_steps)
     ]
-    return replace(panel, bands=tuple(bands[:_MOST_BANDS]))
+    # A band that lies outside throughout is a flat line at the end of the scale.
+    shown = [band for band in bands if (band.high > band.low).any()]
+    return replace(panel, bands=tuple(shown[:_MOST_BANDS]))
 
 
 def _between(steps: Ints, known: Ints, values: Floats, near: tuple[float, float]) -> Floats:
