@@ -14,6 +14,7 @@ from stabdiag.symptoms import (
     first_loss,
     generalisation,
     gradients,
+    held_batch,
     layers,
     learning,
     magnitude,
@@ -131,6 +132,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     throughput.memory_growth,
     # What the settings alone say comes last.
     settings.setting_unusual,
+    # These rest on a statistic of one batch.
+    held_batch.dead_from_start,
+    held_batch.saturated_from_start,
+    held_batch.training_labels_wrong,
+    held_batch.ends_at_noise_floor,
 )
 
 BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}

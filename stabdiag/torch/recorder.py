@@ -19,6 +19,7 @@ from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.graph import ends_in_product, inspect_loss, is_scaled
 from stabdiag.torch.header import header_of
+from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.isolated import is_finite
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
@@ -143,7 +144,9 @@ class Recorder:
         self._scaler = scaler
         self._prefix = prefix
         self._on_nonfinite = on_nonfinite
-        self._held, self._loss = held, loss
+        self._held = None
+        if held is not None and loss is not None and not self._parameters.is_sharded:
+            self._held = HeldBatch(model, held, loss)
         self._file = LogFile(self._path, _rank())
         self._step = self._optimizers.steps_done or 0
         self._batches = Batches()
@@ -438,6 +441,8 @@ class Recorder:
         self._roots.clear()
         self._losses = []
         modes = self._modes.on_step()
+        if is_due and self._held is not None and self._measure_held(by_layer, row):
+            part = "probe"
         if is_due:
             row = {"step": self._step, **row, **modes, **self._pending_columns}
             row["recorder/micro_steps"] = len(losses)
@@ -459,6 +464,20 @@ class Recorder:
         seconds = self._cost.end_step(part)
         if seconds is not None:
             self._pending_columns["step_time"] = seconds
+
+    def _measure_held(self, by_layer: bool, row: dict[str, Any]) -> bool:
+        """Measure the held batch, if that is due; return True if it was."""
+        model = self._model()
+        if model is None or self._held is None:
+            return False
+        if by_layer:
+            self._held.update_average(model)
+        # Once in the beginning, before training has changed much.
+        if self._step != 1 and self._step % self._cost.probe_every:
+            return False
+        trained = self._recent[-1]["batch"] if self._recent else None
+        row.update(self._held.measure(model, trained))
+        return True
 
     def _write_waiting(self, *, wait: bool) -> None:
         """Write the rows whose numbers have arrived, in order."""
@@ -489,7 +508,8 @@ class Recorder:
         if row.pop("recorder/by_layer", None):
             facts = self._parameters.facts(self._optimizers.seen_ids, moved_parameters(numbers))
             row.update({f"recorder/{name}": value for name, value in facts.items()})
-        if row["step"] <= 1:
+        # Readers leave out a column that has a single value.
+        if row["step"] <= 2:
             row.update(self._parameters.initial_columns())
         self._write({name: value for name, value in row.items() if value is not None})
 
@@ -541,7 +561,7 @@ class Recorder:
                 segment=self._file.segment,
                 rank=_rank(),
                 settings={"grad_clip": self._clip, **self._settings},
-                has_held=self._held is not None and self._loss is not None,
+                has_held=self._held is not None,
             )
             row = {**header, **row}
         self._file.write(row)

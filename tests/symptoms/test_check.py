@@ -69,7 +69,11 @@ def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
 
 def test_every_symptom_says_when_there_is_too_little_to_go_by():
     """Those that have no condition here judge by a single point, or by the manifest alone."""
-    facts = {one.slug for one in SYMPTOMS if one.needs and one.needs[0].startswith("recorder/")}
+    facts = {
+        symptom.slug
+        for symptom in SYMPTOMS
+        if any(need.startswith("recorder/") for need in symptom.needs)
+    }
     bare = {one.slug for one in SYMPTOMS if not one.enough and not one.rules_out} - facts
     assert bare == {"eval-nonfinite", "adam-underflow-risk"}
 

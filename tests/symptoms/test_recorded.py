@@ -94,7 +94,8 @@ def test_single_evaluations_in_training_mode_are_let_pass(tmp_path):
 def test_initial_weights_that_are_far_off(ratios, found, tmp_path):
     rows = rows_of("healthy-recorded-cnn")
     names = [name for name in rows[0] if name.startswith("recorder/initial_std/")]
-    rows[0].update(dict(zip(names, ratios, strict=True)))
+    for row in rows[:2]:
+        row.update(dict(zip(names, ratios, strict=True)))
     assert ("initial-weights-off" in slugs(diagnosed(tmp_path, rows))) is found
 
 
@@ -127,3 +128,21 @@ def test_a_project_can_say_that_a_layer_is_random_on_purpose(tmp_path):
     done = program("diagnose", log, "--config", config, "--format", "json", cwd=tmp_path)
     (finding,) = [f for f in json.loads(done.stdout)["findings"] if f["slug"] == "frozen-at-init"]
     assert finding["severity"] == "note"
+
+
+def test_an_average_that_is_better_at_a_decayed_rate_is_no_finding(tmp_path):
+    rows = rows_of("recorded-ends-at-noise-floor")
+    assert "ends-at-noise-floor" in slugs(diagnosed(tmp_path, rows))
+    for row in rows[-60:]:
+        if "lr" in row:
+            row["lr"] *= 0.1
+    assert "ends-at-noise-floor" not in slugs(diagnosed(tmp_path, rows))
+
+
+def test_layers_that_recover_from_saturation_are_no_finding(tmp_path):
+    rows = rows_of("recorded-saturated-from-start")
+    last = [row for row in rows if any(name.startswith("saturated_fraction/") for name in row)][-1]
+    for name in last:
+        if name.startswith("saturated_fraction/"):
+            last[name] = 0.1
+    assert "saturated-from-start" not in slugs(diagnosed(tmp_path, rows))

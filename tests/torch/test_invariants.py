@@ -53,10 +53,17 @@ class Attention(nn.Module):
         return self.head(self.body(self.embed(x.unflatten(-1, (4, 4)))).mean(1))
 
 
-def classify(model, path, *, autocast=None, resume=False):
+def classify(model, path, *, autocast=None, resume=False, held=False):
     """Train a classifier and return its state; with a path, with a recorder."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    rec = recorder(model, optimizer, path, every=3) if path else None
+    options = {}
+    if held:
+        options = {
+            "held": next(batches(1, size=32, seed=5)),
+            "loss": lambda model, batch: functional.cross_entropy(model(batch[0]), batch[1]),
+            "probe_every": 4,
+        }
+    rec = recorder(model, optimizer, path, every=3, **options) if path else None
     for step, (x, y) in enumerate(rec.batches(batches(STEPS)) if rec else batches(STEPS)):
         with torch.autocast("cpu", torch.bfloat16, enabled=autocast is not None):
             loss = functional.cross_entropy(model(x).float(), y)
@@ -127,6 +134,8 @@ TASKS = {
     "rnn": (Recurrent, classify, {}),
     "gan": (lambda: None, gan, {}),
     "resumed": (mlp, classify, {"resume": True}),
+    "mlp-held": (lambda: mlp(norm=True), classify, {"held": True}),
+    "cnn-held": (Conv, classify, {"held": True}),
 }
 
 

@@ -1,0 +1,82 @@
+"""The held batch: activations, the average of the weights, trained examples that are harder."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from tests.torch.runs import batches, column, mlp, read, recorder
+
+
+def cross_entropy(model, batch):
+    return functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
+def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
+    held = next(batches(1, size=256, seed=0))
+    optimizer = torch.optim.AdamW(model.parameters(), lr)
+    options = {"held": held, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
+    with recorder(model, optimizer, path, **options) as rec:
+        data = batches(steps, size=64, seed=0)
+        for x, y in rec.batches((x, y.roll(1) if relabel else y) for x, y in data):
+            loss = functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rec.step(loss)
+    return read(path)
+
+
+def test_without_a_held_batch_the_file_says_so(tmp_path):
+    config, rows = train(mlp(), tmp_path / "run.jsonl", held=None)
+    assert config["recorder"]["held_batch"] is False
+    assert not column(rows, "recorder/held_loss")
+    config, rows = train(mlp(), tmp_path / "other.jsonl")
+    assert config["recorder"]["held_batch"] is True
+    assert len(column(rows, "recorder/held_loss")) == 9
+
+
+@pytest.mark.parametrize(("bias", "dead"), [(0.0, False), (-100.0, True)])
+def test_units_that_are_zero_for_every_example(bias, dead, tmp_path):
+    model = mlp()
+    with torch.no_grad():
+        model[0].bias.add_(bias)
+    _, rows = train(model, tmp_path / "run.jsonl", steps=2, lr=0.0)
+    assert (column(rows, "dead_fraction/1")[0] > 0.5) is dead
+
+
+@pytest.mark.parametrize("functional_form", [False, True])
+@pytest.mark.parametrize(("gain", "saturated"), [(1.0, False), (300.0, True)])
+def test_activations_at_their_bound(gain, saturated, functional_form, tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.act, self.head = nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4)
+
+        def forward(self, x):
+            x = self.first(x)
+            return self.head(torch.tanh(x) if functional_form else self.act(x))
+
+    torch.manual_seed(0)
+    model = Net()
+    with torch.no_grad():
+        model.first.weight.mul_(gain)
+    _, rows = train(model, tmp_path / "run.jsonl", steps=2)
+    name = "saturated_fraction/tanh" if functional_form else "saturated_fraction/act"
+    assert (column(rows, name)[0] > 0.5) is saturated
+    assert column(rows, "activation_norm/first")[0] > 0
+
+
+def test_examples_with_wrong_labels_are_harder_than_held_ones(tmp_path):
+    _, rows = train(mlp(), tmp_path / "right.jsonl")
+    assert max(column(rows, "recorder/training_excess")) < 4
+    _, rows = train(mlp(), tmp_path / "wrong.jsonl", relabel=True)
+    assert column(rows, "recorder/training_excess")[-1] > 4
+
+
+def test_the_average_of_bouncing_weights_is_better(tmp_path):
+    model = nn.Linear(16, 4)
+    _, rows = train(model, tmp_path / "run.jsonl", steps=120, lr=1.0)
+    gain = column(rows, "recorder/average_gain")
+    assert len(gain) == len(column(rows, "recorder/average_gain_error"))
+    assert max(gain[-4:]) > 0.1
