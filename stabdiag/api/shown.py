@@ -46,10 +46,10 @@ class _Shown:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Show the terminal report where rich prints."""
-        from stabdiag.formats import loaded
+        from stabdiag.formats import load_writer
         from stabdiag.formats.terminal.page import Printable
 
-        yield Printable(lines=partial(loaded("terminal", self._kind), self))
+        yield Printable(lines=partial(load_writer("terminal", self._kind), self))
 
     def __bool__(self) -> NoReturn:
         """Refuse: what is there could be taken for what is good."""

@@ -1,6 +1,6 @@
-"""Lists to tick: of a manifest before a launch, and of a report after a failure.
+"""Checklists: for a manifest before a launch, and for a report after a failure.
 
-The lines of each list are kept as a text: slug, title, and what is asked.
+The items of each list are in a text file, one a line: slug, title and question.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Subject = TypeVar("Subject")
 def judged(
     name: str, judges: Mapping[str, Callable[[Subject], ChecklistItem]], subject: Subject
 ) -> tuple[ChecklistItem, ...]:
-    """Return the lines of a list, each as its judge finds it of a subject."""
+    """Return the items of a list, each judged for the subject."""
     return tuple(
         replace(judges[slug](subject), slug=slug, title=title)
         for slug, title, _ in kept_table(name)

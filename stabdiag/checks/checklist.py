@@ -1,4 +1,4 @@
-"""The debugging checklists, filled in from what a log and its manifest show."""
+"""The debugging checklists, filled in from a log and its manifest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DONE: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "
 _TRIED: Final = {State.PASSED: "tried", State.FAILED: "not tried", State.UNKNOWN: "cannot tell"}
 _LOGGED: Final = {State.PASSED: "logged", State.FAILED: "not logged", State.UNKNOWN: "cannot tell"}
 
-# Outcomes that advise to look at the data only because nothing else points anywhere.
+# Outcomes that advise a look at the data only because nothing else points to a cause.
 _HIDDEN: Final = ("spike-recovered", "divergence-unexplained")
 
 
-# Where a finding locates the fault.
+# The part of the training that a kind of fix concerns.
 _AXES: Final = {
     Remedy.DATA: "the data",
     Remedy.RATE: "the optimizer: its learning rate",
@@ -48,21 +48,24 @@ _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp
 
 
 def checklist(report: Report) -> ChecklistReport:
-    """Fill the lists in from one run's report."""
-    facts, found = Facts(report=report), report.diagnosis
+    """Fill in the checklists from the report of one run."""
+    facts, diagnosis = Facts(report=report), report.diagnosis
     steps = judged("steps", _STEPS, facts)
-    tries = judged("interventions", _INTERVENTIONS, facts)
-    begin = next((item.slug for item in tries if item.state is not State.PASSED), None)
+    interventions = judged("interventions", _INTERVENTIONS, facts)
+    begin = next((item.slug for item in interventions if item.state is not State.PASSED), None)
     done = sum(item.state is State.PASSED for item in steps)
     return ChecklistReport(
         name="checklist",
         subject=report.history.source.name,
-        summary=f"{found.title} ({found.slug}). The log shows {done} of "
+        summary=f"{diagnosis.title} ({diagnosis.slug}). The log shows {done} of "
         f"{plural(len(steps), 'step')} done.",
         lists=(
             Checklist(title="Ten steps, in order", words=_DONE, items=steps),
             Checklist(
-                title="What to try, fast to invasive", words=_TRIED, items=tries, begin=begin
+                title="What to try, fast to invasive",
+                words=_TRIED,
+                items=interventions,
+                begin=begin,
             ),
             Checklist(title="Health signals", words=_LOGGED, items=_signals(facts)),
             Checklist(title="Before you move on", words=_DONE, items=_closing(steps)),
@@ -71,12 +74,12 @@ def checklist(report: Report) -> ChecklistReport:
 
 
 def _signals(facts: Facts) -> tuple[ChecklistItem, ...]:
-    """Tell of each signal whether it is logged; the loss scale only where there is one to log."""
+    """Check that each signal is logged; the loss scale only in fp16 runs, which have one."""
     items = []
-    for slug, title, why, told in kept_table("signals"):
+    for slug, title, why, role_names in kept_table("signals"):
         if slug == "loss-scale" and facts.manifest.dtype != "fp16":
             continue
-        roles = told.split()
+        roles = role_names.split()
         count = sum(map(facts.logged, roles))
         item = failed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
         if count:
@@ -86,40 +89,40 @@ def _signals(facts: Facts) -> tuple[ChecklistItem, ...]:
 
 
 def _closing(steps: tuple[ChecklistItem, ...]) -> tuple[ChecklistItem, ...]:
-    """Answer the closing questions from the steps that they come back to."""
+    """Answer the closing questions from the steps that they repeat."""
     by_slug = {item.slug: item for item in steps}
     order = (State.FAILED, State.UNKNOWN, State.PASSED)
     items = []
-    for slug, title, answered in kept_table("closing"):
-        told = [by_slug[step] for step in answered.split()]
-        worst = min(told, key=lambda item: order.index(item.state))
+    for slug, title, step_slugs in kept_table("closing"):
+        answers = [by_slug[step] for step in step_slugs.split()]
+        worst = min(answers, key=lambda item: order.index(item.state))
         items.append(replace(worst, slug=slug, title=title, do=()))
     return tuple(items)
 
 
-def _named(found: Finding) -> str:
-    return f"{found.title} ({found.slug})."
+def _named(finding: Finding) -> str:
+    return f"{finding.title} ({finding.slug})."
 
 
 def _reproduce(facts: Facts) -> ChecklistItem:
     seed = facts.manifest.seed
-    known = f"The seed is {seed}, but one log does not show whether a second run fails alike."
+    recorded = f"The seed is {seed}, but one log does not show whether a second run fails alike."
     return unknown(
-        "Seed not recorded." if seed is None else known,
+        "Seed not recorded." if seed is None else recorded,
         f"{facts.reload}, fix all seeds, and run twice with one process and one loader worker. "
-        "`stabdiag compare FIRST SECOND` shows where the runs part.",
+        "`stabdiag compare FIRST SECOND` shows where the runs diverge.",
         "If it does not fail at a smaller scale, look at distribution and at data races.",
     )
 
 
 def _data(facts: Facts) -> ChecklistItem:
-    found = facts.calls_for(Remedy.DATA)
+    finding = facts.calls_for(Remedy.DATA)
     do = (
         "Unit-test a batch: index range, labels that match inputs, lengths, masks.",
         "Feed a tiny synthetic batch through to check shapes and types.",
     )
-    if found is not None:
-        return failed(_named(found), found.first_action, *do)
+    if finding is not None:
+        return failed(_named(finding), finding.first_action, *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
     return unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
 
@@ -130,13 +133,13 @@ def _pipeline(facts: Facts) -> ChecklistItem:
 
 
 def _instrument(facts: Facts) -> ChecklistItem:
-    there = {role: facts.groups(role) for role in _PER_LAYER}
-    lacking = [role for role, count in there.items() if not count]
-    if not lacking:
-        counts = ", ".join(f"{role} ({count})" for role, count in there.items())
+    groups = {role: facts.groups(role) for role in _PER_LAYER}
+    missing = [role for role, count in groups.items() if not count]
+    if not missing:
+        counts = ", ".join(f"{role} ({count})" for role, count in groups.items())
         return passed(f"Logged by group: {counts}.")
-    words = [_PER_LAYER[role] for role in lacking]
-    columns = ", ".join(f"{role}/<layer>" for role in lacking)
+    words = [_PER_LAYER[role] for role in missing]
+    columns = ", ".join(f"{role}/<layer>" for role in missing)
     return failed(
         f"Not in the log: {', '.join(words)}.",
         f"Log {' and '.join(words)} about every ten steps: {columns}.",
@@ -144,12 +147,12 @@ def _instrument(facts: Facts) -> ChecklistItem:
 
 
 def _narrow(facts: Facts) -> ChecklistItem:
-    for found in facts.report.findings if facts.broke else ():
-        axes = [_AXES[remedy] for remedy in remedies(found) if remedy in _AXES]
-        if axes and found.slug not in _HIDDEN:
-            return passed(f"The log points at {axes[0]} ({found.slug}).")
+    for finding in facts.report.findings if facts.has_failure else ():
+        axes = [_AXES[remedy] for remedy in remedies(finding) if remedy in _AXES]
+        if axes and finding.slug not in _HIDDEN:
+            return passed(f"The log points at {axes[0]} ({finding.slug}).")
     return unknown(
-        "The log does not tell them apart.",
+        "The log does not distinguish them.",
         "Train a small model on the same data.",
         "Train the same model on a tiny synthetic set.",
         "Change one optimizer setting at a time.",
@@ -161,40 +164,40 @@ def _precision(facts: Facts) -> ChecklistItem:
         f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause.",
         "Scale the loss dynamically, or switch to bf16.",
     )
-    found = facts.report.diagnosis
-    if found.section != "§1":
+    diagnosis = facts.report.diagnosis
+    if diagnosis.section != "§1":
         return _by_dtype(facts, facts.calls_for(Remedy.PRECISION), do)
-    return _by_dtype(facts, found, do)
+    return _by_dtype(facts, diagnosis, do)
 
 
 def _loss_scale(facts: Facts) -> ChecklistItem:
     do = "Run in fp32 or bf16. If it must be fp16, scale the loss dynamically."
-    found = facts.calls_for(Remedy.PRECISION) if facts.manifest.dtype else None
-    return _by_dtype(facts, found, (do,))
+    finding = facts.calls_for(Remedy.PRECISION) if facts.manifest.dtype else None
+    return _by_dtype(facts, finding, (do,))
 
 
-def _by_dtype(facts: Facts, found: Finding | None, do: tuple[str, ...]) -> ChecklistItem:
-    """Clear full precision, and mixed precision that no finding points at."""
+def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> ChecklistItem:
+    """Pass full precision, and mixed precision that no finding points at."""
     dtype = facts.manifest.dtype
     if dtype in ("fp32", "fp64"):
         return passed(f"The run is in {dtype}, so mixed precision is not the cause.")
-    if found is not None:
-        return failed(_named(found), *do)
+    if finding is not None:
+        return failed(_named(finding), *do)
     if dtype is None:
         return unknown("The dtype is unknown.", *do)
     return passed(f"The run is in {dtype}, and no finding points at it.")
 
 
 def _learning_rate(facts: Facts) -> ChecklistItem:
-    found, peak, warmup = facts.calls_for(Remedy.RATE), facts.peak_rate, facts.warmup
+    finding, peak, warmup = facts.calls_for(Remedy.RATE), facts.peak_rate, facts.warmup
     now = f" (now {num(peak)})" if peak else ""
     do = (
         f"Lower the peak learning rate{now} 3 to 10 times.",
         "Add or lengthen the warm-up, or use a gentler schedule.",
     )
-    if found is not None:
+    if finding is not None:
         # A rate of 0 cannot be lowered.
-        return failed(_named(found), found.first_action, *(() if peak == 0 else do))
+        return failed(_named(finding), finding.first_action, *(() if peak == 0 else do))
     if warmup is not None:
         return passed(f"{capitalised(warmup)}, and no finding points at it.")
     if peak is None:
@@ -206,9 +209,9 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
 
 def _safety_nets(facts: Facts) -> ChecklistItem:
     threshold = facts.manifest.grad_clip
-    found = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
-    if found is not None:
-        return failed(_named(found), found.first_action)
+    finding = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
+    if finding is not None:
+        return failed(_named(finding), finding.first_action)
     do = (
         "Clip the global gradient norm at 1.0.",
         "Check weight decay and Adam's epsilon; try smaller batches for steadier updates.",
@@ -221,33 +224,33 @@ def _safety_nets(facts: Facts) -> ChecklistItem:
 
 
 def _clip(facts: Facts) -> ChecklistItem:
-    threshold, found = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
-    do = "Clip it at 1.0." if found is None else found.first_action
+    threshold, finding = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
+    do = "Clip it at 1.0." if finding is None else finding.first_action
     if threshold is None:
         return unknown("The manifest does not say.", do)
     if threshold <= 0:
         return failed("It is off.", do)
     now = f"It is clipped at {num(threshold)}."
-    return passed(now) if found is None else failed(f"{now} {_named(found)}", do)
+    return passed(now) if finding is None else failed(f"{now} {_named(finding)}", do)
 
 
 def _architecture(facts: Facts) -> ChecklistItem:
-    found, layers = facts.calls_for(Remedy.MODEL), facts.groups("grad_norm")
-    do = "Check normalisation, attention masks and position encodings; replace suspects in turn."
-    if found is not None:
-        return failed(_named(found), found.first_action, do)
+    finding, layers = facts.calls_for(Remedy.MODEL), facts.groups("grad_norm")
+    do = "Check normalization, attention masks and position encodings; replace suspects in turn."
+    if finding is not None:
+        return failed(_named(finding), finding.first_action, do)
     norms = plural(layers, "gradient norm")
-    known = f"No layer stands out among {norms}; no log shows masks and encodings."
-    return unknown(known if layers else "Nothing is logged by layer.", do)
+    searched = f"No unusual layer among {norms}; no log shows masks and encodings."
+    return unknown(searched if layers else "Nothing is logged by layer.", do)
 
 
 def _operations(facts: Facts) -> ChecklistItem:
-    found, worst = facts.calls_for(Remedy.OPERATIONS), facts.report.diagnosis
-    kinds = {kind for action in worst.actions for kind in action.kinds}
-    if found is None and worst.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
-        found = worst
-    if found is not None:
-        return failed(_named(found), found.first_action, _SAFE_OPERATIONS)
+    finding, diagnosis = facts.calls_for(Remedy.OPERATIONS), facts.report.diagnosis
+    kinds = {kind for action in diagnosis.actions for kind in action.kinds}
+    if finding is None and diagnosis.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
+        finding = diagnosis
+    if finding is not None:
+        return failed(_named(finding), finding.first_action, _SAFE_OPERATIONS)
     return unknown("No log shows which operations the model uses.", _SAFE_OPERATIONS)
 
 
@@ -265,8 +268,8 @@ def _distributed(facts: Facts) -> ChecklistItem:
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scale and overflow settings agree on "
         "all ranks.",
-        "Put a log of each rank in a folder: `stabdiag compare FOLDER` shows where ranks part, and "
-        "which stopped first.",
+        "Put a log of each rank in a folder: `stabdiag compare FOLDER` shows where ranks diverge, "
+        "and which stopped first.",
         "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL, and find the first error in "
         "any rank's log.",
         "Print the sample indices on each rank (sampler.set_epoch).",

@@ -1,4 +1,4 @@
-"""What the lines of the checklist ask of a report."""
+"""Facts of a report that the checklist items use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEGINNING: Final = 10
 
 
 class Remedy(Enum):
-    """What an action deals with, in the terms of the checklist."""
+    """The kind of fix that an action is, in the terms of the checklist."""
 
     PRECISION = frozenset(
         {ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE, ActionKind.CHECK_PRECISION}
@@ -46,57 +46,61 @@ class Remedy(Enum):
     CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
 
 
-def remedies(found: Finding) -> tuple[Remedy, ...]:
-    """Return what the first action of a finding deals with; the most telling comes first."""
-    kinds = found.actions[0].kinds if found.actions else ()
+def remedies(finding: Finding) -> tuple[Remedy, ...]:
+    """Return the kinds of fix in the first action of a finding, the most specific first."""
+    kinds = finding.actions[0].kinds if finding.actions else ()
     return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
 
 
 @frozen
 class Facts:
-    """A report, with what the lines of the checklist ask of it."""
+    """A report with the facts that the checklist items use."""
 
     report: Report
 
     @property
     def manifest(self) -> Manifest:
-        """What is known of the configuration."""
+        """The known part of the configuration."""
         return self.report.manifest
 
     def calls_for(self, remedy: Remedy) -> Finding | None:
-        """Return the first finding whose first action deals with this."""
+        """Return the first finding whose first action is this kind of fix."""
         return next((f for f in self.report.findings if remedy in remedies(f)), None)
 
     def logged(self, role: str) -> int:
-        """Return how many points of a role, or of its groups, were logged."""
+        """Return the number of logged points of a role, or of its groups."""
         return sum(len(series) for series in self.report.history.group(role).values())
 
     def groups(self, role: str) -> int:
-        """Return how many groups of a role were logged; one series for all is none."""
+        """Return the number of logged groups of a role; a total over all groups does not count."""
         return sum(name != "all" for name in self.report.history.group(role))
 
     @property
-    def broke(self) -> bool:
+    def has_failure(self) -> bool:
         """Whether anything is worse than a note."""
         return any(f.severity.rank <= Severity.WARNING.rank for f in self.report.findings)
 
     @property
     def reload(self) -> str:
-        """An imperative clause: reload the last checkpoint from before the trouble began."""
-        found, unit = self.report.diagnosis, self.report.history.unit
-        began = found.step if found.began is None else found.began
-        if began is None or not self.broke:
+        """Imperative clause: reload the last checkpoint from before the trouble began."""
+        diagnosis, unit = self.report.diagnosis, self.report.history.unit
+        began = diagnosis.step if diagnosis.began is None else diagnosis.began
+        if began is None or not self.has_failure:
             return "Start from any checkpoint"
-        saved = self.manifest.checkpoint_before(began)
-        if found.severity is Severity.ERROR and found.actions[0].checkpoint is not None:
-            saved = found.actions[0].checkpoint
-        if saved is None:
+        checkpoint = self.manifest.checkpoint_before(began)
+        if diagnosis.severity is Severity.ERROR and diagnosis.actions[0].checkpoint is not None:
+            checkpoint = diagnosis.actions[0].checkpoint
+        if checkpoint is None:
             return f"Reload the last checkpoint before {unit} {began}"
-        return f"Reload the checkpoint of {unit} {saved}" if saved else "Restart from the beginning"
+        return (
+            f"Reload the checkpoint of {unit} {checkpoint}"
+            if checkpoint
+            else "Restart from the beginning"
+        )
 
     @property
     def warmup(self) -> str | None:
-        """How long the learning rate warmed up, in words; None where nothing shows a warm-up."""
+        """The warm-up of the learning rate in words; None if nothing shows a warm-up."""
         steps, rates = self.manifest.warmup_steps, self._rates
         if steps:
             return f"the manifest sets a warm-up of {plural(steps, 'step')}"
@@ -115,25 +119,25 @@ class Facts:
 
     @property
     def from_the_start(self) -> bool:
-        """Whether the log has the beginning of the run, and not only what followed a resume."""
+        """Whether the log has the beginning of the run, not only the part after a resume."""
         steps = self.report.history.finite("loss").steps
         return len(steps) > 0 and int(steps[0]) <= max(_BEGINNING, 2 * usual_gap(steps))
 
     @property
     def _rates(self) -> Series | None:
-        """The learning rates up to the first jump, which nobody intended."""
+        """The learning rates before the first unintended jump."""
         rates, findings = self.report.history.finite("lr"), self.report.findings
         jumps = [
             step
-            for found in findings
-            for panel in found.panels
+            for finding in findings
+            for panel in finding.panels
             if panel.holds and panel.branch == "lr-jump"
             for step in panel.steps
         ]
         jumps += [
-            found.step
-            for found in findings
-            if found.slug == "lr-discontinuity" and found.step is not None
+            finding.step
+            for finding in findings
+            if finding.slug == "lr-discontinuity" and finding.step is not None
         ]
         before = rates.until(min(jumps) - 1) if jumps else rates
         return (before if len(before) else rates) if len(rates) else None

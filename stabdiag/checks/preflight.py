@@ -1,4 +1,4 @@
-"""What can be said of a run before its launch, from its manifest alone."""
+"""Checks of a configuration before the launch, from the manifest alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ risky: Final = partial(failed, severity=Severity.WARNING)
 
 @frozen
 class Launch:
-    """What a check is asked of: the manifest, what it holds beside its fields, the limits."""
+    """The input of a check: the manifest, settings that are not fields of it, the limits."""
 
     manifest: Manifest
     limits: Limits
@@ -61,7 +61,7 @@ class Launch:
 
     @property
     def warmup(self) -> float | None:
-        """The warm-up in steps: configured, or as a share of the run, which goes before 0 steps."""
+        """The warm-up in steps; a fraction of the run takes precedence over 0 steps."""
         steps, total = self.manifest.warmup_steps, self.manifest.total_steps
         if self.warmup_share and not steps:
             return self.warmup_share * total if total else None
@@ -74,7 +74,7 @@ class Launch:
 
     @property
     def unless_sgd(self) -> Severity:
-        """A warning; a note for plain SGD, which does without warm-up and clipping."""
+        """Warning, or note for plain SGD, which needs no warm-up or clipping."""
         return Severity.NOTE if self.family == "sgd" else Severity.WARNING
 
 
@@ -84,9 +84,9 @@ def preflight(
     ignored: Iterable[Ignored] = (),
     sanity: Iterable[ChecklistItem] = (),
 ) -> ChecklistReport:
-    """Hold a manifest against what is usual, and list what to try before the launch."""
-    at, rules = launch(manifest, limits), {rule.slug: rule for rule in ignored}
-    items = tuple(item.ignoring(rules) for item in judged("configuration", CHECKS, at))
+    """Compare a manifest with usual values, and list the checks to run before the launch."""
+    launch, rules = read_launch(manifest, limits), {rule.slug: rule for rule in ignored}
+    items = tuple(item.ignoring(rules) for item in judged("configuration", CHECKS, launch))
     settings = Checklist(title="Configuration", words=_SETTING, items=items)
     trials = Checklist(
         title="To try before a long run", words=_BY_HAND, items=_trials(manifest, sanity)
@@ -99,37 +99,37 @@ def preflight(
     )
 
 
-def launch(manifest: Manifest, limits: Limits) -> Launch:
-    """Return a manifest with what it holds beside its fields."""
-    also = by_spelling(manifest.also)
-    asked = ("eval_every", "schedule_steps", "warmup_share", "epochs")
-    read = {field: other_number(also, field) for field in asked}
-    numbers = {field: value for field, value in read.items() if value is not None and value > 0}
-    if numbers.get("warmup_share", 0.0) > 1:  # whatever it counts, it is no share
+def read_launch(manifest: Manifest, limits: Limits) -> Launch:
+    """Return the manifest with the settings that are not fields of it."""
+    settings = by_spelling(manifest.also)
+    fields = ("eval_every", "schedule_steps", "warmup_share", "epochs")
+    values = {field: other_number(settings, field) for field in fields}
+    numbers = {field: value for field, value in values.items() if value is not None and value > 0}
+    if numbers.get("warmup_share", 0.0) > 1:  # not a fraction: the unit is unknown
         del numbers["warmup_share"]
-    strategy = next((str(also[name]).lower() for name in EVAL_STRATEGY if name in also), "")
+    strategy = next((str(settings[name]).lower() for name in EVAL_STRATEGY if name in settings), "")
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)
 
 
 def _summary(settings: Checklist) -> str:
     ignored = sum(item.ignored is not None for item in settings.items)
-    look, open_ = settings.count(State.FAILED) - ignored, settings.count(State.UNKNOWN)
+    need_look, unchecked = settings.count(State.FAILED) - ignored, settings.count(State.UNKNOWN)
     count = plural(len(settings.items), "setting")
-    if open_ == len(settings.items):
+    if unchecked == len(settings.items):
         return f"None of {count} could be checked: the manifest records too little."
-    needs = "needs" if look <= 1 else "need"
-    rest = f"; {open_} could not be checked." if open_ else "."
-    return f"{look or 'None'} of {count} {needs} a look before the launch{rest}"
+    needs = "needs" if need_look <= 1 else "need"
+    ending = f"; {unchecked} could not be checked." if unchecked else "."
+    return f"{need_look or 'None'} of {count} {needs} a look before the launch{ending}"
 
 
-def _peak_rate(at: Launch) -> ChecklistItem:
-    peak, name = at.manifest.peak_lr, at.manifest.optimizer
+def _peak_rate(launch: Launch) -> ChecklistItem:
+    peak, name = launch.manifest.peak_lr, launch.manifest.optimizer
     if peak is None:
         return unknown(_NOT_RECORDED, _RANGE_TEST)
     if peak <= 0:
         because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
         return wrong(because, do)
-    setting = at.settings.get("peak_lr")
+    setting = launch.settings.get("peak_lr")
     if setting is None:
         why = "the usual range depends on the optimizer"
         if name is not None:
@@ -147,16 +147,16 @@ def _peak_rate(at: Launch) -> ChecklistItem:
     return risky(because, first, _RANGE_TEST)
 
 
-def _warmup(at: Launch) -> ChecklistItem:
-    steps, total, limits = at.warmup, at.manifest.total_steps, at.limits.preflight
+def _warmup(launch: Launch) -> ChecklistItem:
+    steps, total, limits = launch.warmup, launch.manifest.total_steps, launch.limits.preflight
     if steps is None:
-        if at.warmup_share is None:
+        if launch.warmup_share is None:
             return unknown(_NOT_RECORDED, _WARM_UP)
-        because = f"It is {at.warmup_share:.1%} of the run, whose length is unknown."
+        because = f"It is {launch.warmup_share:.1%} of the run, whose length is unknown."
         return unknown(because, _WARM_UP)
     if steps == 0:
         because = "There is none: the first steps run at the peak learning rate."
-        return failed(because, _WARM_UP, severity=at.unless_sgd)
+        return failed(because, _WARM_UP, severity=launch.unless_sgd)
     if total is None:
         return passed(f"{plural(num(steps), 'step')}.")
     share = steps / total
@@ -169,10 +169,14 @@ def _warmup(at: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _schedule_length(at: Launch) -> ChecklistItem:
-    total, schedule, length = at.manifest.total_steps, at.manifest.schedule, at.schedule_steps
+def _schedule_length(launch: Launch) -> ChecklistItem:
+    total, schedule, length = (
+        launch.manifest.total_steps,
+        launch.manifest.schedule,
+        launch.schedule_steps,
+    )
     if total is None:
-        epochs = f" ({plural(num(at.epochs), 'epoch')})" if at.epochs else ""
+        epochs = f" ({plural(num(launch.epochs), 'epoch')})" if launch.epochs else ""
         return unknown(
             f"The manifest does not say how many steps the run has{epochs}.",
             "Compute the steps, and print the scheduler's learning rate at the last one.",
@@ -190,9 +194,13 @@ def _schedule_length(at: Launch) -> ChecklistItem:
             f"Print the scheduler's learning rate at step {total}.",
         )
     because = f"The schedule has {plural(num(length), 'step')}, the run {total}"
-    if abs(length - total) <= at.limits.preflight.schedule_slack * total:
+    if abs(length - total) <= launch.limits.preflight.schedule_slack * total:
         return passed(f"{because}.")
-    meant = "it reaches its floor before the run ends" if length < total else "it never gets down"
+    meant = (
+        "it reaches its floor before the run ends"
+        if length < total
+        else "it never reaches its floor"
+    )
     return failed(
         f"{because}: {meant}.",
         f"Build the scheduler with {plural(total, 'step')}, the same on every process.",
@@ -200,12 +208,14 @@ def _schedule_length(at: Launch) -> ChecklistItem:
     )
 
 
-def _clip(at: Launch) -> ChecklistItem:
-    threshold, limits = at.manifest.grad_clip, at.limits.preflight
+def _clip(launch: Launch) -> ChecklistItem:
+    threshold, limits = launch.manifest.grad_clip, launch.limits.preflight
     if threshold is None:
         return unknown(_NOT_RECORDED, _CLIP)
     if threshold <= 0:
-        return failed("It is off: one bad batch can wreck the run.", _CLIP, severity=at.unless_sgd)
+        return failed(
+            "It is off: one bad batch can wreck the run.", _CLIP, severity=launch.unless_sgd
+        )
     because = f"The threshold is {num(threshold)}"
     if threshold < limits.clip_low:
         return failed(f"{because}: it would cut nearly every step.", _CLIP)
@@ -214,29 +224,31 @@ def _clip(at: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _weight_decay(at: Launch) -> ChecklistItem:
-    decay = at.manifest.weight_decay
+def _weight_decay(launch: Launch) -> ChecklistItem:
+    decay = launch.manifest.weight_decay
     if decay is None:
         return unknown(_NOT_RECORDED)
     because = f"It is {num(decay)}"
     if decay < 0:
         return wrong(f"{because}: weights would grow without end.", "Check its sign.")
-    if not at.settings["weight_decay"].is_usual:
-        because += f"; {at.settings['weight_decay'].usual.text}: weights would shrink to nothing."
-        return risky(because, "Use 0.1 or less, and exclude biases and normalisation layers.")
+    if not launch.settings["weight_decay"].is_usual:
+        because += (
+            f"; {launch.settings['weight_decay'].usual.text}: weights would shrink to nothing."
+        )
+        return risky(because, "Use 0.1 or less, and exclude biases and normalization layers.")
     return passed(f"{because}.")
 
 
-def _label_smoothing(at: Launch) -> ChecklistItem:
-    return _regularization(at, "label_smoothing", "0.1")
+def _label_smoothing(launch: Launch) -> ChecklistItem:
+    return _regularization(launch, "label_smoothing", "0.1")
 
 
-def _dropout(at: Launch) -> ChecklistItem:
-    return _regularization(at, "dropout", "0.1, or 0.5 in a small network")
+def _dropout(launch: Launch) -> ChecklistItem:
+    return _regularization(launch, "dropout", "0.1, or 0.5 in a small network")
 
 
-def _regularization(at: Launch, name: str, usual: str) -> ChecklistItem:
-    setting = at.settings.get(name)
+def _regularization(launch: Launch, name: str, usual: str) -> ChecklistItem:
+    setting = launch.settings.get(name)
     if setting is None:
         return unknown(_NOT_RECORDED)
     because = f"It is {num(setting.value)}; {setting.usual.text}."
@@ -245,9 +257,9 @@ def _regularization(at: Launch, name: str, usual: str) -> ChecklistItem:
     return risky(because, f"Use {usual}: too much of it keeps a model from learning.")
 
 
-def _epsilon(at: Launch) -> ChecklistItem:
-    manifest, value = at.manifest, at.manifest.epsilon
-    if manifest.optimizer is not None and at.family != "adam":
+def _epsilon(launch: Launch) -> ChecklistItem:
+    manifest, value = launch.manifest, launch.manifest.epsilon
+    if manifest.optimizer is not None and launch.family != "adam":
         return passed(f"{manifest.optimizer} is not an Adam variant.")
     if value is None:
         return unknown(f"{_NOT_RECORDED} 1e-8 is the usual default.")
@@ -255,14 +267,14 @@ def _epsilon(at: Launch) -> ChecklistItem:
     if value <= 0:
         return wrong(f"{because}: a second moment of 0 would divide by zero.", "Set it to 1e-8.")
     scaled = manifest.loss_scale_window is not None or manifest.static_loss_scale is not None
-    if manifest.dtype == "fp16" and not scaled and value < at.limits.overflow.least_epsilon:
+    if manifest.dtype == "fp16" and not scaled and value < launch.limits.overflow.least_epsilon:
         because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
         return failed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
     return passed(f"{because}.")
 
 
-def _precision(at: Launch) -> ChecklistItem:
-    dtype = at.manifest.dtype
+def _precision(launch: Launch) -> ChecklistItem:
+    dtype = launch.manifest.dtype
     if dtype is None:
         return unknown(_NOT_RECORDED, "Add `dtype` to it.")
     if dtype == "fp16":
@@ -274,8 +286,8 @@ def _precision(at: Launch) -> ChecklistItem:
     return passed(f"{dtype}: its range is {wider} that of fp32.")
 
 
-def _loss_scaling(at: Launch) -> ChecklistItem:
-    manifest, window = at.manifest, at.manifest.loss_scale_window
+def _loss_scaling(launch: Launch) -> ChecklistItem:
+    manifest, window = launch.manifest, launch.manifest.loss_scale_window
     if manifest.dtype is None:
         return unknown("The dtype is not recorded; fp16 needs loss scaling.")
     if manifest.dtype != "fp16":
@@ -288,44 +300,44 @@ def _loss_scaling(at: Launch) -> ChecklistItem:
     return passed(f"The loss scale is dynamic{grows}.")
 
 
-def _checkpoints(at: Launch) -> ChecklistItem:
-    steps, total = at.manifest.checkpoint_every, at.manifest.total_steps
+def _checkpoints(launch: Launch) -> ChecklistItem:
+    steps, total = launch.manifest.checkpoint_every, launch.manifest.total_steps
     if steps is None:
         do = "Save one as often as you can afford to lose the steps between two."
         return unknown("The manifest does not say how often.", do)
-    often, most = f"One {every(steps)}", at.limits.preflight.checkpoint_share
+    often, max_fraction = f"One {every(steps)}", launch.limits.preflight.checkpoint_share
     if total is None:
         return passed(f"{often}.")
-    do = f"Save one {every(max(round(most * total / 2), 1))}."
+    do = f"Save one {every(max(round(max_fraction * total / 2), 1))}."
     if steps > total:
         return wrong(f"{often}, and the run has {total}: there would be none.", do)
-    if steps > most * total:
+    if steps > max_fraction * total:
         return risky(f"{often}: a failure costs up to {steps / total:.0%} of the run.", do)
     return passed(f"{often}; a failure costs at most {steps / total:.1%}.")
 
 
-def _evaluations(at: Launch) -> ChecklistItem:
-    steps, total = at.eval_every, at.manifest.total_steps
-    least = at.limits.generalisation.min_evaluations
-    if at.eval_strategy.endswith("no"):
-        because = "There are none: nobody would see the model overfit."
+def _evaluations(launch: Launch) -> ChecklistItem:
+    steps, total = launch.eval_every, launch.manifest.total_steps
+    min_count = launch.limits.generalisation.min_evaluations
+    if launch.eval_strategy.endswith("no"):
+        because = "There are none: overfitting would go unnoticed."
         return risky(because, "Evaluate on held-out data at regular steps.")
     if steps is None:
-        do = f"Evaluate at regular steps, at least {least} times in the run."
+        do = f"Evaluate at regular steps, at least {min_count} times in the run."
         return unknown("The manifest does not say how often.", do)
     often = f"One {every(steps)}"
-    if total is None or steps < 1:  # Lightning takes a share of an epoch as well.
+    if total is None or steps < 1:  # Lightning also accepts a fraction of an epoch.
         return passed(f"{often}.")
     count = int(total // steps)
-    if count < least:
-        because = f"{often}, {count} in the run: fewer than {least} show no trend."
-        return risky(because, f"Evaluate {every(max(total // (4 * least), 1))}.")
+    if count < min_count:
+        because = f"{often}, {count} in the run: fewer than {min_count} show no trend."
+        return risky(because, f"Evaluate {every(max(total // (4 * min_count), 1))}.")
     return passed(f"{often}, {count} in the run.")
 
 
-def _seed(at: Launch) -> ChecklistItem:
-    if at.manifest.seed is not None:
-        return passed(f"It is {at.manifest.seed}.")
+def _seed(launch: Launch) -> ChecklistItem:
+    if launch.manifest.seed is not None:
+        return passed(f"It is {launch.manifest.seed}.")
     do = "Fix the seeds of Python, NumPy, the framework and the loader, and record them."
     return unknown("Seed not recorded.", do)
 
@@ -348,10 +360,10 @@ CHECKS: Final = {
 
 
 def _trials(manifest: Manifest, sanity: Iterable[ChecklistItem]) -> tuple[ChecklistItem, ...]:
-    """Return the checks to tick by hand, with this run's numbers where the manifest has them.
+    """Return the checks to run by hand, with this run's numbers if the manifest has them.
 
-    They are kept as a text: what to try, why and how. No manifest shows whether it was done;
-    ``sanity`` has the checks that were.
+    A text file lists what to try, why and how. A manifest does not show whether it was done;
+    ``sanity`` has the checks that ran.
     """
     done = {item.slug: item for item in sanity}
     classes = manifest.vocab_size

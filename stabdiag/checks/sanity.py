@@ -1,4 +1,4 @@
-"""The result of ``stabdiag.torch.sanity``, as lines of a checklist."""
+"""The result of ``stabdiag.torch.sanity`` as checklist items."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _STATES: Final = {
 
 
 def read_sanity(path: Path) -> tuple[ChecklistItem, ...]:
-    """Return the checks that a file holds.
+    """Read the checks in a file.
 
     Raises:
-        StabdiagError: if it cannot be read, or is not such a file.
+        StabdiagError: if the file cannot be read, or is not a result of the sanity checks.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

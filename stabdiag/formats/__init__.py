@@ -1,4 +1,4 @@
-"""What is written, and in which formats: one explicit table."""
+"""The output formats: one table of the functions that write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 Kind: TypeAlias = Literal[
     "report", "postmortem", "comparison", "overview", "sheet", "limits", "rules", "logs"
 ]
-"""What can be written; a sheet is a list to tick, logs are the formats that can be read."""
+"""The kinds of output; a sheet is a checklist, logs are the formats that can be read."""
 
 
 FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
@@ -60,9 +60,9 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "overview": "scans.overview_page:html_of",
     },
 }
-"""By its name, the functions that write a format; its keyword arguments are their options.
+"""The functions that write each format, by its name; their keyword arguments are its options.
 
-They are named, not imported: a format costs nothing until it is used. Those of the terminal yield
+They are named, not imported, so an unused format costs nothing. Functions for the terminal yield
 the lines of a page.
 """
 
@@ -76,32 +76,32 @@ SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
     "sarif": (".sarif",),
     "html": (".html", ".htm"),
 }
-"""The suffixes of the files in a format."""
+"""The file suffixes of each format."""
 
 OPTIONS: Final = (
     *("width", "color", "encoding", "verbose"),  # of a page at a terminal
     *("indent", "limits", "command", "detected", "fail_on"),
 )
-"""Every option that some format takes."""
+"""All options that any format accepts."""
 
 
 def names(kind: Kind = "report") -> tuple[str, ...]:
-    """Return the names of the formats in which something can be written."""
+    """Return the names of the formats for a kind of output."""
     return tuple(name for name, writers in FORMATS.items() if kind in writers)
 
 
 def suffixes(name: str) -> tuple[str, ...]:
-    """Return the suffixes of the files in a format."""
+    """Return the file suffixes of a format."""
     return SUFFIXES.get(name, ())
 
 
 def by_suffix(suffix: str) -> str | None:
-    """Return the name of the format that files of a suffix have, if there is one."""
+    """Return the name of the format with a file suffix, if there is one."""
     return next((name for name, known in SUFFIXES.items() if suffix.lower() in known), None)
 
 
-def loaded(format: str, kind: Kind) -> Callable[..., Any]:
-    """Load the function of the table that writes something in a format."""
+def load_writer(format: str, kind: Kind) -> Callable[..., Any]:
+    """Import the function that writes a kind of output in a format."""
     module, _, function = FORMATS[format][kind].partition(":")
     write: Callable[..., Any] = getattr(import_module(f"stabdiag.formats.{module}"), function)
     return write
@@ -110,44 +110,46 @@ def loaded(format: str, kind: Kind) -> Callable[..., Any]:
 def writer(
     format: str, kind: Kind = "report"
 ) -> tuple[Callable[..., str | Iterable[str]], tuple[str, ...]]:
-    """Load the function that writes something in a format; return it with its options.
+    """Return the function that writes a kind of output in a format, and its options.
 
     Raises:
-        StabdiagError: if it cannot be written in this format.
+        StabdiagError: if the format does not support this kind of output.
     """
     refuse_unknown(format, names(kind))
-    write = loaded(format, kind)
+    write = load_writer(format, kind)
     if format == "terminal":
         from stabdiag.formats.terminal.page import printed
 
         write = partial(printed, write)
-    taken = signature(write).parameters.values()
-    return write, tuple(one.name for one in taken if one.kind is one.KEYWORD_ONLY)
+    parameters = signature(write).parameters.values()
+    return write, tuple(
+        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    )
 
 
 def pieces(
     subject: object, format: str, kind: Kind = "report", /, **options: object
 ) -> Iterable[str]:
-    """Return a report, or something of another kind, as text in one format, piece by piece.
+    """Return a report, or another kind of output, as text in one format, piece by piece.
 
-    The rows of a scan may be more than memory holds. Each writer gets the options that it takes, so
-    a caller may pass ``width`` without asking whether the format is a page or a data structure.
+    The rows of a scan may exceed memory. Each writer gets only the options that it accepts: a
+    caller may pass ``width`` even if the format has none.
 
     Raises:
-        StabdiagError: for an unknown format, or an option that no format takes.
+        StabdiagError: if the format is unknown, or no format accepts an option.
     """
-    write, taken = writer(format, kind)
+    write, accepted = writer(format, kind)
     for option in options:
         if option not in OPTIONS:
-            raise StabdiagError(f"no format takes {option!r}{did_you_mean(option, OPTIONS)}")
-    written = write(subject, **{name: options[name] for name in taken if name in options})
+            raise StabdiagError(f"no format accepts {option!r}{did_you_mean(option, OPTIONS)}")
+    written = write(subject, **{name: options[name] for name in accepted if name in options})
     return [written] if isinstance(written, str) else written
 
 
 def render(subject: object, format: str, kind: Kind = "report", /, **options: object) -> str:
-    """Return a report, or something of another kind, as text in one format.
+    """Return a report, or another kind of output, as text in one format.
 
     Raises:
-        StabdiagError: as ``pieces`` does.
+        StabdiagError: if the format is unknown, or no format accepts an option.
     """
     return "".join(pieces(subject, format, kind, **options))

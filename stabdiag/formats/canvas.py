@@ -1,9 +1,8 @@
 """Curves drawn with characters, and as SVG, which needs no script.
 
-Braille gives two dots a column and four a row. It is drawn here and not by plotext, which looks the
-same, takes as long to import as the whole rest of the program, and knows neither NaN regions nor
-output without Unicode. The SVG has no colours of its own: the page's style sheet gives them, for
-light, dark and paper.
+Braille has two dots per column and four per row. plotext would look the same, but its import takes
+as long as the rest of the program, and it does not support NaN regions or ASCII output. The style
+sheet of the page sets the colors of the SVG for light, dark and print.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _LOG_FROM = 100.0
-# A smaller range counts as one value.
+# A smaller range counts as a single value.
 _SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
 
@@ -35,13 +34,13 @@ _INSIDE = _WIDTH - _LEFT - _RIGHT
 _TOP, _MAIN, _SMALL, _GAP, _BOTTOM = 34, 220, 64, 24, 24
 _TICKS = 7
 
-# Heights are exact to half a unit of the picture, steps to one.
+# Heights are exact to half a unit of the picture, steps to a whole unit.
 _FINE = 2
 
 
 @frozen
 class View:
-    """The part of the step axis that a plot shows, ``columns`` characters wide."""
+    """The visible part of the step axis, ``columns`` characters wide."""
 
     first: int
     last: int
@@ -60,7 +59,7 @@ class View:
 
 @frozen
 class Scale:
-    """The vertical axis: the finite range of the values, logarithmic where it is wide."""
+    """The vertical axis: the range of the finite values, logarithmic if it is wide."""
 
     low: float
     high: float
@@ -68,48 +67,48 @@ class Scale:
 
     @classmethod
     def of(cls, values: Floats) -> Scale:
-        """Return the scale on which all finite values fit."""
-        good = values[np.isfinite(values)]
-        if not good.size:
+        """Return a scale that fits all finite values."""
+        finite = values[np.isfinite(values)]
+        if not finite.size:
             return cls(low=0.0, high=1.0, log=False)
-        low, high = float(good.min()), float(good.max())
+        low, high = float(finite.min()), float(finite.max())
         return cls(low=low, high=high, log=low > 0 and high > low * _LOG_FROM)
 
     def share(self, values: Floats) -> Floats:
-        """Return the position of each finite value between the lowest, 0, and the highest, 1."""
-        # Halved before the difference is taken, which may overflow; half of the least float is 0.
+        """Return the position of each finite value, from 0 for the lowest to 1 for the highest."""
+        # Halve before subtracting: the difference may overflow. Half of the least float is 0.
         half = self.high / 2 - self.low / 2
         if half <= 0:
             return np.full(values.shape, 0.5)
         if self.log:
-            shares = np.log(values) - math.log(self.low)
-            shares /= math.log(self.high) - math.log(self.low)
+            fractions = np.log(values) - math.log(self.low)
+            fractions /= math.log(self.high) - math.log(self.low)
         else:
-            shares = (values / 2 - self.low / 2) / half
-        return np.asarray(np.clip(shares, 0.0, 1.0), dtype=np.float64)
+            fractions = (values / 2 - self.low / 2) / half
+        return np.asarray(np.clip(fractions, 0.0, 1.0), dtype=np.float64)
 
-    def ticks(self, most: int) -> list[float]:
-        """Return up to ``most`` round values within the range."""
+    def ticks(self, max_count: int) -> list[float]:
+        """Return up to ``max_count`` round values within the range."""
         if not self.log:
-            return round_numbers(self.low, self.high, most)
-        powers = round_numbers(math.log10(self.low), math.log10(self.high), most)
+            return round_numbers(self.low, self.high, max_count)
+        powers = round_numbers(math.log10(self.low), math.log10(self.high), max_count)
         return [10.0**power for power in powers if power == int(power)]
 
 
-def round_numbers(low: float, high: float, most: int) -> list[float]:
-    """Return up to ``most`` round numbers within a range: multiples of 1, 2 or 5 of a decade."""
+def round_numbers(low: float, high: float, max_count: int) -> list[float]:
+    """Return up to ``max_count`` multiples of 1, 2 or 5 times a power of ten within a range."""
     span = high - low
     if not _SMALLEST < span < math.inf:
         return []
-    decade = 10.0 ** math.floor(math.log10(span / most))
-    step = next(step for times in (1, 2, 5, 10, 20) if span / (step := times * decade) < most)
+    decade = 10.0 ** math.floor(math.log10(span / max_count))
+    step = next(step for times in (1, 2, 5, 10, 20) if span / (step := times * decade) < max_count)
     return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def curve(series: Series, view: View, scale: Scale, rows: int, *, ascii: bool) -> list[str]:
     """Draw a series as a line: ``rows`` strings of ``view.columns`` characters, top first.
 
-    It is drawn in braille, or with stars for terminals that know ASCII alone.
+    It consists of braille, or of stars for terminals that support only ASCII.
     """
     if ascii:
         cells = np.full((rows, view.columns), " ")
@@ -118,13 +117,13 @@ def curve(series: Series, view: View, scale: Scale, rows: int, *, ascii: bool) -
         return ["".join(row) for row in cells]
     bits = np.zeros((rows, view.columns), dtype=np.int64)
     for x, y in _line(*thinned(series, view, scale, rows * DOTS_Y - 1)):
-        down = rows * DOTS_Y - 1 - y
-        bits[down // DOTS_Y, x // DOTS_X] |= _BITS[x % DOTS_X][down % DOTS_Y]
+        row_from_top = rows * DOTS_Y - 1 - y
+        bits[row_from_top // DOTS_Y, x // DOTS_X] |= _BITS[x % DOTS_X][row_from_top % DOTS_Y]
     return ["".join(chr(ord(BLANK) + int(cell)) for cell in row) for row in bits]
 
 
 def strip(series: Series, view: View, *, ascii: bool) -> str:
-    """Draw a series as one row of bars, each as high as the highest point in its column."""
+    """Draw a series as one row of bars; each shows the highest point in its column."""
     finite = series.finite()
     marks = _BLOCKS[ascii]
     share = Scale.of(finite.values).share(finite.values)
@@ -134,16 +133,16 @@ def strip(series: Series, view: View, *, ascii: bool) -> str:
         view.dots(finite.steps) // DOTS_X,
         1 + np.rint(share * (len(marks) - 2)).astype(np.int64),
     )
-    return "".join(marks[h] if h > 0 else " " for h in _held(height, view, finite.steps))
+    return "".join(marks[h] if h > 0 else " " for h in _fill_gaps(height, view, finite.steps))
 
 
 def bad_columns(series: Series, view: View) -> Mask:
-    """Return which columns hold a NaN or infinite point, or lie between two."""
+    """Return a mask of the columns with a NaN or infinite point, or between two of them."""
     bad = np.zeros(view.columns, dtype=np.bool_)
-    columns, lost = view.dots(series.steps) // DOTS_X, ~np.isfinite(series.values)
-    bad[columns[lost]] = True
-    # On a sparse log a column without a point lies between two that are not finite.
-    for first, last in pairwise(np.flatnonzero(lost).tolist()):
+    columns, is_bad = view.dots(series.steps) // DOTS_X, ~np.isfinite(series.values)
+    bad[columns[is_bad]] = True
+    # In a sparse log, an empty column may be between two points that are not finite.
+    for first, last in pairwise(np.flatnonzero(is_bad).tolist()):
         if last == first + 1:
             bad[columns[first] : columns[last]] = True
     return bad
@@ -154,8 +153,8 @@ def step_labels(
 ) -> tuple[str, list[int]]:
     """Return the labels below a step axis, and the columns of the steps that have one.
 
-    The event's comes first: it is the one that must fit. Then come the first step, the last, and
-    those ``between`` where there is room.
+    The event has priority because its label must fit, then the first step, the last step, and the
+    steps in ``between`` if there is room.
     """
     labels, columns = [" "] * view.columns, []
     ticks = [(step, str(step)) for step in (view.first, view.last, *between)]
@@ -171,23 +170,23 @@ def step_labels(
     return "".join(labels), columns
 
 
-def _held(height: Ints, view: View, steps: Ints) -> Ints:
-    """Fill the gaps of a sparse strip with the bar before them."""
+def _fill_gaps(height: Ints, view: View, steps: Ints) -> Ints:
+    """Fill the gaps in a sparse strip with the preceding bar."""
     if not steps.size:
         return height
     last = int(view.dots(steps[-1:])[0]) // DOTS_X
-    seen = np.where(height >= 0, np.arange(height.size), -1)
-    before = np.maximum.accumulate(seen)
-    held = np.where(before >= 0, height[np.maximum(before, 0)], -1)
-    held[last + 1 :] = -1
-    return held
+    columns = np.where(height >= 0, np.arange(height.size), -1)
+    sources = np.maximum.accumulate(columns)
+    filled = np.where(sources >= 0, height[np.maximum(sources, 0)], -1)
+    filled[last + 1 :] = -1
+    return filled
 
 
 def thinned(series: Series, view: View, scale: Scale, top: int) -> tuple[Ints, Ints]:
-    """Return dots to connect: of each dot column the first, lowest, highest and last point.
+    """Return the dots to connect: the first, lowest, highest and last point of each dot column.
 
-    A spike of one step among a million survives this; a mean or a stride would lose it. A gap
-    of NaN is a dot of height -1, where the line breaks.
+    A spike of a single step among a million stays visible; a mean or a stride would lose it. NaN is
+    a dot of height -1, where the line breaks.
     """
     x = view.dots(series.steps)
     bad = ~np.isfinite(series.values)
@@ -202,27 +201,27 @@ def thinned(series: Series, view: View, scale: Scale, top: int) -> tuple[Ints, I
 
 
 def _line(x: Ints, y: Ints) -> set[tuple[int, int]]:
-    """Return the dots of the line through the points, broken where a height is negative."""
+    """Return the dots of the line through the points, with gaps where a height is negative."""
     points = list(zip(x.tolist(), y.tolist(), strict=True))
     dots = {(a, b) for a, b in points if b >= 0}
     for (a, b), (c, d) in pairwise(points):
         if b >= 0 and d >= 0:
-            reach = max(abs(c - a), abs(d - b))
+            length = max(abs(c - a), abs(d - b))
             dots |= {
-                (a + round((c - a) * i / reach), b + round((d - b) * i / reach))
-                for i in range(1, reach)
+                (a + round((c - a) * i / length), b + round((d - b) * i / length))
+                for i in range(1, length)
             }
     return dots
 
 
 def titled(series: Series, scale: Scale) -> str:
-    """Return what stands above a curve: its role, its column if that is another, its scale."""
+    """Return the title of a curve: its role, its column if the name differs, its scale."""
     column = "" if series.column == series.role else f" ({series.column})"
     return f"{series.role}{column}{', log scale' if scale.log else ''}"
 
 
 def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
-    """Return the chart as one SVG element, to stand in an HTML page."""
+    """Return the chart as one SVG element for an HTML page."""
     view = View(first=plot.first, last=plot.last, columns=_INSIDE // DOTS_X)
     top = _TOP
     panels: list[str] = []
@@ -233,10 +232,10 @@ def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
     bottom = top - _GAP
     shown = [mark for mark in marks if plot.first <= mark.step <= plot.last]
     parts = [*_steps(view, bottom), *panels, *_marks(shown, view, bottom)]
-    named = html.escape(visible(f"{plot.series.role}, steps {plot.first} to {plot.last}"))
+    label = html.escape(visible(f"{plot.series.role}, steps {plot.first} to {plot.last}"))
     return (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" role="img" '
-        f'aria-label="{named}">\n' + "\n".join(parts) + "\n</svg>\n"
+        f'aria-label="{label}">\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
@@ -245,7 +244,7 @@ def _x(view: View, step: float) -> float:
 
 
 def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
-    """Yield one series: its frame, its axis, where it is not finite, and its line."""
+    """Yield one series: frame, axis, non-finite regions and line."""
     scale = Scale.of(series.values)
     yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_INSIDE}" height="{high}"/>'
     yield _text(_LEFT, top - 6, clipped(titled(series, scale), 75), "name")
@@ -258,9 +257,9 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     points = list(zip(across.tolist(), y_up.tolist(), strict=True))
     for bad, run in groupby(points, key=lambda point: point[1] < 0):
         stretch = list(run)
-        begin, wide = stretch[0][0], max(stretch[-1][0] - stretch[0][0], 1)
+        left, extent = stretch[0][0], max(stretch[-1][0] - stretch[0][0], 1)
         if bad:
-            yield f'<rect class="bad" x="{begin}" y="{top}" width="{wide}" height="{high}"/>'
+            yield f'<rect class="bad" x="{left}" y="{top}" width="{extent}" height="{high}"/>'
         else:
             line = " ".join(f"{a:g},{top + high - b / _FINE:g}" for a, b in stretch)
             yield f'<polyline class="line" points="{line}"/>'
@@ -274,7 +273,7 @@ def _values(scale: Scale, *, few: bool) -> list[float]:
 
 
 def _steps(view: View, bottom: int) -> Iterator[str]:
-    """Yield the axis of the steps, below all panels."""
+    """Yield the step axis below all panels."""
     for step in round_numbers(view.first, view.last, _TICKS) or [view.first]:
         if step == int(step):
             yield f'<path class="grid" d="M{_x(view, step)} {_TOP}V{bottom}"/>'
@@ -282,7 +281,7 @@ def _steps(view: View, bottom: int) -> Iterator[str]:
 
 
 def _marks(marks: Sequence[Mark], view: View, bottom: int) -> Iterator[str]:
-    """Yield the marked steps; their labels stand on the side where there is room."""
+    """Yield the marked steps, with labels on the side that has room."""
     for row, mark in enumerate(sorted(marks, key=lambda mark: mark.step)):
         x = _x(view, mark.step)
         yield f'<path class="mark {mark.kind}" d="M{x} {_TOP}V{bottom}"/>'

@@ -1,6 +1,6 @@
-"""Strict JSON; the report and the comparison in it, schema 2 (the ``.schema.json`` files here).
+"""Strict JSON of the report and the comparison: schema 2 (the ``.schema.json`` files here).
 
-Written by hand, key by key: what others parse must not change because a class here did.
+Each key is written by hand, so that a change of a class here does not change the output.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 SCHEMA = 2
 
 _ANSWER = "question asks answer=verdict branch because measured limit=limits steps asked_of"
-_PARTING = (
+_DIVERGENCE = (
     "role runs points first_difference=step values beyond_rounding_from=unrounded "
     "values_beyond_rounding=unrounded_values beyond_noise_from=lasting "
     "values_beyond_noise=lasting_values noise largest largest_at=largest_step"
 )
-_COMPARED = (
+_BASELINE_SERIES = (
     "role column status decides first_outside=step onset back level reference ratio closeness "
     "deviation=peak allowed=bar intervals=bins first_step last_step"
 )
 
 
 def render(report: Report, *, indent: int | None = 2) -> str:
-    """Return the report as one JSON object, in ASCII, without a newline at its end."""
+    """Return the report as one JSON object, in ASCII, without a final newline."""
     return dumps(as_json(report), indent=indent)
 
 
-def schema(of: str = "report") -> str:
-    """Return the JSON Schema that every report satisfies, or every ``comparison`` or ``scan``."""
+def schema(kind: str = "report") -> str:
+    """Return the JSON Schema of a report, a ``comparison`` or a ``scan``."""
     from importlib.resources import files
 
-    return files("stabdiag.formats").joinpath(f"{of}.schema.json").read_text(encoding="utf-8")
+    return files("stabdiag.formats").joinpath(f"{kind}.schema.json").read_text(encoding="utf-8")
 
 
 def as_json(report: Report) -> dict[str, Json]:
-    """Return the report as plain lists, mappings and scalars that JSON can hold."""
+    """Return the report as lists, mappings and scalars for JSON."""
     history = report.history
     return {
         "schema": SCHEMA,
@@ -61,14 +61,16 @@ def as_json(report: Report) -> dict[str, Json]:
             "outcome": finding(report.tree.outcome),
             "answers": [keys(_ANSWER, answer) for answer in report.tree.answers],
         },
-        "findings": [finding(one) for one in report.findings],
-        "not_logged": [keys("role kind cost", one) for one in report.not_logged],
-        "not_checked": [keys("symptom missing reason=because", one) for one in report.not_checked],
+        "findings": [finding(item) for item in report.findings],
+        "not_logged": [keys("role kind cost", item) for item in report.not_logged],
+        "not_checked": [
+            keys("symptom missing reason=because", item) for item in report.not_checked
+        ],
         "events": [keys("kind code message step line", event) for event in history.events],
         "history": {escape(role): _series(series) for role, series in history.series.items()},
         "manifest": {
             **keys("path values=known inferred overridden logged", report.manifest),
-            # The keys alone: a configuration may hold what nobody wants in a report.
+            # Keys without values: a configuration may contain secrets.
             "unknown": [escape(str(key)) for key in report.manifest.unknown],
         },
         "limits": {info.name: info.value for info in report.limits.items()},
@@ -77,43 +79,43 @@ def as_json(report: Report) -> dict[str, Json]:
 
 
 def _baseline(comparison: BaselineComparison) -> Json:
-    """Return how a run compares with earlier good runs."""
+    """Return the comparison of a run with earlier good runs."""
     return {
         **keys("status unusable step references compared_until references_until", comparison),
         "deciding": None if comparison.deciding is None else escape(comparison.deciding.role),
-        "series": [keys(_COMPARED, series) for series in comparison.series],
-        "settings": [keys("key value reference", one) for one in comparison.settings],
-        "left_out": [keys("name reason step", one) for one in comparison.left_out],
+        "series": [keys(_BASELINE_SERIES, series) for series in comparison.series],
+        "settings": [keys("key value reference", item) for item in comparison.settings],
+        "left_out": [keys("name reason step", item) for item in comparison.left_out],
         "odd_one": None if comparison.odd_one is None else escape(comparison.odd_one.name),
     }
 
 
-def keys(names: str, one: object) -> dict[str, Json]:
-    """Return attributes of something by their keys: ``"asks answer=verdict"`` names two."""
+def keys(names: str, subject: object) -> dict[str, Json]:
+    """Return attributes by their JSON keys: ``"asks answer=verdict"`` names two of them."""
     pairs = (name.partition("=") for name in names.split())
-    return {key: plain(getattr(one, name or key)) for key, _, name in pairs}
+    return {key: plain(getattr(subject, name or key)) for key, _, name in pairs}
 
 
-def finding(found: Finding) -> Json:
-    """Return a finding as JSON can hold it."""
+def finding(subject: Finding) -> Json:
+    """Return a finding for JSON."""
     return {
-        **keys("slug severity confidence section question title summary step", found),
-        "actions": [_action(action) for action in found.actions],
-        **keys("evidence asked_of", found),
-        **({"ignored": ignored(found.ignored)} if found.ignored else {}),
+        **keys("slug severity confidence section question title summary step", subject),
+        "actions": [_action(action) for action in subject.actions],
+        **keys("evidence asked_of", subject),
+        **({"ignored": ignored(subject.ignored)} if subject.ignored else {}),
     }
 
 
 def ignored(rule: Ignored) -> Json:
-    """Return why a finding does not count, until when, and how severe it would be."""
+    """Return the rule that ignores a finding: its reason, its end, the original severity."""
     return keys("reason until severity", rule)
 
 
 def _action(action: Action) -> Json:
-    """Return what to do; what does not apply is left out."""
-    told = keys("setting from=from_ to step checkpoint", action)
-    known = {key: value for key, value in told.items() if value is not None}
-    return keys("kind text also", action) | known
+    """Return an action without the fields that do not apply."""
+    detail = keys("setting from=from_ to step checkpoint", action)
+    present = {key: value for key, value in detail.items() if value is not None}
+    return keys("kind text also", action) | present
 
 
 def _series(series: Series) -> Json:
@@ -121,27 +123,27 @@ def _series(series: Series) -> Json:
     if len(series):
         ends = [series.steps[0], series.steps[-1], series.values[-1]]
     first, last, value = map(plain, ends)
-    told: dict[str, Json] = {"column": escape(series.column), "points": len(series)}
-    return told | {"first_step": first, "last_step": last, "last_value": value}
+    content: dict[str, Json] = {"column": escape(series.column), "points": len(series)}
+    return content | {"first_step": first, "last_step": last, "last_value": value}
 
 
-def comparison(found: Comparison) -> str:
+def comparison(subject: Comparison) -> str:
     """Return a comparison as one JSON object."""
     content: Json = {
         "schema": SCHEMA,
         "stabdiag": __version__,
-        **keys("kind why", found),
-        "runs": [_run(run) for run in found.runs],
-        **keys("reference common_points=common", found),
-        "diagnosis": finding(found.diagnosis),
-        "findings": [finding(one) for one in found.findings],
-        "partings": [keys(_PARTING, one) for one in found.partings],
-        "levels": [keys("run loss=value error noise", level) for level in found.levels],
-        "differences": [keys("key values bearing", one) for one in found.differences],
-        **keys("notes", found),
+        **keys("kind why", subject),
+        "runs": [_run(run) for run in subject.runs],
+        **keys("reference common_points=common", subject),
+        "diagnosis": finding(subject.diagnosis),
+        "findings": [finding(item) for item in subject.findings],
+        "partings": [keys(_DIVERGENCE, item) for item in subject.partings],
+        "levels": [keys("run loss=value error noise", level) for level in subject.levels],
+        "differences": [keys("key values bearing", item) for item in subject.differences],
+        **keys("notes", subject),
         "limits": {
             info.name: info.value
-            for info in found.limits.items()
+            for info in subject.limits.items()
             if info.name.startswith(("compare.", "resume."))
         },
     }
@@ -164,9 +166,9 @@ def _run(run: Run) -> Json:
 
 
 def dumps(value: Json, *, indent: int | None = 2) -> str:
-    """Return a value as strict JSON, in ASCII, without a newline at its end.
+    """Return a value as strict JSON, in ASCII, without a final newline.
 
-    A CI server may take ``##[error]`` anywhere for an order; JSON can write it differently.
+    A CI server may execute ``##[error]`` anywhere in the output, so its first sign is escaped.
     """
     text = json.dumps(value, indent=indent, allow_nan=False)
     return ORDERS.sub(lambda sign: f"\\u{ord(sign.group()):04x}", text)
@@ -175,23 +177,23 @@ def dumps(value: Json, *, indent: int | None = 2) -> str:
 def escape(text: str) -> str:
     """Make a string safe to write as JSON.
 
-    ``json.dumps`` escapes controls and all that is not ASCII; what is left is the lone surrogate,
-    which it would write and which strict parsers refuse.
+    ``json.dumps`` escapes controls and non-ASCII characters, but it writes lone surrogates, which
+    strict parsers reject.
     """
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def plain(value: object) -> Json:
-    """Return a value as JSON can hold it, a number that is not finite as a string."""
+    """Return a value for JSON; a number that is not finite becomes a string."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
         return escape(value)
     if isinstance(value, tuple):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, Mapping):
         return mapping(value)
-    # A numpy scalar that slipped into an answer: float64 is a float, the others are not.
+    # NumPy scalars: float64 is a float, the other types are not.
     if not isinstance(value, float) and hasattr(value, "item"):
         return plain(value.item())
     if not isinstance(value, float):
@@ -204,5 +206,5 @@ def plain(value: object) -> Json:
 
 
 def mapping(values: Mapping[str, object]) -> dict[str, Json]:
-    """Return named values as JSON can hold them, those that are not finite as strings."""
+    """Return named values for JSON; numbers that are not finite become strings."""
     return {escape(name): plain(value) for name, value in values.items()}

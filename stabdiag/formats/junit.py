@@ -1,8 +1,8 @@
 """The report as JUnit XML: a suite for the run, a test for each question.
 
-A question that led to a finding fails if the command fails for that finding. A log that could not
-be judged to its end is an error of the test. A question without an answer is skipped. Milder
-findings are in the output of their test.
+The test of a question fails if the command fails for its finding. If the log was read only in part,
+the test has an error. A question without an answer is skipped. Milder findings are in the output of
+their test.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
 
 def render(report: Report, *, fail_on: str = "error") -> str:
-    """Return the report as a JUnit file, in which tests fail from ``fail_on`` on."""
-    left = [finding for finding in report.findings if finding.severity is not Severity.OK]
+    """Return the report as a JUnit file; tests fail for findings of ``fail_on`` or worse."""
+    remaining = [finding for finding in report.findings if finding.severity is not Severity.OK]
     cases = []
     for answer in report.tree.answers:
-        mine = [f for f in left if (f.question, f.asked_of) == (answer.question, answer.asked_of)]
-        left = [finding for finding in left if finding not in mine]
-        cases.append(_question(answer, mine, fail_on))
-    cases += [_found(finding, fail_on) for finding in left]
-    cases += [_not_checked(one) for one in report.not_checked]
+        own = [
+            f for f in remaining if (f.question, f.asked_of) == (answer.question, answer.asked_of)
+        ]
+        remaining = [finding for finding in remaining if finding not in own]
+        cases.append(_question(answer, own, fail_on))
+    cases += [_found(finding, fail_on) for finding in remaining]
+    cases += [_not_checked(skipped_check) for skipped_check in report.not_checked]
     failed = sum(case.find("failure") is not None for case in cases)
     errors = sum(case.find("error") is not None for case in cases)
     skipped = sum(case.find("skipped") is not None for case in cases)
@@ -45,7 +47,7 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     name = report.history.source.name
     suite = element("testsuite", {"name": name, **counts, "skipped": skipped})
     suites.append(suite)
-    suite.append(properties(_told(report)))
+    suite.append(properties(_run_properties(report)))
     suite.extend(cases)
     ET.indent(suites)
     body = ET.tostring(suites, encoding="unicode")
@@ -53,33 +55,35 @@ def render(report: Report, *, fail_on: str = "error") -> str:
 
 
 def escape(text: str) -> str:
-    """Return log text without characters that XML cannot hold; its writer escapes the rest."""
+    """Remove characters that XML does not allow from log text; the writer escapes the rest."""
     return visible(text)
 
 
 def element(tag: str, attributes: Mapping[str, object], text: str = "") -> ET.Element:
-    """Return an element of attributes and text that may be log text."""
-    made = ET.Element(tag, {name: escape(str(value)) for name, value in attributes.items()})
-    made.text = "\n".join(map(escape, text.split("\n"))) or None
-    return made
+    """Return an element; its attributes and text may be log text."""
+    result = ET.Element(tag, {name: escape(str(value)) for name, value in attributes.items()})
+    result.text = "\n".join(map(escape, text.split("\n"))) or None
+    return result
 
 
-def properties(told: Mapping[str, object]) -> ET.Element:
+def properties(values: Mapping[str, object]) -> ET.Element:
     """Return the properties of a suite, by name."""
-    made = element("properties", {})
-    made.extend(element("property", {"name": name, "value": one}) for name, one in told.items())
-    return made
+    result = element("properties", {})
+    result.extend(
+        element("property", {"name": name, "value": value}) for name, value in values.items()
+    )
+    return result
 
 
-def _told(report: Report) -> dict[str, object]:
-    found, changed = report.diagnosis, "; ".join(changed_limits(report.limits))
+def _run_properties(report: Report) -> dict[str, object]:
+    diagnosis, changed = report.diagnosis, "; ".join(changed_limits(report.limits))
     return {
         "stabdiag": __version__,
-        "diagnosis": found.slug,
-        "severity": found.severity.value,
-        "confidence": found.confidence.value,
-        "step": "none" if found.step is None else found.step,
-        "summary": found.summary,
+        "diagnosis": diagnosis.slug,
+        "severity": diagnosis.severity.value,
+        "confidence": diagnosis.confidence.value,
+        "step": "none" if diagnosis.step is None else diagnosis.step,
+        "summary": diagnosis.summary,
         **({"limits": changed} if changed else {}),
     }
 
@@ -89,20 +93,20 @@ def _case(group: str, name: str) -> ET.Element:
 
 
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
-    before = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
-    case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{before}")
+    suffix = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
+    case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{suffix}")
     failed = any(
         fails(finding.severity, fail_on) or is_check_error(finding.slug, fail_on)
         for finding in findings
     )
     if answer.verdict is Verdict.UNKNOWN and not failed:
         case.append(element("skipped", {"message": answer.because}))
-    told = [answer.because]
+    output = [answer.because]
     if answer.measured:
-        told.append(f"measured: {pairs(answer.measured)}")
+        output.append(f"measured: {pairs(answer.measured)}")
     if answer.limits:
-        told.append(f"limits: {pairs(answer.limits)}")
-    return _with_findings(case, findings, fail_on, told)
+        output.append(f"limits: {pairs(answer.limits)}")
+    return _with_findings(case, findings, fail_on, output)
 
 
 def _found(finding: Finding, fail_on: str) -> ET.Element:
@@ -110,16 +114,16 @@ def _found(finding: Finding, fail_on: str) -> ET.Element:
     return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
 
 
-def _not_checked(one: NotChecked) -> ET.Element:
-    case = _case("symptoms", one.symptom)
-    case.append(element("skipped", {"message": one.because}))
+def _not_checked(check: NotChecked) -> ET.Element:
+    case = _case("symptoms", check.symptom)
+    case.append(element("skipped", {"message": check.because}))
     return case
 
 
 def _with_findings(
-    case: ET.Element, findings: list[Finding], fail_on: str, told: list[str]
+    case: ET.Element, findings: list[Finding], fail_on: str, output: list[str]
 ) -> ET.Element:
-    """Make a test fail for its findings; milder ones go to the top of its output."""
+    """Add findings to a test: failures, or for milder findings the top of its output."""
     for finding in findings:
         headline = finding.headline
         actions = "\n".join(
@@ -133,7 +137,7 @@ def _with_findings(
             tag = "error" if is_error else "failure"
             case.append(element(tag, {"type": finding.slug, "message": headline}, text))
         else:
-            about = f"{finding.severity.value}, {finding.confidence.words}"
-            told = [f"{about}: {headline}. {finding.summary}", actions, *told]
-    case.append(element("system-out", {}, "\n".join(told)))
+            level = f"{finding.severity.value}, {finding.confidence.words}"
+            output = [f"{level}: {headline}. {finding.summary}", actions, *output]
+    case.append(element("system-out", {}, "\n".join(output)))
     return case

@@ -1,4 +1,4 @@
-"""The thresholds in force, in every format: the quick reference, and every limit."""
+"""The quick reference and the limits in force, in every format."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from stabdiag.formats.terminal.page import Page
 
 
-# The columns of the terminal's table that name a question, and where a threshold is from.
+# Width of the terminal columns for a question and for the source of a threshold.
 _NARROW = 4
 _LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One line of the quick reference: which symptom, from which threshold on, calls for what.
+    """One row of the quick reference: a symptom, its threshold and the first action.
 
-    ``{spike.sigma}`` in a threshold stands for that limit's value; ``node`` is the question that
-    asks for it, ``more`` names the limits that it depends on besides.
+    ``{spike.sigma}`` in a threshold is replaced by the value of that limit. ``node`` is the
+    question that uses it. ``more`` names other limits that it depends on.
     """
 
     node: str
@@ -44,24 +44,24 @@ class Row:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """The names of the limits that the threshold depends on."""
+        """The names of the limits in the threshold."""
         return (*limits_in(self.threshold), *names_in(self.more))
 
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Return the quick reference: the tree's own six rows, and what else the walk can find."""
+    """Return the quick reference: the six rows of the tree, and the other findings."""
     return tuple(Row(*cells) for cells in kept_table("thresholds"))
 
 
 @cache
 def literal_rows() -> tuple[Row, ...]:
-    """Return the six rows of the tree's own quick reference, as it states them."""
+    """Return the six rows of the quick reference in the original tree."""
     return tuple(Row(*cells) for cells in kept_table("thresholds-literal"))
 
 
 def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the tree's own quick reference, for a terminal."""
+    """Yield the quick reference of the original tree for a terminal."""
     from stabdiag.formats.terminal.page import GAP, columns
 
     third = (page.width - _NARROW - 3 * GAP) // 3
@@ -73,13 +73,13 @@ def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
 
 
 def literal_markdown(limits: Limits) -> str:
-    """Return the tree's own quick reference as a Markdown table."""
+    """Return the quick reference of the original tree as a Markdown table."""
     cells = [(r.symptom, filled(r.threshold, limits), r.first_action) for r in literal_rows()]
     return f"{own_table(('Symptom', 'Threshold', 'First action'), cells)}\n"
 
 
 def literal_json(limits: Limits) -> str:
-    """Return the tree's own quick reference as strict JSON."""
+    """Return the quick reference of the original tree as strict JSON."""
     reference: list[Json] = [
         {
             **keys("symptom", row),
@@ -92,26 +92,26 @@ def literal_json(limits: Limits) -> str:
 
 
 def source(row: Row, limits: Limits) -> str:
-    """Return where a row's threshold comes from."""
+    """Return the source of a row's threshold."""
     about = [info.about.source for info in limits.items() if info.name in row.limits]
     return "; ".join(dict.fromkeys(about)) or f"decision tree {row.node}"
 
 
 def bounds(info: LimitInfo) -> str:
-    """Return a limit's range in words."""
+    """Describe the range of a limit."""
     if math.isinf(info.about.at_most):
         return f"at least {info.about.at_least:g}"
     return f"{info.about.at_least:g} to {info.about.at_most:g}"
 
 
 def lines(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the quick reference and every limit, for a terminal."""
+    """Yield the quick reference and all limits for a terminal."""
     yield from _reference(limits, page)
     yield from _declared(limits, page)
 
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:
-    """Yield the quick reference as a table; FROM says where each threshold is from."""
+    """Yield the quick reference as a table; FROM is the source of the threshold."""
     from stabdiag.formats.terminal.page import GAP, columns
 
     third = (page.width - 2 * _NARROW - 4 * GAP) // 3
@@ -119,8 +119,8 @@ def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
     yield from columns(head, widths, page, "bold")
     for row in rows():
-        said = "tree" if TREE in source(row, limits) else "ours"
-        cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action, said)
+        origin = "tree" if TREE in source(row, limits) else "ours"
+        cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action, origin)
         yield from columns(cells, widths, page)
     yield page.text("")
     yield from page.wrap(page.text(_LEGEND, "dim"))
@@ -136,16 +136,16 @@ def _declared(limits: Limits, page: Page) -> Iterator[Text]:
 
 def _limit(info: LimitInfo, page: Page) -> Iterator[Text]:
     value = page.text(number(info.value), "bold yellow" if info.overridden else "bold")
-    changed = f"  (default {number(info.default)})" if info.overridden else ""
+    default = f"  (default {number(info.default)})" if info.overridden else ""
     yield from page.wrap(
-        page.line(f"{info.name} = ", value, f" {info.about.unit}{changed}"), "  ", "    "
+        page.line(f"{info.name} = ", value, f" {info.about.unit}{default}"), "  ", "    "
     )
-    facts = f"{info.why} [{bounds(info)}; {info.about.source}]"
-    yield from page.wrap(page.text(facts, "dim"), "      ")
+    notes = f"{info.why} [{bounds(info)}; {info.about.source}]"
+    yield from page.wrap(page.text(notes, "dim"), "      ")
 
 
 def markdown(limits: Limits) -> str:
-    """Return two Markdown tables: the quick reference, and every limit."""
+    """Return two Markdown tables: the quick reference and all limits."""
     reference = own_table(
         ("Symptom", "Threshold", "First action", "Node", "Source"),
         [
@@ -172,7 +172,7 @@ def markdown(limits: Limits) -> str:
 
 
 def as_json(limits: Limits) -> str:
-    """Return rows and limits as strict JSON."""
+    """Return the quick reference and all limits as strict JSON."""
     reference: list[Json] = [
         {
             **keys("symptom", row),
@@ -196,7 +196,7 @@ def as_json(limits: Limits) -> str:
 
 
 def toml(limits: Limits) -> str:
-    """Return every limit as TOML that can be edited and read back."""
+    """Return all limits as TOML that can be edited and read again."""
     lines = [
         "# Limits of stabdiag. In pyproject.toml the tables are named",
         "# [tool.stabdiag.limits.spike] and so on. Delete what you do not change.",

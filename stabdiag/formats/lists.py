@@ -1,4 +1,4 @@
-"""Lists to tick, and the list of readable log formats: for a terminal, as Markdown, as JSON."""
+"""Checklists, and the list of readable log formats: for a terminal, as Markdown, as JSON."""
 
 from __future__ import annotations
 
@@ -27,70 +27,73 @@ _INDENT = "    "
 _NAME, _STATE = 18, 9
 
 
-def sheet_lines(sheet: ChecklistReport, page: Page) -> Iterator[Text]:
-    """Yield lists to tick, for a terminal."""
+def sheet_lines(report: ChecklistReport, page: Page) -> Iterator[Text]:
+    """Yield checklists for a terminal."""
     yield from page.wrap(
-        page.line(page.text(sheet.name.upper(), "bold"), page.text(f"  {sheet.subject}", "dim"))
+        page.line(page.text(report.name.upper(), "bold"), page.text(f"  {report.subject}", "dim"))
     )
-    yield from page.wrap(sheet.summary)
-    for one in sheet.lists:
-        counts = [(one.count(state), one.words[state]) for state in State]
-        told = ", ".join(f"{count} {word}" for count, word in counts if count)
-        yield from page.heading(one.title, told)
-        for item in one.items:
-            yield from _item(item, one, page)
+    yield from page.wrap(report.summary)
+    for checklist in report.lists:
+        counts = [(checklist.count(state), checklist.words[state]) for state in State]
+        summary = ", ".join(f"{count} {word}" for count, word in counts if count)
+        yield from page.heading(checklist.title, summary)
+        for item in checklist.items:
+            yield from _item(item, checklist, page)
 
 
-def _item(item: ChecklistItem, one: Checklist, page: Page) -> Iterator[Text]:
-    failed = item.state is State.FAILED
-    grave = failed and item.severity.rank < Severity.NOTE.rank
-    error = failed and item.severity is Severity.ERROR
-    style = "bold red" if error else _STYLES[item.state]
+def _item(item: ChecklistItem, checklist: Checklist, page: Page) -> Iterator[Text]:
+    is_failed = item.state is State.FAILED
+    is_serious = is_failed and item.severity.rank < Severity.NOTE.rank
+    is_error = is_failed and item.severity is Severity.ERROR
+    style = "bold red" if is_error else _STYLES[item.state]
     mark = (_ASCII_MARKS if page.ascii else _MARKS)[item.state]
     head = page.line(page.text(f"  {mark} ", style))
     head.pad_right(len(_INDENT) - head.cell_len)
-    title = page.text(item.title, "bold" if failed else "")
-    level = page.text(f"  {item.severity.value}" if grave else "", style)
-    here = page.text("  start here" if item.slug == one.begin else "", "bold cyan")
-    yield from page.wrap(page.line(title, level, here), head, _INDENT)
+    title = page.text(item.title, "bold" if is_failed else "")
+    level = page.text(f"  {item.severity.value}" if is_serious else "", style)
+    start = page.text("  start here" if item.slug == checklist.begin else "", "bold cyan")
+    yield from page.wrap(page.line(title, level, start), head, _INDENT)
     yield from page.wrap(page.text(item.because, "dim"), _INDENT)
     for action in item.do:
         yield from page.wrap(action, f"{_INDENT}▸ ", f"{_INDENT}  ")
 
 
-def sheet_markdown(sheet: ChecklistReport) -> str:
-    """Return lists to tick as Markdown task lists."""
-    title = f"{sheet.name.capitalize()}: {in_markdown(sheet.subject)}"
-    lines = [f"# {title}", "", in_markdown(sheet.summary)]
-    for one in sheet.lists:
-        lines += ["", f"## {one.title}", ""]
-        for item in one.items:
+def sheet_markdown(report: ChecklistReport) -> str:
+    """Return checklists as Markdown task lists."""
+    title = f"{report.name.capitalize()}: {in_markdown(report.subject)}"
+    lines = [f"# {title}", "", in_markdown(report.summary)]
+    for checklist in report.lists:
+        lines += ["", f"## {checklist.title}", ""]
+        for item in checklist.items:
             box = "x" if item.state is State.PASSED else " "
-            here = " **Start here.**" if item.slug == one.begin else ""
-            told = f"({one.words[item.state]}).{here} {in_markdown(item.because)}"
-            lines.append(f"- [{box}] **{item.title}** {told}")
+            start = " **Start here.**" if item.slug == checklist.begin else ""
+            text = f"({checklist.words[item.state]}).{start} {in_markdown(item.because)}"
+            lines.append(f"- [{box}] **{item.title}** {text}")
             lines += [f"  - {in_markdown(action)}" for action in item.do]
     return "\n".join(lines) + "\n"
 
 
-def sheet_json(sheet: ChecklistReport) -> str:
-    """Return lists to tick as strict JSON."""
+def sheet_json(report: ChecklistReport) -> str:
+    """Return checklists as strict JSON."""
     content: Json = {
         "schema": 1,
         "stabdiag": __version__,
-        **keys("sheet=name subject summary", sheet),
+        **keys("sheet=name subject summary", report),
         "lists": [
-            {**keys("title begin", one), "items": [_entry(item, one) for item in one.items]}
-            for one in sheet.lists
+            {
+                **keys("title begin", checklist),
+                "items": [_entry(item, checklist) for item in checklist.items],
+            }
+            for checklist in report.lists
         ],
     }
     return dumps(content)
 
 
-def _entry(item: ChecklistItem, one: Checklist) -> Json:
+def _entry(item: ChecklistItem, checklist: Checklist) -> Json:
     return {
         **keys("slug title state", item),
-        "word": one.words[item.state],
+        "word": checklist.words[item.state],
         "severity": item.severity.value if item.state is State.FAILED else None,
         **keys("because", item),
         **({"ignored": ignored(item.ignored)} if item.ignored else {}),
@@ -99,10 +102,10 @@ def _entry(item: ChecklistItem, one: Checklist) -> Json:
 
 
 class LogFormat(TypedDict):
-    """A format of logs: what it is, how it is recognised, and whether it can be read here.
+    """A log format: its name, how it is detected, and whether it can be read here.
 
-    ``state`` is ``built in``, ``installed``, or ``missing`` where the ``extra`` is needed, and
-    ``install`` is then the command that installs it.
+    ``state`` is ``built in``, ``installed`` or ``missing``. If it is missing, ``install`` is the
+    command that installs the ``extra``.
     """
 
     name: str
@@ -116,31 +119,41 @@ class LogFormat(TypedDict):
 
 
 def logs_lines(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
-    """Yield the readable log formats, for a terminal."""
+    """Yield the readable log formats for a terminal."""
     from stabdiag.formats.terminal.page import columns
 
     widths = (_NAME, _STATE, page.width - _NAME - _STATE - 4)
-    yield from columns(("NAME", "STATE", "RECOGNISED BY"), widths, page, "bold")
-    for one in formats:
+    yield from columns(("NAME", "STATE", "DETECTED BY"), widths, page, "bold")
+    for log_format in formats:
         yield from columns(
-            (one["name"], one["state"], f"{one['title']}: {one['recognised']}"), widths, page
+            (
+                log_format["name"],
+                log_format["state"],
+                f"{log_format['title']}: {log_format['recognised']}",
+            ),
+            widths,
+            page,
         )
-    missing = [one for one in formats if one["install"]]
+    missing = [log_format for log_format in formats if log_format["install"]]
     if missing:
         yield page.text("")
-    for one in missing:
-        yield from page.wrap(f"{one['name']} is missing: {one['install']}")
+    for log_format in missing:
+        yield from page.wrap(f"{log_format['name']} is missing: {log_format['install']}")
 
 
 def logs_markdown(formats: Sequence[LogFormat]) -> str:
     """Return the readable log formats as a Markdown table."""
     rows = []
-    for one in formats:
-        state = f"missing: `{one['install']}`" if one["install"] else one["state"]
-        rows.append((f"`{one['name']}`", one["title"], state, one["recognised"]))
-    return own_table(("Name", "What it is", "State", "Recognised by"), rows) + "\n"
+    for log_format in formats:
+        state = (
+            f"missing: `{log_format['install']}`" if log_format["install"] else log_format["state"]
+        )
+        rows.append(
+            (f"`{log_format['name']}`", log_format["title"], state, log_format["recognised"])
+        )
+    return own_table(("Name", "What it is", "State", "Detected by"), rows) + "\n"
 
 
 def logs_json(formats: Sequence[LogFormat]) -> str:
     """Return the readable log formats as strict JSON."""
-    return dumps({"schema": 1, "formats": [mapping(one) for one in formats]})
+    return dumps({"schema": 1, "formats": [mapping(log_format) for log_format in formats]})

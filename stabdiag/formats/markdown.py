@@ -1,7 +1,7 @@
 """The report as Markdown, for a comment on a pull request, an issue or the summary of a job.
 
-What is wrong and what to do stands in the open; how it was found is folded away. It is plain GFM:
-GitHub and GitLab show neither scripts nor inline pictures, so the chart is made of characters.
+The diagnosis and the actions are visible; the details are folded. It is plain GFM: GitHub and
+GitLab show no scripts or inline images, so the chart consists of characters.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from stabdiag.model.report import Report
 from stabdiag.model.text import clipped, plural
 
 MARK = "<!-- stabdiag -->"
-"""The first line, by which a workflow finds its comment again."""
+"""The first line; a workflow finds its comment by it."""
 
-MOST = 60_000
-"""Characters on a page; GitHub takes comments of 65,536."""
+MAX_CHARS = 60_000
+"""Maximum number of characters; GitHub accepts comments of 65,536."""
 
 SIGNS = {
     Severity.ERROR: "❌",
@@ -34,18 +34,18 @@ SIGNS = {
     Severity.OK: "✅",
 }
 
-# In the order in which they are counted.
+# The order of the counts.
 _WORDS = ("yes", "no", "found", "none", "unknown")
 
-_FEW_NUMBERS = 6
+_MAX_NUMBERS = 6
 _MESSAGES = 5
-_MOST_NOTES = 30
+_MAX_NOTES = 30
 _COLUMNS = 60
 _LABEL = 20
 
 
 def render(report: Report, *, command: str | None = None) -> str:
-    """Return the report as Markdown; ``command`` is what makes the report again, if it is known."""
+    """Return the report as Markdown; ``command`` reproduces it, if known."""
     blocks = [
         MARK,
         *head(report.diagnosis, code(report.history.source.name)),
@@ -60,33 +60,41 @@ def render(report: Report, *, command: str | None = None) -> str:
         *_reading(report),
         *foot(report.diagnosis, command, source_facts(report)),
     ]
-    while sum(len(block) + 2 for block in blocks) > MOST:
+    while sum(len(block) + 2 for block in blocks) > MAX_CHARS:
         longest = max(blocks, key=len)
-        blocks[blocks.index(longest)] = "*Left out here: too long for a comment.*"
+        blocks[blocks.index(longest)] = "*Left out: too long for a comment.*"
     return "\n\n".join(blocks) + "\n"
 
 
-def head(found: Finding, about: str) -> Iterator[str]:
-    """Yield the headline, a line that ends with what was looked at, and the summary."""
-    yield f"### {SIGNS[found.severity]} {_named(found)}"
-    yield f"**{found.severity.value}** · `{found.slug}` · {found.confidence.words} · {about}"
-    yield escape(found.summary)
+def head(finding: Finding, subject: str) -> Iterator[str]:
+    """Yield the headline, a line that ends with the subject, and the summary."""
+    yield f"### {SIGNS[finding.severity]} {_named(finding)}"
+    facts = (
+        f"**{finding.severity.value}**",
+        f"`{finding.slug}`",
+        finding.confidence.words,
+        subject,
+    )
+    yield " · ".join(facts)
+    yield escape(finding.summary)
 
 
-def _named(found: Finding) -> str:
-    when = " (before the NaN)" if found.asked_of is AskedOf.LEAD_UP else ""
-    return f"{escape(found.headline)}{when}"
+def _named(finding: Finding) -> str:
+    when = " (before the NaN)" if finding.asked_of is AskedOf.LEAD_UP else ""
+    return f"{escape(finding.headline)}{when}"
 
 
 def actions(report: Report | Comparison) -> Iterator[str]:
-    """Yield the first action, set off, and the next ones."""
-    found = report.diagnosis
-    if found.first_action and found.severity is Severity.OK:
-        yield escape(found.first_action)
-    elif found.first_action:
-        yield f"> **First action:** {escape(found.first_action)}"
-    if found.next_actions:
-        listed = (f"{i}. {escape(action)}" for i, action in enumerate(found.next_actions, start=1))
+    """Yield the first action as a quote, and the next actions."""
+    diagnosis = report.diagnosis
+    if diagnosis.first_action and diagnosis.severity is Severity.OK:
+        yield escape(diagnosis.first_action)
+    elif diagnosis.first_action:
+        yield f"> **First action:** {escape(diagnosis.first_action)}"
+    if diagnosis.next_actions:
+        listed = (
+            f"{i}. {escape(action)}" for i, action in enumerate(diagnosis.next_actions, start=1)
+        )
         yield "\n".join(["Then:", "", *listed])
 
 
@@ -104,22 +112,22 @@ def also_found(report: Report | Comparison) -> Iterator[str]:
 
 
 def _messages(report: Report) -> Iterator[str]:
-    said = report.history.messages
-    if not said:
+    messages = report.history.messages
+    if not messages:
         return
     yield "**The log says**"
     yield "\n".join(
         f"- {code(event.message)}" + ("" if event.line is None else f" (line {event.line})")
-        for event in said[-_MESSAGES:]
+        for event in messages[-_MESSAGES:]
     )
 
 
 def _evidence(report: Report) -> Iterator[str]:
-    """Yield the chart and the deciding numbers; nothing where there is nothing to prove."""
+    """Yield the chart and the deciding numbers, if there is a finding to prove."""
     if not report.diagnosis.section:
         return
     plot = choose(report)
-    values = list(numbers(report).items())[:_FEW_NUMBERS]
+    values = list(numbers(report).items())[:_MAX_NUMBERS]
     if plot is not None or values:
         yield "**Evidence**"
     if plot is not None:
@@ -134,8 +142,8 @@ def _evidence(report: Report) -> Iterator[str]:
 def chart(rows: Sequence[tuple[str, Series, str]], first: int, last: int, event: int | None) -> str:
     """Return a row of bars for each series, between its label and a note.
 
-    A bar is as high as the highest point in its column, and a ``×`` where there is a NaN or an
-    infinite value. The row below marks the step of the finding.
+    A bar shows the highest point in its column; ``×`` marks NaN or infinite values. The row below
+    marks the step of the finding.
     """
     view = View(first=first, last=last, columns=_COLUMNS)
     drawn = [(label, f"{_bars(series, view)}  {note}") for label, series, note in rows]
@@ -151,7 +159,7 @@ def _bars(series: Series, view: View) -> str:
 
 
 def _untested(report: Report) -> Iterator[str]:
-    """Yield what could not be tested, where a reader could take silence for health."""
+    """Yield the open questions of a run without a finding, which could otherwise look healthy."""
     unknown = [a for a in report.tree.answers if a.verdict is Verdict.UNKNOWN]
     if report.tree.outcome.section or not unknown:
         return
@@ -160,16 +168,16 @@ def _untested(report: Report) -> Iterator[str]:
 
 
 def _trail(report: Report) -> Iterator[str]:
-    """Yield the questions with their answers; those that decided are in bold."""
+    """Yield the questions with their answers; the deciding answers are bold."""
     answers = report.tree.answers
     if not answers:
         return
     counts = Counter(answer.word for answer in answers)
-    told = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
+    summary = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
     deciding = decisive(report)
     rows = [_row(answer, strong=answer in deciding) for answer in answers]
     yield _folded(
-        f"{plural(len(answers), 'question')}: {told}",
+        f"{plural(len(answers), 'question')}: {summary}",
         table(["Question", "", "Answer", "Because"], rows),
     )
     limits = {name: value for answer in answers for name, value in answer.limits.items()}
@@ -178,15 +186,15 @@ def _trail(report: Report) -> Iterator[str]:
 
 
 def _row(answer: Answer, *, strong: bool) -> list[str]:
-    word, asked = answer.word, escape(answer.asks)
+    word, question = answer.word, escape(answer.asks)
     if answer.asked_of is AskedOf.LEAD_UP:
-        asked = f"Before the NaN: {asked}"
+        question = f"Before the NaN: {question}"
     number = f"<sub>{answer.question}</sub>"
-    return [asked, number, f"**{word}**" if strong else word, escape(answer.because)]
+    return [question, number, f"**{word}**" if strong else word, escape(answer.because)]
 
 
 def _missing(report: Report) -> Iterator[str]:
-    lines = [f"- {code(one.role)}: {escape(one.cost)}" for one in report.not_logged]
+    lines = [f"- {code(skipped.role)}: {escape(skipped.cost)}" for skipped in report.not_logged]
     if not_checked := unchecked(report):
         lines.append(f"- not checked: {escape(not_checked)}")
     if lines:
@@ -194,24 +202,24 @@ def _missing(report: Report) -> Iterator[str]:
 
 
 def _reading(report: Report) -> Iterator[str]:
-    lines = [f"- {kind}: {escape(told)}" for kind, told in notes(report)]
-    left = len(lines) - _MOST_NOTES
-    more = [f"- … and {left} more"] if left > 0 else []
+    lines = [f"- {kind}: {escape(text)}" for kind, text in notes(report)]
+    left = len(lines) - _MAX_NOTES
+    cut = [f"- … and {left} more"] if left > 0 else []
     if lines:
-        yield _folded("How the log was read", "\n".join([*lines[:_MOST_NOTES], *more]))
+        yield _folded("How the log was read", "\n".join([*lines[:_MAX_NOTES], *cut]))
 
 
 def _folded(title: str, content: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
 
 
-def foot(found: Finding, command: str | None, told: Sequence[str]) -> Iterator[str]:
-    """Yield the commands that print this and more, and what was read."""
-    commands = [command or "", f"stabdiag explain {found.slug}"]
+def foot(finding: Finding, command: str | None, facts: Sequence[str]) -> Iterator[str]:
+    """Yield the commands for this report and the explanation, and the facts about the input."""
+    commands = [command or "", f"stabdiag explain {finding.slug}"]
     yield block("\n".join(line for line in commands if line), "sh")
-    yield signed(told)
+    yield signed(facts)
 
 
-def signed(told: Sequence[str]) -> str:
-    """Return the last line: the version, and what was read."""
-    return f"<sub>{' · '.join(map(escape, (f'stabdiag {__version__}', *told)))}</sub>"
+def signed(facts: Sequence[str]) -> str:
+    """Return the last line: the version, and the facts about the input."""
+    return f"<sub>{' · '.join(map(escape, (f'stabdiag {__version__}', *facts)))}</sub>"

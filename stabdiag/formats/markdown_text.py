@@ -1,8 +1,8 @@
-"""Log text in Markdown: the one place where it is made inert.
+"""Escaping of log text in Markdown, for all pages.
 
-Meant for CommonMark as GitHub and GitLab extend it. They turn plain text into links, mentions and
-pictures after the Markdown is read, where a backslash does not help: a zero-width space separates
-such a sign from what follows. Both leave code spans alone.
+It is meant for CommonMark with the extensions of GitHub and GitLab. They turn plain text into
+links, mentions and images after parsing, where a backslash has no effect: a zero-width space
+separates those signs from the text that follows. Neither changes code spans.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from stabdiag.formats.measured import visible
 
 GAP = "\u200b"
-"""What separates a sign from what follows: a zero-width space."""
+"""A zero-width space, which separates a sign from the text that follows."""
 
-# What either site turns into something else: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
+# Text that either site replaces: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
 # http://, :emoji:, www.example.org and GH-1.
 _SIGNS = re.compile(
     r"[@#!$%&~](?=[\w\"'])|\^(?=alert)|\[(?=\w+:)|:(?=//|[\w+-]+:)|www(?=\.)|\bGH(?=-\d)",
@@ -27,26 +27,26 @@ _TABLE = str.maketrans(
         "&": "&amp;",
         "<": "&lt;",
         ">": "&gt;",
-        "$": "&#36;",  # a formula begins with one, with a backslash before it as well
+        "$": "&#36;",  # starts a formula, even after a backslash
         GAP: "&#8203;",
     }
 )
-# Between letters an underline is no emphasis, and names stay easy to read without a backslash.
+# Between letters an underscore is not emphasis; names stay readable without a backslash.
 _UNDERLINE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-# Where headings, lists, rules and GitLab's /commands begin, if the text is the first of its line.
+# Signs that start a heading, list, rule or GitLab /command at the beginning of a line.
 _START = re.compile(r"^\d+(?=[.)](?:\s|$))|^(?=[#=/]|[-+](?:[-+\s]|$))")
 _PLAIN = re.compile(r"[^`|]*[^`| ]")
 
 
 def escape(text: str) -> str:
-    """Return log text as Markdown that shows it, in a paragraph, a list or a cell of a table."""
-    parted = _SIGNS.sub(lambda sign: sign.group() + GAP, visible(text).strip())
-    quoted = _UNDERLINE.sub(r"\\_", parted.translate(_TABLE))
+    """Escape log text for a paragraph, a list or a table cell."""
+    separated = _SIGNS.sub(lambda sign: sign.group() + GAP, visible(text).strip())
+    quoted = _UNDERLINE.sub(r"\\_", separated.translate(_TABLE))
     return _START.sub(r"\g<0>\\", quoted)
 
 
 def code(text: str) -> str:
-    """Return log text as a code span, in a paragraph, a list or a cell of a table."""
+    """Return log text as a code span for a paragraph, a list or a table cell."""
     shown = visible(text).strip()
     if not shown:
         return ""
@@ -54,7 +54,7 @@ def code(text: str) -> str:
 
 
 def block(text: str, language: str = "") -> str:
-    """Return one or several lines as a block of code, whose fence none of them ends."""
+    """Return lines as a code block, with a fence that none of them closes."""
     lines = [visible(line) for line in text.split("\n")]
     longest = max((len(run) for line in lines for run in re.findall(r"`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -62,11 +62,11 @@ def block(text: str, language: str = "") -> str:
 
 
 def own_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts of this program, in which a bar ends no cell."""
+    """Return a table of trusted texts; bars in them are escaped."""
     return table(head, [[cell.replace("|", "\\|") for cell in cells] for cells in rows])
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table of cells that are already Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,6 +1,6 @@
 """Log text, numbers and their names as people read them; the JSON has the keys.
 
-Every format's escape function begins with ``visible``.
+The escape function of every format starts with ``visible``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import and_more, num
 
-# Lines by which a job gives orders to the server that runs it, were they not changed: ``::error::``
-# of GitHub where a line begins, ``##[error]`` and ``##vso[…]`` of Azure anywhere in it.
+# Commands that a CI server would execute: ``::error::`` at the start of a line on GitHub,
+# ``##[error]`` and ``##vso[…]`` anywhere in a line on Azure.
 ORDERS = re.compile(r"(?<!\S):(?=:[A-Za-z])|#(?=#\w*\[)")
 
 _LABELS: Final[Mapping[str, str]] = {
@@ -53,19 +53,19 @@ _LABELS: Final[Mapping[str, str]] = {
     "window_points": "points in the window",
 }
 
-# A list, such as the steps of checkpoints, is cut after this many values.
+# Number of values shown of a list, for example of checkpoint steps.
 _MAX_LISTED: Final = 8
 
-# A smaller probability is rounding noise.
+# Smaller probabilities are rounding noise.
 _NO_CHANCE: Final = 1e-12
 
 
 def visible(text: str) -> str:
-    r"""Write what is not printable, or an order to a server, as Python would: ``\x1b``, ``\n``.
+    r"""Escape unprintable characters and server commands as Python would: ``\x1b``, ``\n``.
 
-    That is controls, escape sequences, line breaks, marks that turn the direction of writing, lone
-    surrogates, and the first sign of ``::error::`` or ``##[error]``. All that is left stands on one
-    line and can be encoded.
+    These are controls, escape sequences, line breaks, marks that change the writing direction, lone
+    surrogates, and the first sign of ``::error::`` or ``##[error]``. The result is a single line
+    that can be encoded.
     """
     if not text.isprintable():
         text = "".join(c if c.isprintable() else code(c) for c in text)
@@ -73,21 +73,20 @@ def visible(text: str) -> str:
 
 
 def code(char: str) -> str:
-    """Return one character as Python writes it in ASCII."""
+    """Return the ASCII escape of one character."""
     return char.encode("unicode_escape").decode("ascii")
 
 
 def span(values: Floats) -> str:
-    """Write the range of values; one number if they are all the same."""
+    """Format the range of values, or the value if all are the same."""
     low, high = (number(float(end), 3) for end in (values.min(), values.max()))
     return low if low == high else f"{low} to {high}"
 
 
 def number(value: object, digits: int = 4) -> str:
-    """Write a measured value in a few digits, whole numbers in full, lists by their first values.
+    """Format a measured value: few digits, whole numbers in full, lists by their first values.
 
-    Manifest fields and template values may have any type. What is not a number is written as
-    Python does.
+    Manifest fields and template values may have any type; other types use ``str``.
     """
     if value is None:
         return "none"
@@ -103,24 +102,24 @@ def number(value: object, digits: int = 4) -> str:
 
 
 def label(name: str) -> str:
-    """Return what a measured value is called."""
+    """Return the label of a measured value."""
     return _LABELS.get(name, name.replace("_", " "))
 
 
 def in_words(name: str, measured: Scalar) -> str:
-    """Return a measured value in words."""
+    """Describe a measured value."""
     if name.endswith("p_value") and isinstance(measured, float) and measured < _NO_CHANCE:
         return f"below {_NO_CHANCE:g}"
     return "unknown" if measured is None else number(measured)
 
 
 def pairs(values: Mapping[str, Scalar]) -> str:
-    """Return values by name, side by side."""
+    """Return named values as one line."""
     return ", ".join(f"{name} {number(value)}" for name, value in values.items())
 
 
 def changed_limits(limits: Limits) -> Iterator[str]:
-    """Yield a clause for each limit that is not at its default."""
+    """Yield a clause for each limit that differs from its default."""
     for info in limits.changed:
         by = f", set by {info.set_by}" if info.set_by else ""
         yield f"{info.name} is {number(info.value)} (default {number(info.default)}{by})"

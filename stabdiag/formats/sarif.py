@@ -1,6 +1,6 @@
-"""The report as SARIF 2.1.0, for code scanning: a result for each finding, and the rule behind it.
+"""The report as SARIF 2.1.0, for code scanning: a result and a rule for each finding.
 
-What could not be answered or checked is a notification: it did not pass.
+Open questions and skipped checks are notifications: they did not pass.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from urllib.parse import quote
 
 from stabdiag._version import __version__
-from stabdiag.formats.issues import fingerprints, is_partly_read, line_of, log_path
+from stabdiag.formats.issues import finding_line, fingerprints, is_partly_read, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
 from stabdiag.model.findings import AskedOf, Finding, Severity, Verdict
@@ -25,14 +25,14 @@ _MEANS = re.compile(r"^## What it means\n\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
 
 
 def render(report: Report) -> str:
-    """Return the report as a SARIF log of one run; a healthy one has no results."""
-    found = [
-        (finding, print_)
-        for finding, print_ in zip(report.findings, fingerprints(report), strict=True)
+    """Return the report as a SARIF log of one run; a healthy run has no results."""
+    results = [
+        (finding, fingerprint)
+        for finding, fingerprint in zip(report.findings, fingerprints(report), strict=True)
         if finding.severity in LEVELS
     ]
-    rules = {finding.slug: _rule(finding, report.limits) for finding, _ in found}
-    places = list(rules)
+    rules = {finding.slug: _rule(finding, report.limits) for finding, _ in results}
+    slugs = list(rules)
     run: Json = {
         "tool": {
             "driver": {
@@ -59,17 +59,19 @@ def render(report: Report) -> str:
                     if answer.verdict is Verdict.UNKNOWN
                 ]
                 + [
-                    _notification(one.symptom, f"{one.symptom} was not checked: {one.because}")
-                    for one in report.not_checked
+                    _notification(
+                        check.symptom, f"{check.symptom} was not checked: {check.because}"
+                    )
+                    for check in report.not_checked
                 ],
                 "toolConfigurationNotifications": [
-                    _notification("limits", told) for told in changed_limits(report.limits)
+                    _notification("limits", clause) for clause in changed_limits(report.limits)
                 ],
             }
         ],
         "results": [
-            _result(finding, print_, places.index(finding.slug), report)
-            for finding, print_ in found
+            _result(finding, fingerprint, slugs.index(finding.slug), report)
+            for finding, fingerprint in results
         ],
         "columnKind": "unicodeCodePoints",
     }
@@ -77,16 +79,19 @@ def render(report: Report) -> str:
 
 
 def _text(text: str) -> Json:
-    """Return log text as a message that is text and nothing else."""
-    # [text](target) is a link.
-    *before, rest = visible(text).split("](")
+    """Return log text as a plain-text message."""
+    # SARIF viewers turn [text](target) into a link.
+    *before, tail = visible(text).split("](")
     parts = (part.rpartition("]") for part in before)
-    inert = (sound + end + opened.replace("[", "\\[") for sound, end, opened in parts)
-    return {"text": "](".join([*inert, rest])}
+    inert = (
+        before_bracket + bracket + after_bracket.replace("[", "\\[")
+        for before_bracket, bracket, after_bracket in parts
+    )
+    return {"text": "](".join([*inert, tail])}
 
 
 def _rule(finding: Finding, limits: Limits) -> Json:
-    (meaning, markdown), level = rule_of(finding, limits), LEVELS[finding.severity]
+    (meaning, markdown), level = rule_text(finding, limits), LEVELS[finding.severity]
     return {
         "id": finding.slug,
         "shortDescription": _text(finding.title),
@@ -98,11 +103,11 @@ def _rule(finding: Finding, limits: Limits) -> Json:
 
 
 def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Json:
-    place = log_path(report.history.source, finding.step)
-    line = line_of(finding, report) or 1
+    path = log_path(report.history.source, finding.step)
+    line = finding_line(finding, report) or 1
     location: Json = {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(escape(place or ""), safe="/:@!$&'()*+,;=~")},
+            "artifactLocation": {"uri": quote(escape(path or ""), safe="/:@!$&'()*+,;=~")},
             "region": {"startLine": line},
         }
     }
@@ -114,7 +119,7 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
         "ruleIndex": rule,
         "level": LEVELS[finding.severity],
         "message": _text(f"{finding.title}{when}. {finding.summary} {finding.first_action}"),
-        "locations": [] if place is None else [location],
+        "locations": [] if path is None else [location],
         **({"suppressions": [{"kind": "external", "justification": why}]} if why else {}),
         "partialFingerprints": {"primaryLocationLineHash": f"{fingerprint}:1"},
         "properties": {
@@ -129,16 +134,16 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
     }
 
 
-def _notification(about: str, told: str, *, level: str = "note") -> Json:
-    return {"descriptor": {"id": about}, "level": level, "message": _text(told)}
+def _notification(identifier: str, text: str, *, level: str = "note") -> Json:
+    return {"descriptor": {"id": identifier}, "level": level, "message": _text(text)}
 
 
-def rule_of(finding: Finding, limits: Limits) -> tuple[str, str]:
-    """Return what a finding means, in a paragraph, and all that is written of it as Markdown."""
+def rule_text(finding: Finding, limits: Limits) -> tuple[str, str]:
+    """Return the meaning of a finding as a paragraph, and its whole explanation as Markdown."""
     kind = "symptoms" if finding.section == "symptom" else "outcomes"
     markdown = filled(kept_text(kind, finding.slug), limits)
-    means = _MEANS.search(markdown)
-    return _plain(means[1]).replace("\n", " ") if means else finding.title, markdown
+    meaning = _MEANS.search(markdown)
+    return _plain(meaning[1]).replace("\n", " ") if meaning else finding.title, markdown
 
 
 def _plain(markdown: str) -> str:

@@ -1,4 +1,4 @@
-"""What every page shows of a report: its source, its plot, the answers and numbers that decided."""
+"""The parts of a report that every page shows: source, plot, deciding answers and numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stabdiag.model.text import and_more, plural
 
 _POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 
-# The series below the main curve, on the same steps: they point to the cause or rule it out.
+# Series below the main curve, over the same steps: they show the cause or exclude it.
 _COMPANIONS = {
     "nan": ("grad_norm", "loss_scale"),
     "spike": ("grad_norm", "lr"),
@@ -25,7 +25,7 @@ _COMPANIONS = {
     "loss-scale": ("grad_norm",),
     "divergence": ("grad_norm", "lr"),
     "divergence-weight-norm": ("weight_norm", "lr"),
-    # Of symptoms, the series that they are about.
+    # For symptoms, the series that they concern.
     "eval": ("eval_loss",),
     "overfitting": ("eval_loss",),
     "grad": ("grad_norm",),
@@ -34,7 +34,7 @@ _COMPANIONS = {
     "throughput": ("tokens_per_second",),
 }
 
-# What the loss was compared with, by its name in the evidence: a line across the plot.
+# The level that the loss was compared with, by its name in the evidence: a line in the plot.
 _LEVELS = {"spike": "base", "divergence": "best"}
 
 # References that a report names.
@@ -46,10 +46,10 @@ _BASELINE = "baseline"
 
 @frozen
 class Plot:
-    """What is drawn: one series, its companions, the first and last step, and the event.
+    """A plot: one series, its companions, the first and last step, and the event.
 
-    ``level`` is a value to compare the main curve with, and its name. ``band`` is the band of
-    earlier good runs, if the finding is about that.
+    ``level`` is the name and value of a reference level for the main curve. ``band`` is the band
+    of earlier good runs, if the finding compares with them.
     """
 
     series: Series
@@ -63,9 +63,9 @@ class Plot:
 
 @frozen
 class Mark:
-    """A step that a chart marks, or all steps up to ``last``; ``kind`` decides how it looks.
+    """A step that a chart marks, or all steps up to ``last``; ``kind`` selects its style.
 
-    ``level`` is the loss that a recovery had to come below.
+    ``level`` is the loss below which a recovery counts.
     """
 
     kind: str
@@ -76,38 +76,38 @@ class Mark:
 
 
 def source_facts(report: Report) -> list[str]:
-    """Return which log the report is about, how much of it there is, and its manifest."""
+    """Return the log of the report, its size, and its manifest."""
     source, first = report.history.source, report.history.first_step
-    told = [f"{source.name} ({source.format})", plural(source.records, "record")]
+    facts = [f"{source.name} ({source.format})", plural(source.records, "record")]
     if source.unreadable:
-        told.append(f"{source.unreadable} unreadable")
+        facts.append(f"{source.unreadable} unreadable")
     if first is not None:
-        told.append(f"{report.history.unit}s {first} to {report.history.last_step}")
+        facts.append(f"{report.history.unit}s {first} to {report.history.last_step}")
     if source.attempts > 1:
-        told.append(f"attempt {source.attempt} of {source.attempts}")
+        facts.append(f"attempt {source.attempt} of {source.attempts}")
     if report.literal:
-        told.append("original fixed rules (--literal)")
+        facts.append("original fixed rules (--literal)")
     path, folder = report.manifest.path, source.name.rpartition("/")[0]
-    told.append(path.removeprefix(f"{folder}/") if path else "no manifest")
-    return told
+    facts.append(path.removeprefix(f"{folder}/") if path else "no manifest")
+    return facts
 
 
 def notes(report: Report, *, verbose: bool = True) -> list[tuple[str, str]]:
-    """Return what a reader could dispute about the input: the kind of each note and its text.
+    """Return the notes on how the input was read: the kind and the text of each.
 
-    Unless ``verbose``, only the column of the loss is named, and no key that was not understood.
+    Unless ``verbose``, only the column of the loss is named, and unknown keys are left out.
     """
     return [
         *_columns(report, verbose=verbose),
-        *(("manifest", told) for told in _manifest(report.manifest, verbose=verbose)),
+        *(("manifest", text) for text in _manifest(report.manifest, verbose=verbose)),
         *compared_with(report),
-        *(("limit", told) for told in changed_limits(report.limits)),
+        *(("limit", text) for text in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
 
 
 def compared_with(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield with which earlier good runs a run was compared, and which were left out."""
+    """Yield a note with the earlier good runs of the comparison, and the ones left out."""
     comparison = report.baseline
     if comparison is None:
         return
@@ -141,13 +141,13 @@ def _fields(manifest: Manifest, names: tuple[str, ...]) -> str:
 
 
 def unchecked(report: Report) -> str:
-    """Return how many checks were skipped for want of what; nothing where the summary tells it."""
-    told = report.tree.outcome.severity is Severity.OK or not report.not_checked
-    return "" if told else skipped(report.not_checked)
+    """Return the number of skipped checks and why; empty if the summary has it."""
+    is_redundant = report.tree.outcome.severity is Severity.OK or not report.not_checked
+    return "" if is_redundant else skipped(report.not_checked)
 
 
 def whole_loss(report: Report) -> Plot | None:
-    """Return the loss of the whole run with the step of the diagnosis, if there is enough of it."""
+    """Return the plot of the whole loss with the step of the diagnosis, or None."""
     loss = report.history.get("loss")
     if loss is None or len(loss.finite()) < 2:
         return None
@@ -156,7 +156,7 @@ def whole_loss(report: Report) -> Plot | None:
 
 
 def choose(report: Report) -> Plot | None:
-    """Choose what to draw for a report's diagnosis; None if nothing can be drawn."""
+    """Choose the plot for the diagnosis; None if nothing can be drawn."""
     history, finding = report.history, report.diagnosis
     series = _main(history, finding)
     if series is None:
@@ -190,7 +190,7 @@ def _level(series: Series, report: Report) -> tuple[str, float] | None:
 
 
 def _main(history: History, finding: Finding) -> Series | None:
-    """Return the loss, or for §3 the series that its questions read."""
+    """Return the loss, or for §3 the series that its questions use."""
     roles: tuple[str, ...] = ("loss",)
     if finding.section == "§3":
         roles = ("loss_scale", "grad_norm", "loss")
@@ -201,31 +201,31 @@ def _main(history: History, finding: Finding) -> Series | None:
 
 
 def _around(series: Series, report: Report) -> tuple[int, int]:
-    """Return the steps to show: some hundred points about the event, or all of them.
+    """Return the steps to show: about 200 points on either side of the event, or all.
 
-    A divergence or a plateau needs the whole run: its best level is part of the evidence. After a
-    NaN there is little to see.
+    A divergence or a plateau needs the whole run because its best level is part of the evidence.
+    After a NaN there is little to see.
     """
     finding, steps = report.diagnosis, series.steps
     if finding.step is None or finding.section not in ("§1", "§2"):
         return int(steps[0]), int(steps[-1])
-    at = int(np.searchsorted(steps, finding.step))
+    position = int(np.searchsorted(steps, finding.step))
     after = _POINTS_AFTER_NAN if finding.section == "§1" else _POINTS_AROUND
-    low, high = max(at - _POINTS_AROUND, 0), min(at + after, len(steps) - 1)
+    low, high = max(position - _POINTS_AROUND, 0), min(position + after, len(steps) - 1)
     return int(steps[low]), int(steps[high])
 
 
 def _companions(
     history: History, finding: Finding, main: str, first: int, last: int
 ) -> Iterator[Series]:
-    # Of many weight norms the one that the finding names is drawn, else the one that moves most.
-    named = set(finding.evidence.values())
-    fitting = [key for key in _COMPANIONS if finding.slug.startswith(key)]
-    for role in _COMPANIONS[max(fitting, key=len)] if fitting else ():
+    # Of many weight norms, draw the one in the evidence, else the one that changes most.
+    evidence = set(finding.evidence.values())
+    prefixes = [key for key in _COMPANIONS if finding.slug.startswith(key)]
+    for role in _COMPANIONS[max(prefixes, key=len)] if prefixes else ():
         parts = [series.between(first, last) for series in history.group(role).values()]
         drawn = [part for part in parts if part.role != main and len(part.finite()) > 1]
         if drawn:
-            yield max(drawn, key=lambda part: (group(part.role) in named, movement(part)))
+            yield max(drawn, key=lambda part: (group(part.role) in evidence, movement(part)))
 
 
 def group(role: str) -> str:
@@ -234,33 +234,35 @@ def group(role: str) -> str:
 
 
 def movement(series: Series) -> float:
-    """Return how far a series moves, highest to lowest, on a logarithmic scale without zeros."""
+    """Return the logarithm of the ratio of the largest to the smallest size, ignoring zeros."""
     sizes = np.abs(series.finite().values)
     sizes = sizes[sizes > 0]
     return float(np.log(sizes.max()) - np.log(sizes.min())) if len(sizes) else 0.0
 
 
 def numbers(report: Report) -> dict[str, Scalar]:
-    """Return the finding's numbers, those of the answer that led to it first."""
-    found, deciding = report.diagnosis, decisive(report)
-    last = [a for a in deciding if a.question == found.question]
-    told = found.evidence or {n: v for a in deciding for n, v in a.measured.items()}
-    first = {n: v for a in last for n, v in a.measured.items() if n in told}
-    return {**first, **told}
+    """Return the evidence of the diagnosis, with the numbers of its question first."""
+    diagnosis, deciding = report.diagnosis, decisive(report)
+    answers = [a for a in deciding if a.question == diagnosis.question]
+    values = diagnosis.evidence or {n: v for a in deciding for n, v in a.measured.items()}
+    first = {n: v for a in answers for n, v in a.measured.items() if n in values}
+    return {**first, **values}
 
 
 def decisive(report: Report) -> list[Answer]:
-    """Return the answers behind the diagnosis: those of its section that are known.
+    """Return the answers behind the diagnosis: the known answers of its section.
 
-    A diagnosis without a section, such as healthy, rests on all of them: the list is empty.
+    A diagnosis without a section, for example healthy, depends on all answers: the list is empty.
     """
-    found = report.diagnosis
-    if not found.section:
+    diagnosis = report.diagnosis
+    if not diagnosis.section:
         return []
     return [
         answer
         for answer in report.tree.answers
-        if answer.asked_of is found.asked_of
+        if answer.asked_of is diagnosis.asked_of
         and answer.verdict is not Verdict.UNKNOWN
-        and (answer.question == found.question or f"§{answer.question[1:2]}" == found.section)
+        and (
+            answer.question == diagnosis.question or f"§{answer.question[1:2]}" == diagnosis.section
+        )
     ]

@@ -1,4 +1,4 @@
-"""Lists to tick: what each line asks, how it stands, and what to do about it."""
+"""Checklists: the items, the state of each, and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stabdiag.model.frozen import frozen
 
 
 class State(StrEnum):
-    """How a line of a list stands."""
+    """The state of a checklist item."""
 
     PASSED = "ticked"
     FAILED = "crossed"
@@ -20,12 +20,11 @@ class State(StrEnum):
 
 @frozen(eq=True)
 class ChecklistItem:
-    """One line of a list.
+    """One item of a checklist.
 
-    ``slug`` and ``title`` are those of its table, which gives them to what judges it. ``because``
-    is one sentence with the numbers in it; ``do`` is what to do or to run where the
-    line is not ticked, in order; ``severity`` how bad it is where it is crossed: a note at most
-    where that is ``ignored``.
+    ``slug`` and ``title`` come from the table of items. ``because`` is one sentence with the
+    numbers. ``do`` lists what to do, in order, if the item did not pass. ``severity`` is the
+    severity of a failed item, at most a note if it is ``ignored``.
     """
 
     state: State
@@ -37,7 +36,7 @@ class ChecklistItem:
     ignored: Ignored | None = None
 
     def ignoring(self, rules: Mapping[str, Ignored]) -> ChecklistItem:
-        """Return the line as one that is ignored, if it is crossed and a rule names it."""
+        """Return the item as ignored if it failed and a rule names it."""
         rule = rules.get(self.slug)
         if rule is None or self.state is not State.FAILED:
             return self
@@ -50,26 +49,26 @@ class ChecklistItem:
 
 
 def passed(because: str) -> ChecklistItem:
-    """Return a line that is ticked."""
+    """Return an item that passed."""
     return ChecklistItem(state=State.PASSED, because=because)
 
 
 def unknown(because: str, *do: str) -> ChecklistItem:
-    """Return a line whose state is unknown."""
+    """Return an item whose state is unknown."""
     return ChecklistItem(state=State.UNKNOWN, because=because, do=do)
 
 
 def failed(because: str, *do: str, severity: Severity = Severity.NOTE) -> ChecklistItem:
-    """Return a line that is crossed."""
+    """Return an item that failed."""
     return ChecklistItem(state=State.FAILED, because=because, do=do, severity=severity)
 
 
 @frozen(eq=True)
 class Checklist:
-    """One list.
+    """One checklist.
 
-    ``words`` names its states; ``begin`` is the slug of the line to start with, where the order
-    counts.
+    ``words`` names the states. ``begin`` is the slug of the item to start with, if the order
+    matters.
     """
 
     title: str
@@ -78,13 +77,13 @@ class Checklist:
     begin: str | None = None
 
     def count(self, state: State) -> int:
-        """Return how many lines have this state."""
+        """Return the number of items in this state."""
         return sum(item.state is state for item in self.items)
 
 
 @frozen(eq=True)
 class ChecklistReport:
-    """Several lists about one subject, and a summary."""
+    """Several checklists about one subject, and a summary."""
 
     name: str
     subject: str
@@ -93,5 +92,5 @@ class ChecklistReport:
 
     @property
     def items(self) -> Iterable[ChecklistItem]:
-        """All lines, in order."""
-        return (item for one in self.lists for item in one.items)
+        """All items, in order."""
+        return (item for checklist in self.lists for item in checklist.items)

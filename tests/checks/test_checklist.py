@@ -1,4 +1,4 @@
-"""The checklists, filled in from what logs show."""
+"""The checklists, filled in from logs."""
 
 import re
 from functools import cache
@@ -16,12 +16,12 @@ DONE, NOT_DONE, UNKNOWN = State.PASSED, State.FAILED, State.UNKNOWN
 
 
 @cache
-def sheet_of(run):
+def checklists(run):
     return checklist(diagnosed(run))
 
 
-def item(run, slug):
-    return next(item for item in sheet_of(run).items if item.slug == slug)
+def get_item(run, slug):
+    return next(item for item in checklists(run).items if item.slug == slug)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def item(run, slug):
         ("nan-log0-fp32", "", "try-operations", ""),
     ],
 )
-def test_lines(run, done, not_done, unknown):
+def test_items_get_their_state_from_the_log(run, done, not_done, unknown):
     for slugs, state in ((done, DONE), (not_done, NOT_DONE), (unknown, UNKNOWN)):
-        assert {item(run, slug).state for slug in slugs.split()} <= {state}
+        assert {get_item(run, slug).state for slug in slugs.split()} <= {state}
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_lines(run, done, not_done, unknown):
     ],
 )
 def test_interventions_begin_at_the_first_that_was_not_tried(run, begin):
-    tries = sheet_of(run).lists[1]
-    assert tries.begin == begin
-    before = [item.slug for item in tries.items].index(begin)
-    assert {item.state for item in tries.items[:before]} <= {DONE}
+    interventions = checklists(run).lists[1]
+    assert interventions.begin == begin
+    before = [item.slug for item in interventions.items].index(begin)
+    assert {item.state for item in interventions.items[:before]} <= {DONE}
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "nan-activations-fp16", "spike-lr-jump"])
-def test_the_lists_are_those_of_the_practitioners(run):
-    sheet = sheet_of(run)
+def test_the_lists_have_their_items_with_unique_slugs(run):
+    report = checklists(run)
     fp16 = run.endswith("fp16")  # the loss scale as well
-    assert [len(one.items) for one in sheet.lists] == [10, 7, 9 + fp16, 5]
-    slugs = [item.slug for item in sheet.items]
+    assert [len(checklist.items) for checklist in report.lists] == [10, 7, 9 + fp16, 5]
+    slugs = [item.slug for item in report.items]
     assert len(set(slugs)) == len(slugs)
-    for one in sheet.lists[0].items:
-        assert (one.state is DONE) != bool(one.do)
+    for item in report.lists[0].items:
+        assert (item.state is DONE) != bool(item.do)
 
 
-# What a first action deals with, and the line that must not be done then.
+# The kind of fix of a first action, and the item that must not be done then.
 CALLED_FOR = {
     Remedy.RATE: "try-rate",
     Remedy.CLIP: "try-clip",
@@ -88,19 +88,19 @@ CALLED_FOR = {
 
 
 @pytest.mark.parametrize("run", NAMES)
-def test_the_checklist_and_the_diagnosis_say_the_same(run):
-    found = diagnosed(run).diagnosis
-    first = found.actions[0]
-    named = re.search(r"checkpoint of \w+ (\d+)|beginning", item(run, "reproduce").do[0])
-    if first.checkpoint is not None and found.severity == "error":
-        assert int(named[1] or 0) == first.checkpoint
-    for remedy in remedies(found):
+def test_the_checklist_and_the_diagnosis_agree(run):
+    diagnosis = diagnosed(run).diagnosis
+    first = diagnosis.actions[0]
+    match = re.search(r"checkpoint of \w+ (\d+)|beginning", get_item(run, "reproduce").do[0])
+    if first.checkpoint is not None and diagnosis.severity == "error":
+        assert int(match[1] or 0) == first.checkpoint
+    for remedy in remedies(diagnosis):
         if remedy in CALLED_FOR:
-            assert item(run, CALLED_FOR[remedy]).state is not DONE, remedy
+            assert get_item(run, CALLED_FOR[remedy]).state is not DONE, remedy
 
 
-def test_the_advice_on_clipping_is_that_of_the_diagnosis():
-    line = item("spike-persistent-moments", "try-clip")
+def test_the_advice_on_clipping_comes_from_the_diagnosis():
+    line = get_item("spike-persistent-moments", "try-clip")
     assert line.state is NOT_DONE
     assert line.do == (diagnosed("spike-persistent-moments").diagnosis.first_action,)
 
@@ -115,36 +115,36 @@ def test_the_advice_on_clipping_is_that_of_the_diagnosis():
     ],
 )
 def test_the_fault_is_where_the_diagnosis_says(run, axis):
-    assert axis in item(run, "narrow").because
+    assert axis in get_item(run, "narrow").because
 
 
-def ticks_of(log, **manifest):
-    sheet = checklist(stabdiag.diagnose(log, manifest=manifest))
-    return {item.slug: item for item in sheet.items}
+def items_by_slug(log, **manifest):
+    report = checklist(stabdiag.diagnose(log, manifest=manifest))
+    return {item.slug: item for item in report.items}
 
 
 STEP = np.arange(400)
 LOG = {"step": STEP, "loss": 2 + np.exp(-STEP / 50)}
 
 
-def test_the_peak_of_the_learning_rate_is_the_one_that_was_meant():
-    assert "(now 0.005)" in " ".join(item("spike-lr-jump", "try-rate").do)
+def test_the_peak_learning_rate_ignores_an_unintended_jump():
+    assert "(now 0.005)" in " ".join(get_item("spike-lr-jump", "try-rate").do)
     lr = 5e-3 * np.minimum((STEP + 1) / 50, 1)
     lr[260:263] = 0.27
     loss = LOG["loss"].copy()
     loss[261:264] += 9
-    line = ticks_of({"step": STEP, "loss": loss, "lr": lr})["try-rate"]
+    line = items_by_slug({"step": STEP, "loss": loss, "lr": lr})["try-rate"]
     assert line.state is NOT_DONE
     assert "(now 0.005)" in " ".join(line.do)
 
 
-def test_what_is_logged_by_layer_is_instrumented():
+def test_norms_by_layer_count_as_instrumented():
     layers = {
         f"{role}/{layer}": np.ones(400)
         for role in ("grad_norm", "weight_norm", "activation_norm")
         for layer in ("first", "last")
     }
-    assert ticks_of({**LOG, **layers})["instrument"].state is DONE
+    assert items_by_slug({**LOG, **layers})["instrument"].state is DONE
 
 
 @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ def test_what_is_logged_by_layer_is_instrumented():
         (np.full(400, 1e-3), 50_000, UNKNOWN),  # the log begins after any warm-up
     ],
 )
-def test_a_warmup_is_read_off_the_rates(rates, first, state):
+def test_a_warmup_is_detected_in_the_learning_rates(rates, first, state):
     log = {**LOG, "step": STEP + first} | ({} if rates is None else {"lr": rates})
-    assert ticks_of(log)["learning-rate"].state is state
+    assert items_by_slug(log)["learning-rate"].state is state
 
 
 def test_clipping_that_is_off_is_not_done():
-    found = ticks_of(LOG, grad_clip=0)
-    assert {found["try-clip"].state, found["safety-nets"].state} == {NOT_DONE}
+    items = items_by_slug(LOG, grad_clip=0)
+    assert {items["try-clip"].state, items["safety-nets"].state} == {NOT_DONE}
 
 
-def test_a_learning_rate_of_0_is_a_matter_of_the_rate_and_not_lowered():
-    found = ticks_of({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
-    assert (found["learning-rate"].state, len(found["learning-rate"].do)) == (NOT_DONE, 1)
-    assert found["data"].state is UNKNOWN
+def test_a_learning_rate_of_0_fails_without_advice_to_lower_it():
+    items = items_by_slug({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
+    assert (items["learning-rate"].state, len(items["learning-rate"].do)) == (NOT_DONE, 1)
+    assert items["data"].state is UNKNOWN

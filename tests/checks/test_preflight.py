@@ -1,4 +1,4 @@
-"""What a manifest lets expect before the launch."""
+"""Checks of a manifest before the launch."""
 
 import pytest
 
@@ -28,27 +28,27 @@ GOOD = {
 }
 
 
-def items(raw, limits=None):
-    sheet = preflight(parse_manifest(raw), limits or Limits())
-    return {item.slug: item for item in sheet.items}
+def items_by_slug(raw, limits=None):
+    report = preflight(parse_manifest(raw), limits or Limits())
+    return {item.slug: item for item in report.items}
 
 
-def item(slug, limits=None, **changes):
-    """Return one line for the good manifest with some keys changed; None takes a key out."""
+def get_item(slug, limits=None, **changes):
+    """Return one item for the good manifest with some keys changed; None removes a key."""
     raw = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
-    return items(raw, limits)[slug]
+    return items_by_slug(raw, limits)[slug]
 
 
 @pytest.mark.parametrize(
     ("raw", "state", "begins"), [(GOOD, State.PASSED, "None of 13"), ({}, State.UNKNOWN, "None of")]
 )
 def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begins):
-    sheet = preflight(parse_manifest(raw), Limits())
-    assert {item.state for item in sheet.lists[0].items} == {state}
-    assert sheet.summary.startswith(begins)
-    slugs = [item.slug for item in sheet.items]
+    report = preflight(parse_manifest(raw), Limits())
+    assert {item.state for item in report.lists[0].items} == {state}
+    assert report.summary.startswith(begins)
+    slugs = [item.slug for item in report.items]
     assert len(set(slugs)) == len(slugs)
-    assert len(sheet.lists[0].items) == len(CHECKS)
+    assert len(report.lists[0].items) == len(CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begin
         ("evaluations", {"eval_strategy": "no"}, Severity.WARNING),
     ],
 )
-def test_what_wants_a_look(slug, changes, severity):
-    found = item(slug, **changes)
-    assert (found.state, found.severity) == (State.FAILED, severity)
-    assert all(text.endswith(".") for text in (found.because, *found.do))
-    assert found.do
+def test_unusual_settings_fail(slug, changes, severity):
+    item = get_item(slug, **changes)
+    assert (item.state, item.severity) == (State.FAILED, severity)
+    assert all(text.endswith(".") for text in (item.because, *item.do))
+    assert item.do
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_wants_a_look(slug, changes, severity):
             {"warmup_steps": 0, "warmup_ratio": 0.03, "total_steps": None},
             State.UNKNOWN,
         ),
-        # Steps, whatever it is called.
+        # A ratio above 1 is a number of steps.
         ("warmup", {"warmup_steps": None, "warmup_ratio": 2000}, State.UNKNOWN),
         ("epsilon", {"optimizer": "sgd", "epsilon": 0}, State.PASSED),
         ("epsilon", {"dtype": "fp16", "loss_scale_window": 1000}, State.PASSED),
@@ -123,35 +123,35 @@ def test_what_wants_a_look(slug, changes, severity):
     ],
 )
 def test_near_misses_are_fine_or_unknown(slug, changes, state):
-    assert item(slug, **changes).state is state
+    assert get_item(slug, **changes).state is state
 
 
 def test_nested_keys_of_frameworks_are_found():
     raw = {"trainer": {"max_steps": 1000, "val_check_interval": 500}, "optim": {"warmup_ratio": 1}}
-    found = items(raw)
-    assert "2 in the run" in found["evaluations"].because
-    assert found["warmup"].severity is Severity.ERROR
+    items = items_by_slug(raw)
+    assert "2 in the run" in items["evaluations"].because
+    assert items["warmup"].severity is Severity.ERROR
 
 
-def test_limits_count():
+def test_limits_can_be_overridden():
     limits = Limits().override({"preflight.adam_lr_high": 1.0})
-    assert item("peak-lr", limits, peak_lr=0.3).state is State.PASSED
+    assert get_item("peak-lr", limits, peak_lr=0.3).state is State.PASSED
 
 
-def test_the_first_loss_has_its_number():
-    assert "log 50257 = 10.82" in item("initial-loss").because
-    assert "log K" in item("initial-loss", vocab_size=None).because
+def test_the_first_loss_names_the_loss_of_guessing():
+    assert "log 50257 = 10.82" in get_item("initial-loss").because
+    assert "log K" in get_item("initial-loss", vocab_size=None).because
 
 
-def test_a_null_says_that_gradients_are_not_clipped():
-    assert items({"grad_clip": None})["grad-clip"].state is State.FAILED
+def test_a_null_means_that_gradients_are_not_clipped():
+    assert items_by_slug({"grad_clip": None})["grad-clip"].state is State.FAILED
 
 
 def test_a_single_step_is_in_the_singular():
-    assert item("checkpoints", checkpoint_every=1).because.startswith("One every step;")
-    assert "1 steps" not in item("warmup", warmup_steps=1).because
+    assert get_item("checkpoints", checkpoint_every=1).because.startswith("One every step;")
+    assert "1 steps" not in get_item("warmup", warmup_steps=1).because
 
 
 @pytest.mark.parametrize(("peak", "to"), [(30, "to 0.01 "), (0.05, "to 0.005 ")])
-def test_a_rate_is_not_lowered_to_one_that_is_too_high_as_well(peak, to):
-    assert to in item("peak-lr", peak_lr=peak).do[0]
+def test_the_suggested_learning_rate_is_not_too_high_either(peak, to):
+    assert to in get_item("peak-lr", peak_lr=peak).do[0]

@@ -1,4 +1,4 @@
-"""Checks that stabdiag.torch.sanity made, in the list to go through before the launch."""
+"""Results of stabdiag.torch.sanity in the preflight checklist."""
 
 import json
 
@@ -13,13 +13,13 @@ CHECKS = [
 ]
 
 
-def run(tmp_path, content, *more):
+def run(tmp_path, content, *options):
     (tmp_path / "m.json").write_text('{"lr": 1e-3, "optimizer": "AdamW"}')
     (tmp_path / "sanity.json").write_text(content)
-    return program("preflight", "m.json", "--sanity", "sanity.json", *more, cwd=tmp_path)
+    return program("preflight", "m.json", "--sanity", "sanity.json", *options, cwd=tmp_path)
 
 
-def test_checks_that_were_made_are_ticked(tmp_path):
+def test_checks_that_ran_have_their_state(tmp_path):
     content = json.dumps({"sanity": 1, "checks": CHECKS})
     done = run(tmp_path, content, "--format", "json", "--fail-on", "error")
     lines = {
@@ -33,7 +33,7 @@ def test_checks_that_were_made_are_ticked(tmp_path):
     assert done.returncode == 1
 
 
-def test_without_a_failed_check_the_exit_code_is_that_of_the_settings(tmp_path):
+def test_without_a_failed_check_the_settings_decide_the_exit_code(tmp_path):
     content = json.dumps({"sanity": 1, "checks": CHECKS[:1]})
     assert run(tmp_path, content, "--fail-on", "error").returncode == 0
 
@@ -47,7 +47,7 @@ def test_without_a_failed_check_the_exit_code_is_that_of_the_settings(tmp_path):
         ('{"sanity": 1, "checks": [{"slug": "x"}]}', "a check lacks its 'state'"),
     ],
 )
-def test_what_is_no_result_is_refused_in_one_line(content, message, tmp_path):
+def test_other_files_are_refused_in_one_line(content, message, tmp_path):
     done = run(tmp_path, content)
     assert done.returncode == 2
     assert message in done.stderr

@@ -90,6 +90,6 @@ def test_pages_are_cut_to_a_size_that_github_takes(persistent):
     loss = replace(persistent.history.series["loss"], column="x" * 100_000)
     long = replace(persistent, history=replace(persistent.history, series={"loss": loss}))
     text = render(long, "markdown")
-    assert text.count("*Left out here: too long for a comment.*") == 1
+    assert text.count("*Left out: too long for a comment.*") == 1
     assert f"> **First action:** {persistent.diagnosis.first_action}" in text
     assert max(len(text), len(render(many, "markdown"))) < COMMENT

@@ -188,7 +188,7 @@ def test_what_a_log_says_is_inert(persistent, format_name):
 @pytest.mark.parametrize("made", ["healthy", "nan"])
 @pytest.mark.parametrize("format_name", names())
 def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
-    monkeypatch.setattr("stabdiag.formats.markdown.MOST", 10**6)  # nothing is left out
+    monkeypatch.setattr("stabdiag.formats.markdown.MAX_CHARS", 10**6)  # nothing is left out
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
     for joined in JOINED:

@@ -24,7 +24,7 @@ from stabdiag.formats.measured import number
 from stabdiag.formats.postmortem import Incident, has_incident, incident_of
 from stabdiag.formats.postmortem.causes import cause_of, panels_of, suspects
 from stabdiag.formats.postmortem.cost import duration, large
-from stabdiag.formats.sarif import rule_of
+from stabdiag.formats.sarif import rule_text
 from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
@@ -63,7 +63,7 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
         cause=cause_of(one),
         suspects=list(suspects(one)),
         guilty=[panel.branch for panel in panels_of(one) if panel.holds],
-        meaning=rule_of(report.diagnosis, report.limits)[0],
+        meaning=rule_text(report.diagnosis, report.limits)[0],
         decisive=decisive(report),
         messages=report.history.messages[-_MESSAGES:],
         plot=Markup("" if plot is None else _drawn(plot)),

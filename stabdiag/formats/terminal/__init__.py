@@ -1,6 +1,6 @@
 """The report for a terminal: what is wrong, what to do first, and the evidence.
 
-The page is laid out for 80 columns and reads the same without colour, in a CI log, and in ASCII.
+The layout is for 80 columns and works without color, in a CI log, and in ASCII.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lines(report: Report, page: Page) -> Iterator[Text]:
 
 
 def svg(report: Report, *, verbose: bool = False) -> str:
-    """Return the terminal report as a picture, for a README or an incident page."""
+    """Return the terminal report as an image, for a README or an incident page."""
     return picture(partial(lines, report), "stabdiag diagnose", verbose=verbose)
 
 
@@ -50,7 +50,7 @@ def picture(lines: Callable[[Page], Iterable[Text]], title: str, *, verbose: boo
 
 
 def _without_fonts(template: str) -> str:
-    """Return rich's template without its web fonts: it has to open without a network."""
+    """Return the template of rich without web fonts: the image must open without a network."""
     first, *faces = template.split("@font-face {{")
     parts = [first, *(face.partition("}}")[2] for face in faces)]
     return "".join([*map(str.rstrip, parts[:-1]), parts[-1]])

@@ -1,7 +1,7 @@
-"""A page of plain lines for the terminal: escaping, wrapping, tables, and the console for it.
+"""A page of plain lines for the terminal: escaping, wrapping, tables and the console.
 
-Every line is a rich ``Text`` that is laid out here and nowhere else. No line is wider than the page
-or ends in blanks, and log text never meets rich's markup.
+Every line is a rich ``Text``, and all layout is in this module. No line is wider than the page or
+ends in blanks, and log text is never parsed as rich markup.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from stabdiag.formats.measured import code, visible
 from stabdiag.model.frozen import frozen
 
 MAX_WIDTH = 100
-"""Wider lines are hard to read, however wide the terminal is."""
+"""Wider lines are hard to read, even if the terminal is wider."""
 
 GAP = 2
 """Blanks between the columns of a table."""
 
 _LEAST_ROOM = 12
 
-# On a narrower page no cell has room for a word beside the others.
+# On a narrower page, table cells are too narrow for a word.
 _NARROW = 60
 
 _WIDEST = 34
@@ -43,8 +43,8 @@ _ASCII = {
 def escape(text: str, *, ascii: bool = False) -> str:
     """Make log text inert and visible.
 
-    What is not printable is written as Python would write it. Markup stays as it is: nothing here
-    reads it.
+    Unprintable characters are written as Python escapes. Markup is unchanged because nothing here
+    parses it.
     """
     shown = visible(text)
     if ascii:
@@ -65,7 +65,7 @@ class Page:
         return Text(escape(content, ascii=self.ascii), style=style)
 
     def line(self, *parts: Text | str) -> Text:
-        """Return several parts side by side, without blanks at the end."""
+        """Join parts to a line without trailing blanks."""
         line = Text("").join(p if isinstance(p, Text) else self.text(p) for p in parts)
         line.rstrip()
         return line
@@ -82,34 +82,36 @@ class Page:
         dots = escape("…", ascii=self.ascii)[:width]
         return set_cell_size(shown, width - len(dots)) + dots
 
-    def heading(self, title: str, rest: str = "") -> Iterator[Text]:
-        """Yield a blank line and a heading, with something quieter after it."""
+    def heading(self, title: str, detail: str = "") -> Iterator[Text]:
+        """Yield a blank line and a heading, followed by a dim detail."""
         yield Text("")
-        yield from self.wrap(self.line(self.text(title, "bold"), self.text(f"  {rest}", "dim")))
+        yield from self.wrap(self.line(self.text(title, "bold"), self.text(f"  {detail}", "dim")))
 
-    def wrap(self, body: Text | str, first: Text | str = "", rest: str | None = None) -> list[Text]:
-        """Return the lines of a paragraph behind a prefix.
+    def wrap(
+        self, body: Text | str, first: Text | str = "", hanging: str | None = None
+    ) -> list[Text]:
+        """Return the lines of a paragraph with a prefix.
 
-        The later lines hang below the end of the prefix, or stand behind ``rest``.
+        The following lines are indented by the prefix, or have ``hanging`` as their prefix.
         """
         head = first if isinstance(first, Text) else self.text(first)
-        hang = self.text(" " * head.cell_len if rest is None else rest)
-        hang.style = head.style
+        indent = self.text(" " * head.cell_len if hanging is None else hanging)
+        indent.style = head.style
         content = body if isinstance(body, Text) else self.text(body)
-        room = max(self.width - max(head.cell_len, hang.cell_len), _LEAST_ROOM)
-        lines = _broken(content, room)
-        return [self.line(hang if i else head, line) for i, line in enumerate(lines)]
+        room = max(self.width - max(head.cell_len, indent.cell_len), _LEAST_ROOM)
+        lines = _break_lines(content, room)
+        return [self.line(indent if i else head, line) for i, line in enumerate(lines)]
 
 
 @frozen
 class Printable:
-    """A page that rich can print, in the width and the characters of its console."""
+    """A page that rich can print in the width and the characters of its console."""
 
     lines: Callable[[Page], Iterable[Text]]
     verbose: bool = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Yield the lines; they are laid out already, and rich leaves them alone."""
+        """Yield the lines, with rich's own wrapping turned off."""
         width = min(options.max_width, MAX_WIDTH)
         page = Page(width=width, ascii=options.ascii_only, verbose=self.verbose)
         for line in self.lines(page):
@@ -117,29 +119,29 @@ class Printable:
             yield line
 
 
-def _broken(content: Text, room: int) -> list[Text]:
-    """Break text at blanks; a word that is wider than the room is cut."""
+def _break_lines(content: Text, room: int) -> list[Text]:
+    """Break text at blanks; words that do not fit are cut."""
     cuts: list[int] = []
-    begin = at = 0
+    begin = position = 0
     plain = content.plain
     for word in plain.split(" "):
-        end = at + len(word)
-        if begin < at and cell_len(plain[begin:end]) > room:
-            cuts.append(at)
-            begin = at
+        end = position + len(word)
+        if begin < position and cell_len(plain[begin:end]) > room:
+            cuts.append(position)
+            begin = position
         while cell_len(plain[begin:end]) > room:
-            begin = _fitting(plain, begin, room)
+            begin = _fitting_end(plain, begin, room)
             cuts.append(begin)
-        at = end + 1
+        position = end + 1
     return list(content.divide(cuts)) if cuts else [content]
 
 
-def _fitting(plain: str, begin: int, room: int) -> int:
-    """Return where the longest piece ends that fits, but for one character at least."""
+def _fitting_end(plain: str, begin: int, room: int) -> int:
+    """Return the end of the longest piece that fits, at least one character."""
     end = begin + 1
     while end < len(plain) and cell_len(plain[begin : end + 1]) <= room:
         end += 1
-    # No line begins with what a server could take for an order, ``::error::``.
+    # No line may start with a command of a CI server, such as ``::error::``.
     while end > begin + 1 and plain.startswith("::", end):
         end -= 1
     return end
@@ -148,14 +150,14 @@ def _fitting(plain: str, begin: int, room: int) -> int:
 def columns(
     cells: tuple[str, ...], widths: tuple[int, ...], page: Page, style: str = ""
 ) -> Iterator[Text]:
-    """Yield one row of a table, as many lines high as its highest cell.
+    """Yield one row of a table; its height is that of the highest cell.
 
-    On a narrow page the other cells stand below the first, one after the other.
+    On a narrow page the other cells are below the first cell.
     """
     if page.width < _NARROW:
-        first, *rest = cells
+        first, *others = cells
         yield from page.wrap(page.text(first, style or "bold"))
-        yield from page.wrap(page.text("; ".join(rest), style), "  ")
+        yield from page.wrap(page.text("; ".join(others), style), "  ")
         return
     wrapped = [
         Page(width=width, ascii=page.ascii).wrap(page.text(cell, style))
@@ -173,25 +175,26 @@ def columns(
 def fitted(
     head: Sequence[str], rows: Sequence[Sequence[str]], page: Page, styles: Sequence[str] = ()
 ) -> Iterator[Text]:
-    """Yield rows in columns as wide as their content; the widest is cut to fit."""
+    """Yield rows in columns as wide as their content; the widest column is cut to fit."""
     widths = [
         min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
         for i in range(len(head))
     ]
     spare = page.width - 2 - sum(widths) - GAP * (len(widths) - 1)
     if spare < 0:
-        at = widths.index(max(widths))
-        widths[at] = max(widths[at] + spare, 4)
+        widest = widths.index(max(widths))
+        widths[widest] = max(widths[widest] + spare, 4)
     for row, style in zip([head, *rows], ["dim", *(styles or [""] * len(rows))], strict=True):
         cells = [
-            page.cell(_tail(cell, width), width) for cell, width in zip(row, widths, strict=True)
+            page.cell(_path_end(cell, width), width)
+            for cell, width in zip(row, widths, strict=True)
         ]
         line = (" " * GAP).join(cells).rstrip()
         yield page.line("  ", page.text(page.clip(line, page.width - 2), style))
 
 
-def _tail(cell: str, width: int) -> str:
-    """Return a cell; of a path that is too long, the end, by which paths differ."""
+def _path_end(cell: str, width: int) -> str:
+    """Return a cell; a path that is too long keeps its end, where paths differ."""
     return cell if len(cell) <= width or "/" not in cell else f"…{cell[-(width - 1) :]}"
 
 
@@ -204,7 +207,7 @@ class _Buffer(StringIO):
 def console_for(
     width: int, *, color: bool = False, encoding: str = "utf-8", record: bool = False
 ) -> Console:
-    """Return a console that asks neither the environment nor the terminal."""
+    """Return a console that ignores the environment and the terminal."""
     file = _Buffer()
     file.encoding = encoding
     return Console(
@@ -224,7 +227,7 @@ def console_for(
 
 
 def written(console: Console) -> str:
-    """Return what was printed to such a console; without colour, no line ends in blanks."""
+    """Return the output of a console; without color, no line ends in blanks."""
     file = console.file
     text = file.getvalue() if isinstance(file, StringIO) else ""
     if console.no_color:
@@ -241,9 +244,9 @@ def printed(
     encoding: str = "utf-8",
     verbose: bool = False,
 ) -> str:
-    """Return the lines of a page about something as text, with terminal colours or without.
+    """Return the lines of a page as text, optionally with terminal colors.
 
-    ``encoding`` is that of the stream which the text is for: one that is not Unicode gets ASCII.
+    ``encoding`` is the encoding of the output stream: if it is not Unicode, the text is ASCII.
     """
     console = console_for(width, color=color, encoding=encoding)
     console.print(Printable(lines=partial(lines, subject), verbose=verbose))
@@ -253,9 +256,9 @@ def printed(
 def markdown_page(
     content: str, *, width: int = 80, color: bool = False, encoding: str = "utf-8"
 ) -> str:
-    """Return Markdown of this program's own as text for a terminal.
+    """Return trusted Markdown as text for a terminal.
 
-    Headings are bold paragraphs: rich would centre them, and draw a box around the first.
+    Headings become bold paragraphs: rich would center them and draw a box around the first.
     """
     from rich.markdown import Markdown
 
@@ -265,5 +268,5 @@ def markdown_page(
         content = "\n".join(escape(line, ascii=True) for line in content.splitlines())
     console.print(Markdown(content, code_theme="bw", hyperlinks=False))
     text = written(console)
-    # The bullets are rich's own, and the only thing in it that is not ASCII.
+    # The bullets come from rich, and are the only characters that are not ASCII.
     return text.replace("•", "*") if console.options.ascii_only else text

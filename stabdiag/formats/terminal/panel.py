@@ -1,4 +1,4 @@
-"""The panel of a watch: the last values, the findings so far, the trail so far."""
+"""The panel of a watch: the last values, findings and answers so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LABEL = 8
 
 
 def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:
-    """Yield the lines of a panel."""
+    """Yield the lines of the panel."""
     yield _title(name, report, page)
     if report is not None:
         yield from _values(report.history, page)
@@ -35,7 +35,7 @@ def lines(report: Report | None, page: Page, *, name: str, status: str) -> Itera
 
 
 def _title(name: str, report: Report | None, page: Page) -> Text:
-    """Return the name of the log, of a long path the last part, and how far the run is."""
+    """Return the name of the log (the file name if the path is long) and the last step."""
     if report is None:
         return Text(page.clip(name, page.width), "bold")
     records = plural(report.history.source.records, "record")
@@ -47,12 +47,14 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
 
 
 def _values(history: History, page: Page) -> Iterator[Text]:
-    """Yield the last value of what is logged; of groups there are too many."""
+    """Yield the last value of each series; groups are left out because there are too many."""
     plain = [role for role in history.series if "/" not in role and role != "batch_id"]
     roles = sorted(plain, key=lambda role: _FIRST.index(role) if role in _FIRST else len(_FIRST))
     logged = [history.series[role] for role in roles[:_MOST_VALUES]]
-    told = [f"{one.role} {number(float(one.values[-1]))}" for one in logged if len(one)]
-    yield from page.wrap(", ".join(told), _label("last", page))
+    values = [
+        f"{series.role} {number(float(series.values[-1]))}" for series in logged if len(series)
+    ]
+    yield from page.wrap(", ".join(values), _label("last", page))
 
 
 def _curve(history: History, page: Page) -> Iterator[Text]:
@@ -67,28 +69,28 @@ def _curve(history: History, page: Page) -> Iterator[Text]:
 
 def _verdict(report: Report, page: Page) -> Iterator[Text]:
     findings = report.findings
-    for found in findings[:_MOST_FINDINGS]:
-        first = found is findings[0]
+    for finding in findings[:_MOST_FINDINGS]:
+        is_first = finding is findings[0]
         badge = page.text(
-            found.severity.value.upper(), (BADGE if first else ACCENT)[found.severity]
+            finding.severity.value.upper(), (BADGE if is_first else ACCENT)[finding.severity]
         )
         room = page.width - _LABEL - badge.cell_len - 2
-        told = page.clip(f"{found.headline}  [{found.slug}]", room)
-        yield page.line(_label("so far" if first else "", page), badge, "  ", told)
-    more = len(findings) - _MOST_FINDINGS
-    if more > 0:
-        yield page.line(_label("", page), f"and {more} more")
+        headline = page.clip(f"{finding.headline}  [{finding.slug}]", room)
+        yield page.line(_label("so far" if is_first else "", page), badge, "  ", headline)
+    hidden = len(findings) - _MOST_FINDINGS
+    if hidden > 0:
+        yield page.line(_label("", page), f"and {hidden} more")
 
 
 def _trail(report: Report, page: Page) -> Iterator[Text]:
-    """Yield every question that was asked of the run with its answer, in one word."""
-    asked = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
-    told = Text("  ").join(
+    """Yield each question about the run with its answer in one word."""
+    answers = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
+    words = Text("  ").join(
         Text(f"{NAMES[answer.question]} {answer_word(answer)}", ANSWERS[answer.verdict])
-        for answer in asked
+        for answer in answers
     )
-    yield from page.wrap(told, _label("trail", page))
-    unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in asked)
+    yield from page.wrap(words, _label("trail", page))
+    unknown = sum(answer.verdict is Verdict.UNKNOWN for answer in answers)
     if unknown:
         yield page.line(_label("", page), page.text(f"? {unknown} undecided so far", "dim"))
 

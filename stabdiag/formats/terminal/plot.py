@@ -1,4 +1,4 @@
-"""Plots at a terminal: the frame, and in it the curve, event, level, NaN region and companions."""
+"""Plots in a terminal: frame, curve, event, level, NaN region and companion series."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from stabdiag.model.arrays import Floats, Mask
 
 _GUTTER = 13
 _LABEL = _GUTTER - 3
-_FEWEST_COLUMNS = 24
-_MOST_COLUMNS = 78
+_MIN_COLUMNS = 24
+_MAX_COLUMNS = 78
 ROWS = 6
-_MOST_TICKS = 5
+_MAX_LABELS = 5
 
 
 def draw(plot: Plot, page: Page) -> Iterator[Text]:
-    """Yield the lines of a plot; none where the page is too narrow for one."""
+    """Yield the lines of a plot, or none if the page is too narrow."""
     columns = room(page)
     if columns is None:
         return
     view = View(first=plot.first, last=plot.last, columns=columns)
     edges = _edges(plot, view)
     scale = Scale.of(np.concatenate([plot.series.values, *edges]))
-    told = [titled(plot.series, scale)]
-    told += ["dots: the band of the good runs"] * bool(len(edges))
-    told += [f"{one.role} {span(one.finite().values)}" for one in plot.companions]
-    yield from page.wrap("; ".join(told), "  ")
+    titles = [titled(plot.series, scale)]
+    titles += ["dots: the band of the good runs"] * bool(len(edges))
+    titles += [f"{series.role} {span(series.finite().values)}" for series in plot.companions]
+    yield from page.wrap("; ".join(titles), "  ")
     yield from _body(plot, view, scale, page, edges)
-    rounds = round_numbers(plot.first, plot.last, _MOST_TICKS)
+    rounds = round_numbers(plot.first, plot.last, _MAX_LABELS)
     yield from step_axis(view, plot.event, page, map(int, rounds))
     for companion in plot.companions:
         bars = strip(companion, view, ascii=page.ascii)
@@ -94,25 +94,25 @@ def _body(
 
 
 def _labels(plot: Plot, scale: Scale) -> tuple[dict[int, str], int | None]:
-    """Return the labels of the vertical axis by row, and the row of the level, if there is one.
+    """Return the labels of the vertical axis by row, and the row of the level, if any.
 
-    The extremes are always labelled, then the level, then round numbers where there is room.
+    The extremes always have labels; the level and round numbers get one if there is room.
     """
     labels = {0: number(scale.high, 3), ROWS - 1: number(scale.low, 3)}
     level = None
     name, value = plot.level or ("", math.nan)
-    if scale.low < value < scale.high and (at := _at_row(value, scale)) not in labels:
-        level = at  # unless it is too close to an extreme
-        labels[at] = f"{name} {number(value, 3)}"
-    for tick in scale.ticks(_MOST_TICKS):
-        at = _at_row(tick, scale)
-        if not labels.keys() & {at - 1, at, at + 1}:
-            labels[at] = number(tick, 3)
+    if scale.low < value < scale.high and (index := _row_index(value, scale)) not in labels:
+        level = index  # unless it is too close to an extreme
+        labels[index] = f"{name} {number(value, 3)}"
+    for round_value in scale.ticks(_MAX_LABELS):
+        index = _row_index(round_value, scale)
+        if not labels.keys() & {index - 1, index, index + 1}:
+            labels[index] = number(round_value, 3)
     return labels, level
 
 
-def _at_row(value: float, scale: Scale) -> int:
-    """Return the row of a value: that of the highest is the first, that of the lowest the last."""
+def _row_index(value: float, scale: Scale) -> int:
+    """Return the row of a value: the first for the highest, the last for the lowest."""
     return round((1 - float(scale.share(np.array([value]))[0])) * (ROWS - 1))
 
 
@@ -122,7 +122,7 @@ def _rows(values: Floats, scale: Scale) -> Floats:
 
 
 def _background(bad: Mask, event: int | None, name: str) -> dict[int, tuple[str, str]]:
-    """Return the background of the curve by column: the NaN region, its name, the event."""
+    """Return the background of the curve by column: NaN region, its name, event."""
     columns = np.flatnonzero(bad).tolist()
     marks = dict.fromkeys(columns, ("░", "red"))
     if columns:
@@ -144,23 +144,23 @@ def _marked(drawn: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
 
 
 def room(page: Page) -> int | None:
-    """Return how many columns a plot may take, or None where the page is too narrow for one."""
-    columns = min(page.width, _MOST_COLUMNS) - _GUTTER - 1
-    return columns if columns >= _FEWEST_COLUMNS else None
+    """Return the number of columns for a plot, or None if the page is too narrow."""
+    columns = min(page.width, _MAX_COLUMNS) - _GUTTER - 1
+    return columns if columns >= _MIN_COLUMNS else None
 
 
 def row(label: str, edge: str, drawn: Text, page: Page) -> Text:
-    """Return one row of a plot behind its label and the edge of the frame."""
+    """Return one row of a plot with its label and the edge of the frame."""
     name = page.clip(label, _LABEL)
     return page.line(" " * (_GUTTER - 1 - len(name)), name, " ", page.text(edge, "dim"), drawn)
 
 
 def styled(chars: Iterable[tuple[str, str]], page: Page) -> Text:
-    """Return characters that were drawn, each with its style, as text."""
+    """Join drawn characters, each with its style, to text."""
     parts = []
     for style, run in groupby(chars, key=lambda char: char[1]):
         drawn = "".join(char for char, _ in run)
-        # Braille is made here, not read from a log; in ASCII there is none of it.
+        # Braille comes from the plot, not from a log. ASCII output has none.
         parts.append(page.text(drawn, style) if page.ascii else Text(drawn, style))
     return Text("").join(parts)
 
@@ -168,7 +168,7 @@ def styled(chars: Iterable[tuple[str, str]], page: Page) -> Text:
 def step_axis(
     view: View, event: int | None, page: Page, between: Iterable[int] = ()
 ) -> Iterator[Text]:
-    """Yield the step axis, and its labels."""
+    """Yield the step axis and its labels."""
     labels, marked = step_labels(view, event, between)
     line = "".join("┴" if column in marked else "─" for column in range(view.columns))
     yield row("", "└", page.text(line, "dim"), page)
