@@ -37,8 +37,8 @@ _COMPANIONS = {
 # The level that the loss was compared with, by its name in the evidence: a line in the plot.
 _LEVELS = {"spike": "base", "divergence": "best"}
 
-# References that a report names.
-_MOST_NAMED = 5
+# Number of references that a report names.
+_MAX_NAMED = 5
 
 # The section of a finding against earlier good runs.
 _BASELINE = "baseline"
@@ -114,9 +114,9 @@ def compared_with(report: Report) -> Iterator[tuple[str, str]]:
     if comparison.status is BaselineStatus.INSIDE:
         yield "baseline", comparison.inside
     elif comparison.references:
-        named = and_more(comparison.references, _MOST_NAMED)
-        told = f"compared with {named}. {comparison.left_out_in_words}"
-        yield "baseline", told.rstrip()
+        names = and_more(comparison.references, _MAX_NAMED)
+        text = f"compared with {names}. {comparison.left_out_in_words}"
+        yield "baseline", text.rstrip()
 
 
 def _columns(report: Report, *, verbose: bool) -> Iterator[tuple[str, str]]:

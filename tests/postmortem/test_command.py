@@ -27,17 +27,17 @@ def log(runs):
         ("a.md", ["--format", "html"], "<!doctype html>"),
     ],
 )
-def test_the_format_is_that_of_the_file_or_the_flag(command, log, tmp_path, name, options, begins):
+def test_the_suffix_or_the_flag_selects_the_format(command, log, tmp_path, name, options, begins):
     result = command(log, *options, *(["-o", name] if name else []))
     assert result.code == 0
-    told = f"stabdiag: wrote {name}; error: Loss spike that did not recover, step 600"
-    assert result.err.startswith(told) if name else result.err == ""
+    status = f"stabdiag: wrote {name}; error: Loss spike that did not recover, step 600"
+    assert result.err.startswith(status) if name else result.err == ""
     text = result.out if name is None else (tmp_path / name).read_text(encoding="utf-8")
     assert text.startswith(begins)
     assert [path.name for path in tmp_path.iterdir()] == ([name] if name else [])
 
 
-def test_options_of_diagnose_are_taken(command, log):
+def test_options_of_diagnose_are_accepted(command, log):
     result = command(
         log, "--dtype", "bf16", "--set", "checkpoint_every=250", "--limit", "spike.sigma=3.5"
     )

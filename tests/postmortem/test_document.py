@@ -1,4 +1,4 @@
-"""What a post-mortem tells, section by section."""
+"""The post-mortem, section by section."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ import stabdiag
 from stabdiag import postmortem
 from stabdiag.errors import StabdiagError
 from stabdiag.formats.postmortem import incident_of
-from stabdiag.formats.postmortem.causes import Sureness, cause_of, suspects
+from stabdiag.formats.postmortem.causes import CauseEvidence, cause_of, suspects
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
@@ -24,7 +24,7 @@ SECTIONS = [
     "Timeline",
     "Compute lost",
     "Evidence",
-    "Root cause, as far as the log shows it",
+    "Root cause according to the log",
     "Actions, in order",
     "What to log next time",
     "What only a person can answer",
@@ -46,13 +46,13 @@ RUNS = [
 
 
 def section(text, title):
-    """Return what stands below a heading, up to the next of any rank."""
-    rest = text.partition(f"# {title}\n")[2]
-    return re.split(r"\n#+ ", rest)[0]
+    """Return the text between a heading and the next one of any level."""
+    content = text.partition(f"# {title}\n")[2]
+    return re.split(r"\n#+ ", content)[0]
 
 
 def rows(text, title):
-    """Return the cells of the table of a section, below its head."""
+    """Return the cells of the table in a section, without the header row."""
     lines = [line for line in section(text, title).splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
@@ -78,7 +78,7 @@ def test_the_template_is_filled_as_a_whole(run):
 
 
 @pytest.mark.parametrize("loss", [[float("nan")], [float("nan")] * 40, [1.0, float("nan")]])
-def test_a_log_of_next_to_nothing_has_a_post_mortem(loss):
+def test_a_tiny_log_has_a_post_mortem(loss):
     report = stabdiag.diagnose({"step": range(len(loss)), "loss": loss})
     assert headings(postmortem(report)) == SECTIONS
     page = postmortem(report, "html")
@@ -96,7 +96,7 @@ def test_time_stamps_are_in_utc():
     assert "| Step | Time (UTC) | Event |" in text
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, loss not finite** |" in text
     assert "| Onset | step 500, 2023-11-15 02:23:20 UTC |" in text
-    assert "the log goes on for 99 steps (50 minutes)" in text
+    assert "the log continues for 99 steps (50 minutes)" in text
     text = postmortem(broken())
     assert "no time stamps" in section(text, "Timeline")
     assert "time stamps" in section(text, "What to log next time")
@@ -104,7 +104,7 @@ def test_time_stamps_are_in_utc():
 
 def test_other_spikes_messages_and_resumes_are_part_of_the_timeline():
     moments = incident_of(diagnosed("spike-long-tail-two")).timeline
-    assert (400, "Another spike") in [(one.step, one.name) for one in moments]
+    assert (400, "Another spike") in [(moment.step, moment.name) for moment in moments]
     report = broken()
     events = (
         Event(kind=EventKind.MESSAGE, message="CUDA out of memory", step=599, line=700),
@@ -116,14 +116,14 @@ def test_other_spikes_messages_and_resumes_are_part_of_the_timeline():
     assert "The log says:\n\n- CUDA out of memory (line 700)" in text
 
 
-def test_the_bad_step_is_bold_among_its_neighbours():
+def test_the_bad_step_is_bold_among_its_neighbors():
     evidence = section(postmortem(broken()), "Evidence")
     assert "| **500** | **NaN** |" in evidence
     steps = re.findall(r"^\| (\d+) \| [\d.N]", evidence, re.MULTILINE)
     assert steps == ["496", "497", "498", "499", "501", "502", "503", "504"]
 
 
-def test_a_climb_is_shown_in_tenths_of_the_run():
+def test_a_divergence_is_shown_in_tenths_of_the_run():
     evidence = section(postmortem(diagnosed("divergence-lr-endless-warmup")), "Evidence")
     assert "| 0 to 149 |" in evidence
     assert "| 1350 to 1499 |" in evidence
@@ -139,27 +139,27 @@ def test_every_answer_is_found_or_ruled_out_or_open():
         assert (f"({answer.question})" in out) is (answer.verdict is Verdict.NO)
         assert (f"({answer.question})" in open_) is (answer.verdict is Verdict.UNKNOWN)
     assert f"not found: {', '.join(report.clear)}." in out
-    assert all(one.symptom in open_ for one in report.not_checked)
+    assert all(check.symptom in open_ for check in report.not_checked)
 
 
 @pytest.mark.parametrize(
-    ("run", "sureness"),
+    ("run", "evidence"),
     [
-        ("spike-lr-jump", Sureness.SHOWN),
-        ("loss-scale-static", Sureness.SHOWN),
-        ("nan-blow-up-fp32", Sureness.POINTS),
-        ("nan-activations-fp16", Sureness.POINTS),
-        ("gradient-overflow-bf16", Sureness.POINTS),
-        ("spike-persistent-lr-stays", Sureness.POINTS),
-        ("spike-persistent-lost-layer", Sureness.HIDDEN),
-        ("divergence-unexplained-data", Sureness.HIDDEN),
-        ("symptom-plateau-at-chance", Sureness.HIDDEN),
+        ("spike-lr-jump", CauseEvidence.SHOWN),
+        ("loss-scale-static", CauseEvidence.SHOWN),
+        ("nan-blow-up-fp32", CauseEvidence.POINTS),
+        ("nan-activations-fp16", CauseEvidence.POINTS),
+        ("gradient-overflow-bf16", CauseEvidence.POINTS),
+        ("spike-persistent-lr-stays", CauseEvidence.POINTS),
+        ("spike-persistent-lost-layer", CauseEvidence.HIDDEN),
+        ("divergence-unexplained-data", CauseEvidence.HIDDEN),
+        ("symptom-plateau-at-chance", CauseEvidence.HIDDEN),
     ],
 )
-def test_how_sure_the_cause_is(run, sureness):
+def test_the_evidence_for_the_cause_is_rated(run, evidence):
     report = diagnosed(run)
-    assert cause_of(incident_of(report))[0] is sureness
-    assert f"**{sureness}**" in postmortem(report)
+    assert cause_of(incident_of(report))[0] is evidence
+    assert f"**{evidence}**" in postmortem(report)
 
 
 def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action():
@@ -168,14 +168,14 @@ def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action():
     assert "before the restart" not in postmortem(diagnosed("spike-persistent-lr-stays"))
 
 
-def jumped(at=None, **more):
+def jumped(at=None, **options):
     """Return the report on a loss that jumps at step 300, with a batch size that changes."""
     steps = np.arange(600)
     noise = np.random.default_rng(3).normal(0, 0.03, 600)
     log = {"step": steps, "loss": 1.0 + 2.0 * np.exp(-steps / 60) + noise + (steps >= 300)}
     if at is not None:
         log["batch_size"] = np.where(steps < at, 64, 8)
-    return stabdiag.diagnose(log, **more)
+    return stabdiag.diagnose(log, **options)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +189,12 @@ def jumped(at=None, **more):
     ],
 )
 def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_out):
-    one = incident_of(report)
-    assert [m.step for m in one.timeline if m.name == "Setting changed"] == [changed][
+    incident = incident_of(report)
+    assert [m.step for m in incident.timeline if m.name == "Setting changed"] == [changed][
         : changed is not None
     ]
-    assert (cause_of(one)[0] is Sureness.POINTS) is (changed is not None)
-    assert any("setting" in suspect.asks for suspect in suspects(one)) is ruled_out
+    assert (cause_of(incident)[0] is CauseEvidence.POINTS) is (changed is not None)
+    assert any("setting" in suspect.asks for suspect in suspects(incident)) is ruled_out
 
 
 def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
@@ -213,7 +213,7 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
     [
         ("spike-persistent-moments", "the checkpoint of step 500"),
         ("nan-no-manifest", "the last checkpoint from before step 288"),
-        # The batch of the first NaN is asked about, and not that of earlier damage.
+        # The question is about the batch of the first NaN, not about earlier damage.
         ("nan-log0-fp32", "the batch of step 516"),
         ("spike-duplicate-reused-buffer", "the loader"),
         ("loss-scale-static", "the loss scaler"),
@@ -221,9 +221,9 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
     ],
 )
 def test_blanks_ask_what_no_log_shows(run, asks):
-    asked = section(postmortem(diagnosed(run)), "What only a person can answer")
-    assert asks in asked
-    assert asked.count(f"- [ ] **{MARK}:** ") == asked.count("- ") >= 6
+    questions = section(postmortem(diagnosed(run)), "What only a person can answer")
+    assert asks in questions
+    assert questions.count(f"- [ ] **{MARK}:** ") == questions.count("- ") >= 6
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "insufficient-data", "symptom-eval-rising"])
@@ -234,5 +234,5 @@ def test_a_run_without_an_incident_gets_a_short_page(run):
     assert text.startswith(f"# {begins}")
     assert len(text.splitlines()) < 50
     assert MARK not in text
-    assert all(found.first_action in text for found in report.findings)
+    assert all(finding.first_action in text for finding in report.findings)
     assert all(f"| {answer.question} |" in text for answer in report.tree.answers)

@@ -1,4 +1,4 @@
-"""The facts of an incident: when it began, when it could have been known, what it cost."""
+"""The facts of an incident: onset, detection and cost."""
 
 import re
 from dataclasses import replace
@@ -35,8 +35,8 @@ SECONDS = np.arange(600) * 30.0
     ],
 )
 def test_the_steps_that_matter(run, facts):
-    found = incident_of(diagnosed(run))
-    assert {name: getattr(found, name) for name in facts} == facts
+    incident = incident_of(diagnosed(run))
+    assert {name: getattr(incident, name) for name in facts} == facts
 
 
 def test_a_surge_of_the_gradients_begins_before_the_nan():
@@ -44,15 +44,15 @@ def test_a_surge_of_the_gradients_begins_before_the_nan():
     norms[497:] = 1000.0
     report = broken({"grad_norm": norms}, checkpoint_every=249)
     assert "Reload the checkpoint of step 249," in report.diagnosis.first_action
-    found = incident_of(report)
-    assert (found.onset, found.checkpoint, found.not_finite) == (497, 249, 500)
+    incident = incident_of(report)
+    assert (incident.onset, incident.checkpoint, incident.not_finite) == (497, 249, 500)
 
 
-# When it could have been known.
+# Detection.
 
 
 def worst_up_to(report, step):
-    """Return how bad the worst is that the log up to a step shows."""
+    """Return the severity of the diagnosis of the log up to a step."""
     cut = replace(report.history.before(step + 1), events=())
     early = stabdiag.diagnose(cut, manifest=report.manifest, limits=report.limits)
     return early.diagnosis.severity
@@ -69,68 +69,70 @@ def worst_up_to(report, step):
         "spike-recovered-labels",
     ],
 )
-def test_it_is_detected_at_the_first_step_at_which_a_diagnosis_finds_it(run):
+def test_detection_is_the_first_step_with_a_finding(run):
     report = diagnosed(run)
-    onset, found = incident_of(report).onset, first_detected(report)
-    assert found.step >= onset
-    assert worst_up_to(report, found.step).rank <= report.diagnosis.severity.rank
-    if found.step > onset:
+    onset, detected = incident_of(report).onset, first_detected(report)
+    assert detected.step >= onset
+    assert worst_up_to(report, detected.step).rank <= report.diagnosis.severity.rank
+    if detected.step > onset:
         steps = report.history.series["loss"].steps
-        before = int(steps[steps < found.step][-1])
+        before = int(steps[steps < detected.step][-1])
         assert worst_up_to(report, before).rank > report.diagnosis.severity.rank
 
 
 def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():
     report = diagnosed("nan-activations-fp16")
-    found = first_detected(report)
-    assert found.slug == "spike-unresolved"
-    assert found.step < incident_of(report).first_bad
+    detected = first_detected(report)
+    assert detected.slug == "spike-unresolved"
+    assert detected.step < incident_of(report).first_bad
 
 
 def test_a_symptom_is_detected_by_its_own_check():
     report = diagnosed("symptom-plateau-at-chance")
-    found = first_detected(report)
-    assert found.slug == report.diagnosis.slug == "plateau-at-chance"
-    assert found.step < report.history.series["loss"].steps[-1]
+    detected = first_detected(report)
+    assert detected.slug == report.diagnosis.slug == "plateau-at-chance"
+    assert detected.step < report.history.series["loss"].steps[-1]
 
 
 # The clock.
 
 
 def clock(values, steps=None):
-    at = np.arange(len(values)) if steps is None else np.array(steps)
-    series = Series(role="clock", column="t", steps=at, values=np.array(values, dtype=float))
+    logged_steps = np.arange(len(values)) if steps is None else np.array(steps)
+    series = Series(
+        role="clock", column="t", steps=logged_steps, values=np.array(values, dtype=float)
+    )
     source = Source(name="run.jsonl", format="jsonl", records=len(values))
     return clock_of(History(series={"clock": series}, source=source))
 
 
 @pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])
 def test_time_stamps_are_utc_in_any_unit(unit):
-    found = clock([(BEGAN + 60 * n) * unit for n in range(5)])
-    assert (found.calendar, found.at(2)) == (True, "2023-11-14 22:15:20")
-    assert found.between(0, 4) == pytest.approx(240)
+    result = clock([(BEGAN + 60 * n) * unit for n in range(5)])
+    assert (result.calendar, result.at(2)) == (True, "2023-11-14 22:15:20")
+    assert result.between(0, 4) == pytest.approx(240)
 
 
 def test_seconds_since_the_start_are_shown_as_such():
-    found = clock([5.0, 3605.0, 7325.0])
-    assert not found.calendar
-    assert [found.at(step) for step in range(3)] == ["0:00:00", "1:00:00", "2:02:00"]
+    result = clock([5.0, 3605.0, 7325.0])
+    assert not result.calendar
+    assert [result.at(step) for step in range(3)] == ["0:00:00", "1:00:00", "2:02:00"]
 
 
 def test_between_two_time_stamps_and_outside_of_them():
-    found = clock([BEGAN, BEGAN + 100], steps=[100, 200])
-    assert found.at(150) == "about 2023-11-14 22:14:10"
-    assert found.at(201) == ""
-    assert found.between(0, 50) is None
-    assert found.between(0, 110) == 10.0
+    result = clock([BEGAN, BEGAN + 100], steps=[100, 200])
+    assert result.at(150) == "about 2023-11-14 22:14:10"
+    assert result.at(201) == ""
+    assert result.between(0, 50) is None
+    assert result.between(0, 110) == 10.0
 
 
-def test_a_process_that_starts_again_is_counted_on():
+def test_times_of_a_restarted_process_are_added():
     assert clock([0.0, 10.0, 20.0, 1.0, 11.0]).between(0, 4) == 30.0
 
 
 @pytest.mark.parametrize("values", [[], [BEGAN], [float("nan"), BEGAN]])
-def test_one_time_stamp_is_no_clock(values):
+def test_a_single_time_stamp_gives_no_clock(values):
     assert clock(values) is None
 
 
@@ -155,12 +157,12 @@ HOURS = 199 * 30 / 3600
         ({"step_time": np.full(600, 3.0)}, HOURS / 10, "assumed in seconds"),
     ],
 )
-def test_the_log_tells_the_hours(columns, hours, says):
+def test_hours_come_from_time_stamps_or_step_times(columns, hours, says):
     cost = cost_of(broken(columns))
     assert (cost.first, cost.last) == (400, 599)
     assert cost.hours.value == pytest.approx(hours)
-    assert says in cost.hours.how
-    assert (cost.work.value, "throughput" in cost.work.how) == (None, True)
+    assert says in cost.hours.basis
+    assert (cost.work.value, "throughput" in cost.work.basis) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -168,30 +170,30 @@ def test_the_log_tells_the_hours(columns, hours, says):
     [
         ("tokens_per_second", "tokens", 199 * 30 * 64),
         ("train_samples_per_second", "samples", 199 * 30 * 64),
-        ("throughput", "tokens", None),  # which may count anything
+        ("throughput", "tokens", None),  # its unit is unknown
     ],
 )
-def test_throughput_and_time_tell_the_work(column, unit, work):
+def test_work_is_throughput_times_time(column, unit, work):
     cost = cost_of(broken({**STAMPS, column: np.full(600, 64.0)}))
     assert cost.unit == unit
     assert cost.work.value == (None if work is None else pytest.approx(work))
 
 
-def test_batch_size_and_sequence_length_tell_the_tokens():
+def test_tokens_come_from_batch_size_and_sequence_length():
     cost = cost_of(broken(batch_size=8, model={"block_size": 1024}))
     assert cost.work.value == 199 * 8 * 1024
-    assert cost.work.how.startswith("199 steps x 8 sequences x 1024 tokens")
+    assert cost.work.basis.startswith("199 steps x 8 sequences x 1024 tokens")
     assert cost.hours.value is None
 
 
-def test_the_log_tells_the_sequence_length_as_a_manifest_does():
+def test_the_sequence_length_may_come_from_the_logged_configuration():
     report = broken(batch_size=8)
     config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
-    told = replace(report, history=replace(report.history, config=config))
-    assert cost_of(told).work.value == 199 * 8 * 1024
+    configured = replace(report, history=replace(report.history, config=config))
+    assert cost_of(configured).work.value == 199 * 8 * 1024
 
 
-def test_the_tokens_of_a_step_and_throughput_tell_the_hours():
+def test_hours_come_from_tokens_per_step_and_throughput():
     cost = cost_of(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
     assert cost.hours.value == pytest.approx(199 * 2 / 3600)
 
@@ -203,15 +205,15 @@ def test_without_a_cadence_the_cost_is_a_lower_bound():
     assert "| Steps | at least 99 |" in stabdiag.postmortem(report)
 
 
-def test_a_checkpoint_later_than_the_onset_is_none():
+def test_a_checkpoint_after_the_onset_does_not_count():
     assert cost_of(broken(checkpoint_every=500)).steps == 599
 
 
-def test_what_recovered_costs_nothing_again():
+def test_a_recovered_spike_costs_nothing():
     assert incident_of(diagnosed("spike-lr-jump")).lost.cost is None
 
 
-def test_what_recovered_late_costs_the_steps_until_then():
+def test_a_late_recovery_costs_the_steps_until_then():
     at = np.arange(800)
     loss = 2 + 2 * np.exp(-at / 200) + 0.05 * np.random.default_rng(0).standard_normal(800)
     loss[400:520] += 3
@@ -233,7 +235,7 @@ def test_epochs_are_called_epochs_and_not_counted_as_steps():
     assert not re.search(r"step \d|\d steps? [^x]", text)
 
 
-def test_an_incident_of_next_to_nothing():
-    found = incident_of(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
-    assert isinstance(found, Incident)
-    assert (found.onset, found.last_good, found.worst) == (0, None, None)
+def test_a_single_step_can_be_an_incident():
+    incident = incident_of(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
+    assert isinstance(incident, Incident)
+    assert (incident.onset, incident.last_good, incident.worst) == (0, None, None)

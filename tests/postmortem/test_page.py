@@ -1,4 +1,4 @@
-"""The HTML page: it opens without a network, runs nothing, and draws what was logged."""
+"""The HTML page: it needs no network and no scripts, and draws the log."""
 
 from xml.etree import ElementTree
 
@@ -80,7 +80,7 @@ def test_many_points_make_a_small_picture():
     loss = 2 + 5 * np.exp(-steps / 2e4) + np.random.default_rng(0).normal(0, 0.05, steps.size)
     loss[154_321] = 50.0
     svg = drawn(stabdiag.diagnose({"step": steps, "loss": loss}))
-    assert min(y for _, y in lines(svg)[0]) == 34.0  # the one high point is there
+    assert min(y for _, y in lines(svg)[0]) == 34.0  # the single high point is kept
     assert len(ElementTree.tostring(svg)) < 80_000
 
 
@@ -94,7 +94,7 @@ def test_any_range_has_an_axis(values):
 
 
 @pytest.mark.parametrize("least", [5e-324, 1e-310])
-def test_a_loss_that_hardly_varies_is_drawn_all_the_same(least):
+def test_a_loss_with_tiny_variation_is_drawn(least):
     losses = [*(least * (at % 3) for at in range(100)), float("nan")]
     svg = drawn(stabdiag.diagnose({"step": range(101), "loss": losses}))
     assert len(lines(svg)) == 1

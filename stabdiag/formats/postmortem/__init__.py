@@ -1,4 +1,4 @@
-"""The facts of an incident, which its post-mortem tells: what happened when, and what it cost."""
+"""The facts of an incident for its post-mortem: the timeline and the cost."""
 
 from __future__ import annotations
 
@@ -16,45 +16,48 @@ from stabdiag.model.history import EventKind, History
 from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import num, plural
 
-# What may go non-finite before the loss does.
+# Series that may become non-finite before the loss.
 _NORMS: Final = ("grad_norm", "activation_norm", "weight_norm")
 
-# Resumes and messages of a log may be many; the timeline has room for the last ones.
-_MOST_EVENTS: Final = 12
+# A log may have many resumes and messages; the timeline shows the last ones.
+_MAX_EVENTS: Final = 12
 
 _EVENTS: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
 
 
 @frozen
 class Lost:
-    """What was lost, in words, and its cost where there is one.
+    """A description of the lost work, and its cost, if any.
 
-    ``at_least`` says that more was lost than is known, for want of a checkpoint's step.
+    ``at_least`` is True if the cost is a lower bound because no checkpoint is known.
     """
 
-    what: str
+    description: str
     cost: Cost | None = None
     at_least: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """One line of the timeline: a step, what it is called, and what happened."""
+    """One line of the timeline: a step, its name, and what happened."""
 
     step: int
     name: str
-    what: str
+    event: str
 
 
 @frozen
 class Incident:
-    """What happened when, in steps; None for what did not happen or is not known.
+    """The steps of an incident; None if an event did not happen or is unknown.
 
-    ``onset`` is where the trouble began, ``first_bad`` the first step that was visibly bad (a climb
-    has none), ``not_finite`` the step of the first value that led to a NaN, of the loss or of
-    another series, ``last_good`` the last finite loss before the onset, ``worst`` the highest loss
-    of a spike, ``recovered`` where the loss was back. ``lead_up`` is the error before a NaN that
-    the advice names. ``checkpoint`` is the last from before the onset, 0 where there is none.
+    - ``onset``: the start of the trouble.
+    - ``first_bad``: the first visibly bad step; a divergence has none.
+    - ``not_finite``: the first non-finite value, of the loss or another series, that led to a NaN.
+    - ``last_good``: the last finite loss before the onset.
+    - ``worst``: the highest loss of a spike.
+    - ``recovered``: the step where the loss recovered.
+    - ``lead_up``: the error before a NaN that the advice names.
+    - ``checkpoint``: the last checkpoint before the onset, 0 if there is none.
     """
 
     report: Report
@@ -76,61 +79,66 @@ class Incident:
 
     @property
     def changed(self) -> tuple[int | None, str] | None:
-        """The setting that changed near the onset: at which step, and how."""
-        for found in (self.report.diagnosis, self.lead_up):
-            if found is not None and "changed" in found.evidence:
-                step = found.evidence.get("changed_step")
-                return step if isinstance(step, int) else None, str(found.evidence["changed"])
+        """The setting that changed near the onset: the step and the change."""
+        for finding in (self.report.diagnosis, self.lead_up):
+            if finding is not None and "changed" in finding.evidence:
+                step = finding.evidence.get("changed_step")
+                return step if isinstance(step, int) else None, str(finding.evidence["changed"])
         return None
 
     @cached_property
     def clock(self) -> Clock | None:
-        """When each step was trained, if the log says."""
+        """The time of each step, if logged."""
         return clock_of(self.report.history)
 
     @cached_property
     def lost(self) -> Lost:
-        """What the incident lost."""
-        return _lost_by(self)
+        """The lost work."""
+        return _compute_lost(self)
 
     @property
     def timeline(self) -> list[Moment]:
-        """What happened, by step."""
+        """The events, by step."""
         return sorted(_moments(self), key=lambda moment: moment.step)
 
 
 def has_incident(report: Report) -> bool:
-    """Tell whether there is an incident to write up."""
+    """Return True if the report has an incident to write up."""
     return bool(report.tree.outcome.section) or report.diagnosis.severity is Severity.ERROR
 
 
 def incident_of(report: Report, detected: Detected | None = None) -> Incident:
-    """Return the facts of a diagnosis that found something."""
-    found, history = report.diagnosis, report.history
+    """Return the facts of an incident."""
+    diagnosis, history = report.diagnosis, report.history
     first, last = history.first_step or 0, history.last_step or 0
     lead_up = next(
         (
-            one
-            for one in report.findings
-            if one.asked_of is AskedOf.LEAD_UP
-            and one.severity is Severity.ERROR
-            and one.step is not None
+            finding
+            for finding in report.findings
+            if finding.asked_of is AskedOf.LEAD_UP
+            and finding.severity is Severity.ERROR
+            and finding.step is not None
         ),
         None,
     )
-    not_finite = _not_finite(history, found)
-    # A jump or a surge that led up to it began before what shows: the advice goes back beyond it.
-    begins = (not_finite, found.step, found.began, None if lead_up is None else lead_up.step)
-    onset = min((step for step in begins if step is not None), default=first)
-    recovered, before = _recovered(report), history.finite("loss").until(onset - 1).steps
+    not_finite = _not_finite(history, diagnosis)
+    # A jump or surge that led to it began earlier: the advice is to go back before that.
+    candidates = (
+        not_finite,
+        diagnosis.step,
+        diagnosis.began,
+        None if lead_up is None else lead_up.step,
+    )
+    onset = min((step for step in candidates if step is not None), default=first)
+    recovered, earlier = _recovered(report), history.finite("loss").until(onset - 1).steps
     return Incident(
         report=report,
         first=first,
         last=last,
         onset=onset,
-        first_bad=None if found.section in ("§4", "symptom") else found.step,
+        first_bad=None if diagnosis.section in ("§4", "symptom") else diagnosis.step,
         not_finite=not_finite,
-        last_good=int(before[-1]) if len(before) else None,
+        last_good=int(earlier[-1]) if len(earlier) else None,
         worst=_worst(report, last if recovered is None else recovered),
         recovered=recovered,
         lead_up=lead_up,
@@ -138,147 +146,159 @@ def incident_of(report: Report, detected: Detected | None = None) -> Incident:
     )
 
 
-def asked(report: Report, question: str, of: AskedOf = AskedOf.RUN) -> Answer | None:
-    """Return the answer to a question, or None where the walk did not come to it."""
-    answers = (a for a in report.tree.answers if a.question == question and a.asked_of is of)
+def find_answer(report: Report, question: str, asked_of: AskedOf = AskedOf.RUN) -> Answer | None:
+    """Return the answer to a question, or None if it was not asked."""
+    answers = (a for a in report.tree.answers if a.question == question and a.asked_of is asked_of)
     return next(answers, None)
 
 
-def _not_finite(history: History, found: Finding) -> int | None:
-    """Return the step of the first value that was not finite and led to a NaN of the loss.
+def _not_finite(history: History, diagnosis: Finding) -> int | None:
+    """Return the step of the first non-finite value that led to a NaN loss.
 
-    A scaler skips single overflows: only what lasts up to the NaN counts.
+    A loss scaler skips single overflows: values count only if they stay non-finite up to the NaN.
     """
-    if found.section != "§1" or found.step is None:
+    if diagnosis.section != "§1" or diagnosis.step is None:
         return None
-    starts = [found.step]
+    starts = [diagnosis.step]
     for role in _NORMS:
         for series in history.group(role).values():
-            before = series.until(found.step - 1)
-            good = np.flatnonzero(np.isfinite(before.values))
-            begin = int(good[-1]) + 1 if len(good) else 0
-            starts += before.steps[begin : begin + 1].tolist()
+            before = series.until(diagnosis.step - 1)
+            finite = np.flatnonzero(np.isfinite(before.values))
+            start = int(finite[-1]) + 1 if len(finite) else 0
+            starts += before.steps[start : start + 1].tolist()
     return min(starts)
 
 
 def _recovered(report: Report) -> int | None:
-    """Return the step at which the loss was back from the spike that the diagnosis is about."""
-    answer = asked(report, "Q2.2")
+    """Return the step where the loss recovered from the spike of the diagnosis."""
+    answer = find_answer(report, "Q2.2")
     if report.diagnosis.section != "§2" or answer is None or answer.verdict is not Verdict.YES:
         return None
     return answer.steps[-1]
 
 
 def _worst(report: Report, end: int) -> int | None:
-    """Return the step of the highest loss of a spike; of a NaN none is worse than another."""
-    found = report.diagnosis
-    if found.section != "§2" or found.step is None:
+    """Return the step of the highest loss of a spike; a NaN has none."""
+    diagnosis = report.diagnosis
+    if diagnosis.section != "§2" or diagnosis.step is None:
         return None
-    after = report.history.finite("loss").between(found.step, end)
+    after = report.history.finite("loss").between(diagnosis.step, end)
     return int(after.steps[np.argmax(after.values)]) if len(after) else None
 
 
-def _lost_by(one: Incident) -> Lost:
-    """Return what has to be trained again.
+def _compute_lost(incident: Incident) -> Lost:
+    """Return the work that has to be repeated.
 
-    An error costs all that was trained since the last good checkpoint, anything else nothing.
+    An error costs all steps since the last good checkpoint, anything else costs nothing.
     """
-    report, found, last = one.report, one.report.diagnosis, one.last
-    unit, saved = report.history.unit, one.checkpoint
-    nothing = "nothing has to be trained again"
-    if one.recovered is not None and one.first_bad is not None:
-        took = plural(one.recovered - one.first_bad, unit)
-        return Lost(what=f"{nothing}: the loss recovered after {took}")
-    if found.back is not None:
-        what = f"from the onset at {one.onset} to {found.back}, by which the loss had recovered"
-        return Lost(what=what, cost=cost_of(report, one.clock, one.onset, found.back))
-    if found.severity is not Severity.ERROR:
-        survived = found.severity is Severity.WARNING
-        return Lost(what=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
-    if saved is None:
-        since, what = one.onset, f"from the onset at {one.onset} to the end at {last}"
-        what += "; the last good checkpoint is not known"
-    elif saved:
-        since, what = saved, f"from the checkpoint of {unit} {saved} to the end at {last}"
+    report, diagnosis, last = incident.report, incident.report.diagnosis, incident.last
+    unit, checkpoint = report.history.unit, incident.checkpoint
+    nothing = "no steps have to be repeated"
+    if incident.recovered is not None and incident.first_bad is not None:
+        duration = plural(incident.recovered - incident.first_bad, unit)
+        return Lost(description=f"{nothing}: the loss recovered after {duration}")
+    if diagnosis.back is not None:
+        onset, end = incident.onset, diagnosis.back
+        description = f"from the onset at {onset} to {end}, where the loss had recovered"
+        return Lost(description=description, cost=cost_of(report, incident.clock, onset, end))
+    if diagnosis.severity is not Severity.ERROR:
+        survived = diagnosis.severity is Severity.WARNING
+        return Lost(description=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
+    if checkpoint is None:
+        since = incident.onset
+        description = f"from the onset at {since} to the end at {last}"
+        description += "; the last good checkpoint is not known"
+    elif checkpoint:
+        since = checkpoint
+        description = f"from the checkpoint of {unit} {checkpoint} to the end at {last}"
     else:
-        # A log that begins later than its run did shows the cost from there on.
-        since = 0 if one.first <= 1 else one.first
-        what = f"from the start to the end at {last}, as no checkpoint precedes the onset"
-    cost = cost_of(report, one.clock, since, last)
-    return Lost(what=what, cost=cost, at_least=saved is None)
+        # If the log begins later than its run, the cost counts from the first logged step.
+        since = 0 if incident.first <= 1 else incident.first
+        description = f"from the start to the end at {last}, as no checkpoint precedes the onset"
+    cost = cost_of(report, incident.clock, since, last)
+    return Lost(description=description, cost=cost, at_least=checkpoint is None)
 
 
-def _moments(one: Incident) -> Iterator[Moment]:
-    """Yield the lines of the timeline; of one step in the order in which they are read."""
-    report, found, unit = one.report, one.report.diagnosis, one.report.history.unit
-    saved, every = one.checkpoint, report.manifest.checkpoint_every
-    yield Moment(one.first, "Start", f"The log begins{_loss(report, at=0)}")
-    if saved and saved >= one.first:
+def _moments(incident: Incident) -> Iterator[Moment]:
+    """Yield the lines of the timeline; lines of the same step are in reading order."""
+    report, diagnosis = incident.report, incident.report.diagnosis
+    unit = report.history.unit
+    checkpoint, every = incident.checkpoint, report.manifest.checkpoint_every
+    yield Moment(incident.first, "Start", f"The log begins{_loss(report, at=0)}")
+    if checkpoint and checkpoint >= incident.first:
         cadence = plural(every, unit) if every and every > 1 else unit
-        there = "It lies beside the log" if report.manifest.checkpoints else ""
-        yield Moment(saved, "Last good checkpoint", there or f"One is written every {cadence}")
-    if one.changed is not None and one.changed[0] is not None:
-        yield Moment(one.changed[0], "Setting changed", one.changed[1])
-    yield from _trouble(one)
-    if one.detected is not None:
-        as_what = "" if one.detected.slug == found.slug else f" (as {one.detected.slug})"
-        yield Moment(one.detected.step, "Detectable", f"The log so far shows it{as_what}")
-    if one.recovered is not None:
-        yield Moment(one.recovered, "Recovered", "The loss was back")
-    yield from _others(one)
+        location = "It is next to the log" if report.manifest.checkpoints else ""
+        yield Moment(
+            checkpoint, "Last good checkpoint", location or f"One is written every {cadence}"
+        )
+    if incident.changed is not None and incident.changed[0] is not None:
+        yield Moment(incident.changed[0], "Setting changed", incident.changed[1])
+    yield from _trouble(incident)
+    if incident.detected is not None:
+        alias = (
+            "" if incident.detected.slug == diagnosis.slug else f" (as {incident.detected.slug})"
+        )
+        yield Moment(incident.detected.step, "Detectable", f"The log so far shows it{alias}")
+    if incident.recovered is not None:
+        yield Moment(incident.recovered, "Recovered", "The loss recovered")
+    yield from _others(incident)
     total = report.manifest.total_steps
     planned = f"; planned: {plural(total, unit)}" if total else ""
-    yield Moment(one.last, "End", f"The log ends{_loss(report, at=-1)}{planned}")
+    yield Moment(incident.last, "End", f"The log ends{_loss(report, at=-1)}{planned}")
 
 
-def _trouble(one: Incident) -> Iterator[Moment]:
-    found = one.report.diagnosis
-    if one.last_good is not None and found.section == "§1":
-        yield Moment(one.last_good, "Last good step", "The last finite loss before the trouble")
-    if found.step is None:
+def _trouble(incident: Incident) -> Iterator[Moment]:
+    diagnosis = incident.report.diagnosis
+    if incident.last_good is not None and diagnosis.section == "§1":
+        yield Moment(
+            incident.last_good, "Last good step", "The last finite loss before the trouble"
+        )
+    if diagnosis.step is None:
         return
-    if one.first_bad != one.onset:
-        yield Moment(one.onset, "Onset", _onset(one))
-    if one.first_bad is not None:
-        name = "Loss not finite" if found.section == "§1" else "First bad step"
-        name = f"Onset, {name.lower()}" if one.first_bad == one.onset else name
-        yield Moment(one.first_bad, name, found.title)
-    if one.worst not in (None, one.first_bad):
-        loss = one.report.history.series["loss"].between(one.worst, one.worst)
-        yield Moment(one.worst, "Worst step", f"The highest loss, {num(float(loss.values[0]))}")
+    if incident.first_bad != incident.onset:
+        yield Moment(incident.onset, "Onset", _onset(incident))
+    if incident.first_bad is not None:
+        name = "Loss not finite" if diagnosis.section == "§1" else "First bad step"
+        name = f"Onset, {name.lower()}" if incident.first_bad == incident.onset else name
+        yield Moment(incident.first_bad, name, diagnosis.title)
+    if incident.worst not in (None, incident.first_bad):
+        loss = incident.report.history.series["loss"].between(incident.worst, incident.worst)
+        yield Moment(
+            incident.worst, "Worst step", f"The highest loss, {num(float(loss.values[0]))}"
+        )
 
 
-def _onset(one: Incident) -> str:
-    found = one.report.diagnosis
-    if one.lead_up is not None and one.lead_up.step == one.onset:
-        return f"{one.lead_up.title} ({one.lead_up.slug}), which led to the NaN"
-    if found.section == "§4":
-        turned = found.evidence.get("turned") == one.onset
-        return f"{found.title}{': its cause begins here' if turned else ''}"
-    if found.section == "§1" and one.not_finite == one.onset:
+def _onset(incident: Incident) -> str:
+    diagnosis = incident.report.diagnosis
+    if incident.lead_up is not None and incident.lead_up.step == incident.onset:
+        return f"{incident.lead_up.title} ({incident.lead_up.slug}), which led to the NaN"
+    if diagnosis.section == "§4":
+        turned = diagnosis.evidence.get("turned") == incident.onset
+        return f"{diagnosis.title}{': its cause begins here' if turned else ''}"
+    if diagnosis.section == "§1" and incident.not_finite == incident.onset:
         return "Another series is not finite before the loss is"
-    if found.began == one.onset:
+    if diagnosis.began == incident.onset:
         return "The cause begins: later checkpoints may be damaged"
-    return found.title
+    return diagnosis.title
 
 
-def _others(one: Incident) -> Iterator[Moment]:
-    """Yield other spikes, what else is bad, and what the log itself says."""
-    report = one.report
-    known = {found.step for found in report.findings}
-    spiked = asked(report, "Q2.1")
-    others = [step for step in spiked.steps if step not in known] if spiked is not None else []
-    # A literal reading may find thousands; the evidence gives their number.
-    if spiked is not None and spiked.verdict is Verdict.YES and len(others) <= _MOST_EVENTS:
+def _others(incident: Incident) -> Iterator[Moment]:
+    """Yield other spikes, other findings, and messages of the log."""
+    report = incident.report
+    reported = {finding.step for finding in report.findings}
+    answer = find_answer(report, "Q2.1")
+    others = [step for step in answer.steps if step not in reported] if answer is not None else []
+    # The original rules may find thousands; the evidence has their number.
+    if answer is not None and answer.verdict is Verdict.YES and len(others) <= _MAX_EVENTS:
         for step in others:
             yield Moment(step, "Another spike", "The loss jumped here as well")
-    for found in report.also_found:
-        bad = found.severity in (Severity.ERROR, Severity.WARNING)
-        if bad and found.step is not None and found is not one.lead_up:
-            name = "Before it" if found.asked_of is AskedOf.LEAD_UP else "Also found"
-            yield Moment(found.step, name, f"{found.title} ({found.slug})")
+    for finding in report.also_found:
+        is_bad = finding.severity in (Severity.ERROR, Severity.WARNING)
+        if is_bad and finding.step is not None and finding is not incident.lead_up:
+            name = "Before it" if finding.asked_of is AskedOf.LEAD_UP else "Also found"
+            yield Moment(finding.step, name, f"{finding.title} ({finding.slug})")
     events = [e for e in report.history.events if e.kind in _EVENTS and e.step is not None]
-    for event in events[-_MOST_EVENTS:]:
+    for event in events[-_MAX_EVENTS:]:
         line = "" if event.line is None else f" (line {event.line})"
         yield Moment(event.step or 0, _EVENTS[event.kind], f"{event.message}{line}")
 
