@@ -100,7 +100,7 @@ def against_others(comparison: Comparison) -> Comparison:
     if finding is None:
         what = "Nothing has to be done: the run is as good as the others."
         finding = AGREE.found(result.inside, Action(ActionKind.DO_NOTHING, what))
-    return replace(comparison, findings=(finding,))
+    return replace(comparison, findings=(replace(finding, section="compare"),))
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:
