@@ -25,7 +25,7 @@ is anything that `stabdiag diagnose` reads. A folder with the logs of several ra
 
 ## How the runs are related
 
-The strongest evidence decides, and the report says which. `--as seeds|reruns|ranks|resume`
+The strongest evidence decides, and the report says which. `--as seeds|reruns|ranks|resume|baseline`
 overrides it.
 
 1. **Ranks**: each run has its own rank, 0 among them, in its name or manifest.
@@ -33,6 +33,9 @@ overrides it.
 3. **Resume**: each begins where another was under way or had just ended.
 4. **Reruns**: their seeds are equal; or none is recorded, and the first losses are equal until the
    loss has moved. Otherwise they count as seeds.
+
+With `--as baseline` the first run is compared with the band of the others, which are taken as good: is
+it worse, and from which step on? See [baselines](baselines.md).
 
 Each run goes by the name of its file, or of the folder that tells it apart.
 

@@ -54,6 +54,10 @@ _MAX_GAP: Final = 2
 _MAX_LOG: Final = 50.0
 
 
+# Losses may be infinite or huge; so are their levels then.
+_quiet = np.errstate(all="ignore")
+
+
 @frozen
 class _Guarded:
     """References that were tested against each other, and the worst peak of the rest by role."""
@@ -73,6 +77,7 @@ class _Peak:
     lasts: bool = False
 
 
+@_quiet
 def judge(
     run: RunProfile, references: Sequence[RunProfile], *, refuse: bool = True
 ) -> BaselineComparison:
@@ -263,9 +268,12 @@ def _shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
     return [role for role in every if sum(role in one.series for one in profiles) >= least]
 
 
-def _band(role: str, references: Sequence[RunProfile]) -> Band | None:
+def _band(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
+    """Return the band of a role, or None if fewer than half of the references have it."""
     levels = [one.series[role] for one in references if role in one.series]
-    return band_of(levels, prior_of(role)) if len(levels) * 2 >= len(references) else None
+    if len(levels) * 2 < len(references):
+        return None
+    return band_of(levels, prior_of(role), log=log)
 
 
 def _series(
@@ -273,7 +281,8 @@ def _series(
 ) -> Iterator[tuple[SeriesComparison, float]]:
     """Yield each series that run and references share, with the spread factor of the references."""
     for role in _shared_roles(references):
-        own, band = run.series.get(role), _band(role, references)
+        own = run.series.get(role)
+        band = None if own is None else _band(role, references, log=own.is_positive)
         if own is None or band is None:
             continue
         deviation = deviation_of(own, band)

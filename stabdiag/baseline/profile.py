@@ -53,6 +53,7 @@ class RunProfile:
     loss_kind: str = ""
 
 
+@np.errstate(all="ignore")  # losses may be infinite or huge; so are their levels then
 def profile_of(
     history: History,
     manifest: Manifest,

@@ -217,9 +217,12 @@ def bar_for(references: int) -> float:
     return next(bar for least, bar in _BARS if references >= least)
 
 
-def band_of(references: Sequence[Levels], prior: Prior) -> Band | None:
-    """Return the band that references span, or None if no bin is common to half of them."""
-    log = all(levels.is_positive for levels in references)
+def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:
+    """Return the band that references span, or None if no bin is common to half of them.
+
+    It is one of logarithms if ``log`` is set and all values of the references are positive.
+    """
+    log = log and all(levels.is_positive for levels in references)
     bins, grid = _on_one_grid(
         [one.bins for one in references], [one.center(log=log) for one in references]
     )

@@ -255,3 +255,20 @@ def test_a_setting_that_differs_among_the_references_is_not_named():
 )
 def test_a_run_is_named_by_its_file_or_its_folder(source, name):
     assert run_name(source) == name
+
+
+def test_a_run_that_reaches_zero_is_compared_by_its_values():
+    columns = run(50, end=0.7)
+    columns["eval_loss"][9] = 0.0
+    found = verdict(columns)
+    assert found.status is BaselineStatus.WORSE
+    assert found.deciding.role == "eval_loss"
+    assert found.deciding.ratio is None
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e-320, 0.0])
+def test_extreme_values_are_compared_without_a_warning(value):
+    columns = run(50)
+    columns["loss"] = np.where(columns["step"] % 50 == 0, value, columns["loss"])
+    verdict(columns)
+    verdict(run(51), [*good(2), profile(columns, "odd")])
