@@ -34,8 +34,8 @@ overrides it.
 4. **Reruns**: their seeds are equal; or none is recorded, and the first losses are equal until the
    loss has moved. Otherwise they count as seeds.
 
-With `--as baseline` the first run is compared with the band of the others, which are taken as good: is
-it worse, and from which step on? See [baselines](baselines.md).
+With `--as baseline` the first run is compared with the band of the others, which are taken as good:
+is it worse, and from which step on? See [baselines](baselines.md).
 
 Each run goes by the name of its file, or of the folder that tells it apart.
 
