@@ -68,7 +68,7 @@ codes](ci.md#exit-codes) are those of `stabdiag diagnose`.
 
 A run's end is the mean of its last losses, as precise as their autocorrelation allows. Cochran's Q
 tests whether the ends differ by more than that. With enough points any two seeds do, so a seed
-stands out only if it is also off by `compare.seed_share` of the loss's decrease or of the final
+stands out only if it is also off by `compare.seed_fraction` of the loss's decrease or of the final
 level, the smaller of the two. Evaluation losses and scores are compared as well. The standard
 deviation between seeds comes with its 95% interval:
 

@@ -267,7 +267,7 @@ def _epsilon(launch: Launch) -> ChecklistItem:
     if value <= 0:
         return wrong(f"{because}: a second moment of 0 would divide by zero.", "Set it to 1e-8.")
     scaled = manifest.loss_scale_window is not None or manifest.static_loss_scale is not None
-    if manifest.dtype == "fp16" and not scaled and value < launch.limits.overflow.least_epsilon:
+    if manifest.dtype == "fp16" and not scaled and value < launch.limits.overflow.min_epsilon:
         because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
         return failed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
     return passed(f"{because}.")
@@ -305,7 +305,7 @@ def _checkpoints(launch: Launch) -> ChecklistItem:
     if steps is None:
         do = "Save one as often as you can afford to lose the steps between two."
         return unknown("The manifest does not say how often.", do)
-    often, max_fraction = f"One {every(steps)}", launch.limits.preflight.checkpoint_share
+    often, max_fraction = f"One {every(steps)}", launch.limits.preflight.checkpoint_fraction
     if total is None:
         return passed(f"{often}.")
     do = f"Save one {every(max(round(max_fraction * total / 2), 1))}."

@@ -50,7 +50,7 @@ class Outcome:
         )
 
 
-_PARTING: Final = ("compare.rounding", "compare.noise_sigma", "compare.lasting")
+_PARTING: Final = ("compare.rounding", "compare.noise_sigma", "compare.sustained_points")
 
 RANK_DIED: Final = Outcome(
     slug="rank-died",
@@ -182,7 +182,7 @@ SEED_VARIANCE: Final = Outcome(
     severity=Severity.WARNING,
     title="The runs end at different losses",
     kinds=(Kind.SEEDS,),
-    limits=("compare.final_share", "compare.seed_significance", "compare.seed_share"),
+    limits=("compare.final_fraction", "compare.seed_significance", "compare.seed_fraction"),
     then=(
         Action(
             ActionKind.RERUN,

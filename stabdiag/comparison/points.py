@@ -100,7 +100,7 @@ def _parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareL
         both.other,
         rounding=0.0 if exact else limits.rounding,
         sigmas=limits.noise_sigma,
-        points=limits.lasting,
+        points=limits.sustained_points,
         coarse=not exact,
     )
     if found is None:

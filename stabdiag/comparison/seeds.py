@@ -107,7 +107,7 @@ def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
     A run whose losses are not finite there has no level; it is listed as lost.
     """
     first, until = max(span(run)[0] for run in runs), min(span(run)[1] for run in runs)
-    begin = until - round(limits.final_share * (until - first))
+    begin = until - round(limits.final_fraction * (until - first))
     levels, lost, descents = [], [], []
     for run in runs:
         loss = run.history.series["loss"]
@@ -146,7 +146,7 @@ def _loss_differs(comparison: Comparison, found: Ends) -> Iterator[Finding]:
         return
     between, (odd, distance) = found.spread, found.farthest
     values = [level.value for level in found.levels]
-    allowed = max(tolerance(values, found.descent, limits.seed_share), found.noise)
+    allowed = max(tolerance(values, found.descent, limits.seed_fraction), found.noise)
     if between.p_value > limits.seed_significance or abs(distance) <= allowed:
         return
     p_value = f"p = {between.p_value:.1g}" if between.p_value >= _LEAST_P else f"p < {_LEAST_P:g}"
@@ -166,7 +166,7 @@ def _loss_differs(comparison: Comparison, found: Ends) -> Iterator[Finding]:
 
 def _evaluation_differs(comparison: Comparison, found: Ends) -> Iterator[Finding]:
     """Find an evaluation series with different ends although the training losses agree."""
-    fraction = comparison.limits.compare.seed_share
+    fraction = comparison.limits.compare.seed_fraction
     for role, name in _EVALUATIONS.items():
         values = {}
         noises, changes = [], []

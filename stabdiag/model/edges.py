@@ -94,7 +94,7 @@ QUESTIONS: Final[tuple[Question, ...]] = (
             "divergence.min_points",
             "divergence.significance",
             "divergence.material",
-            "divergence.material_if_drowned",
+            "divergence.material_below_noise",
         ),
     ),
     Question(

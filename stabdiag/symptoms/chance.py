@@ -267,4 +267,4 @@ def _only_memorised(case: Case, chance: float, late: Floats) -> bool:
     limits = case.limits.learning
     at_chance = float(held.min()) >= chance * (1 - limits.chance_band)
     near = float(held[-1]) <= chance * (1 + HARDLY)
-    return at_chance and near and bool(late.min() >= chance * limits.hardly)
+    return at_chance and near and bool(late.min() >= chance * limits.memorized_fraction)

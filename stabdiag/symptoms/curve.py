@@ -179,22 +179,22 @@ def too_good(case: Case) -> Evidence | None:
     """Has the loss of a language model gone to nearly zero?"""
     limits, classes = case.limits.learning, case.manifest.vocab_size or 0
     chance = chance_loss(case)
-    if classes < limits.least_classes or chance is None:
+    if classes < limits.min_classes or chance is None:
         return None
     x = case.loss.values
     last = float(levels(x, TENTHS)[-1])
     # A model that began that low was trained before.
-    if last >= limits.too_good * chance or x[0] < chance / 2:
+    if last >= limits.suspicious_loss * chance or x[0] < chance / 2:
         return None
     # One that evaluates badly has memorised its data, which is another symptom.
     evaluated = case.history.finite("eval_loss").values
     if len(evaluated) and evaluated[-1] > 10 * last:
         return None
-    step = int(case.loss.steps[np.argmax(x < limits.too_good * chance)])
+    step = int(case.loss.steps[np.argmax(x < limits.suspicious_loss * chance)])
     return Evidence(
         because=f"The loss fell from {num(float(x[0]))} to {num(last)}, below "
-        f"{limits.too_good:.0%} of the {num(chance)} of chance among {classes} classes, first at "
-        f"{case.unit} {step}.",
+        f"{limits.suspicious_loss:.0%} of the {num(chance)} of chance among {classes} classes, "
+        f"first at {case.unit} {step}.",
         step=step,
         measured={"first_loss": float(x[0]), "loss": last, "log_k": chance},
         first=Action(

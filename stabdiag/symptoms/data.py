@@ -53,7 +53,7 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     elsewhere = np.arange(BESIDE, len(loss) - BESIDE, -(-len(loss) // ENOUGH))
     noise = robust_sigma(_changes(loss.values, elsewhere))
     usual = median(_changes(loss.values, at))
-    least = limits.epoch_jump_share * abs(median(loss.values))
+    least = limits.epoch_jump_fraction * abs(median(loss.values))
     if usual <= max(limits.epoch_jump_sigma * noise, least):
         return None
     length = int(usual_gap(steps))

@@ -309,7 +309,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         return None
     x = norm.values[len(norm) // 10 :]
     share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
-    if share < limits.clip_share or usual <= limits.clip_depth * threshold:
+    if share < limits.clip_rate or usual <= limits.clip_depth * threshold:
         return None
     far_off = usual > _FAR_OFF * threshold
     if far_off:
@@ -354,7 +354,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         # A norm that never moves may be a placeholder, unless it is one that people clip at.
         else distinct(norm.values) > 1 or any(np.isclose(highest, _USUAL_CLIPS, rtol=NEARLY))
     )
-    if fraction < case.limits.gradients.clip_share or not is_threshold:
+    if fraction < case.limits.gradients.clip_rate or not is_threshold:
         return None
     return Evidence(
         because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
@@ -384,7 +384,7 @@ def _clipped_counts(case: Case) -> Evidence | None:
     clipped = np.diff(values) if is_total else values[1:]
     per_record = np.ones(len(clipped)) if is_flag else gaps
     fraction = float(clipped.sum() / per_record.sum())
-    if not case.limits.gradients.clip_share <= fraction <= 1 + NEARLY:
+    if not case.limits.gradients.clip_rate <= fraction <= 1 + NEARLY:
         return None
     return Evidence(
         because=f"{min(fraction, 1.0):.0%} of the updates were clipped ({counts.column!r}, "

@@ -51,7 +51,7 @@ def saturated_from_start(case: Case) -> Evidence | None:
     return _from_start(
         case,
         "saturated_fraction",
-        case.limits.weights.saturated_share,
+        case.limits.weights.max_saturated_fraction,
         "activations of {} at their bound",
         Action(
             Do.CHECK_MODEL,
@@ -72,7 +72,7 @@ def dead_from_start(case: Case) -> Evidence | None:
     return _from_start(
         case,
         "dead_fraction",
-        case.limits.weights.dead_share,
+        case.limits.weights.max_dead_fraction,
         "units of {} zero for every example of the held batch",
         Action(Do.CHECK_MODEL, "Check the initial bias and weights of the layer before {}."),
     )

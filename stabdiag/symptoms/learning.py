@@ -76,7 +76,7 @@ def not_learning(case: Case) -> Evidence | None:
     if plateau_at_chance.found(case) or loss_constant.found(case):
         return None
     x, steps = case.loss.values, case.loss.steps
-    least = case.limits.learning.least_fall
+    least = case.limits.learning.min_fall
     better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
     if (better or _something_improved(case)) and not held_out_is_constant(case):
         return None
@@ -140,7 +140,7 @@ def _stands_still(case: Case) -> bool:
         return False
     early, late = x[: len(x) // 2], x[len(x) // 2 :]
     error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
-    least = case.limits.learning.least_fall * float(early.mean())
+    least = case.limits.learning.min_fall * float(early.mean())
     return float(early.mean() - late.mean()) <= max(least, BEYOND_CHANCE * error)
 
 
@@ -156,7 +156,7 @@ def _never_fell(case: Case) -> bool:
     """Tell whether no tenth of the log lies below the first tenth or the first three losses."""
     if _few_losses(case):
         return False
-    x, least = case.loss.values, case.limits.learning.least_fall
+    x, least = case.loss.values, case.limits.learning.min_fall
     tenths, _ = block_levels(x, len(x) // TENTHS)
     noise = BEYOND_CHANCE * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
     first = float(tenths[0])
@@ -173,4 +173,4 @@ def _held_out_never_fell(case: Case) -> bool:
     begun, tenths = float(held.values[0]), levels(x, TENTHS)
     gained = begun - float(held.values.min())
     same = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
-    return same and gained <= learning.least_fall * begun
+    return same and gained <= learning.min_fall * begun

@@ -35,7 +35,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     count = int(counts[late].sum())
     share = count / steps if steps > 0 else 0.0
     # More skips than steps count something else.
-    if count <= FEW or not case.limits.overflow.skipped_share < share <= 1:
+    if count <= FEW or not case.limits.overflow.skipped_fraction < share <= 1:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(
@@ -79,7 +79,7 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
         or manifest.loss_scale_window is not None
         or manifest.static_loss_scale is not None
     )
-    if mixed or epsilon >= case.limits.overflow.least_epsilon:
+    if mixed or epsilon >= case.limits.overflow.min_epsilon:
         return None
     return Evidence(
         because=f"Adam's epsilon is {num(epsilon)}, but the smallest fp16 number is 6e-08; without "

@@ -268,7 +268,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
-    if fell > (limits.little if is_low(case) else HARDLY) * first or _falls_at_once(x, first, fell):
+    if fell > (limits.small_fall if is_low(case) else HARDLY) * first or _falls_at_once(
+        x, first, fell
+    ):
         return None
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
@@ -283,7 +285,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     line = spent if same else np.interp(series.steps, lr.steps, spent)
     noise = _OF_MEDIAN * diff_sigma(x - _slope(along, parts) * line) / size**0.5
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
-    if not is_clear or -late < limits.straight * -early:
+    if not is_clear or -late < limits.constant_slope * -early:
         return None
     return _slow(case, series, first, last)
 

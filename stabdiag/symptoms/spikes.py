@@ -165,7 +165,7 @@ def _rhythmic(case: Case) -> Evidence | None:
     x = loss.values[left_out:].reshape(rows, width)
     level = medians(x)[:, np.newaxis]
     noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
-    bar = np.maximum(limits.spike_sigma * noise, limits.spike_share * np.abs(level))
+    bar = np.maximum(limits.spike_sigma * noise, limits.spike_fraction * np.abs(level))
     at = _starts(np.flatnonzero((x - level > bar).ravel()))
     # Spikes close together are one event.
     if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:

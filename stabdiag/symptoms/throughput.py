@@ -90,7 +90,7 @@ def straggler(case: Case) -> Evidence | None:
     ends = [float(levels(ratio, TENTHS)[-2:].min()) for ratio in ratios]
     worst = int(np.argmax(ends))
     last, lost = ends[worst], 1 - 1 / ends[worst]
-    if lost <= case.limits.throughput.lost_share:
+    if lost <= case.limits.throughput.lost_fraction:
         return None
     # Before this step it was mostly rather as fast as the others, and then as slow as in the end.
     slow = np.sign(ratios[worst] - (1 + last) / 2)
@@ -242,7 +242,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     every = rhythm(steps[begins]) if len(begins) >= _LEAST_SLOW else None
     # Most steps between two records are taken to be usual ones.
     lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
-    if every is None or lost <= case.limits.throughput.lost_share:
+    if every is None or lost <= case.limits.throughput.lost_fraction:
         return None
     return Evidence(
         because=f"Every {num(every)} {case.unit}s, {len(begins)} times, the throughput falls "
@@ -277,7 +277,7 @@ def data_loading_slow(case: Case) -> Evidence | None:
     step = median(times.values[len(times) // TENTHS :])
     # A step's time includes that of its data, unless it is shorter.
     whole = step if wait <= step else step + wait
-    if whole <= 0 or wait < case.limits.throughput.data_share * whole:
+    if whole <= 0 or wait < case.limits.throughput.data_fraction * whole:
         return None
     unit = _unit(times)
     return Evidence(
@@ -312,7 +312,7 @@ def mfu_low(case: Case) -> Evidence | None:
     # Some log per cent. A single record beyond the peak was measured too short.
     usual = median(x)
     used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
-    if not 0 < used < case.limits.throughput.least_mfu:
+    if not 0 < used < case.limits.throughput.min_mfu:
         return None
     return Evidence(
         because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of "

@@ -247,7 +247,7 @@ def dead_neurons(case: Case) -> Evidence | None:
     return _share_too_high(
         case,
         "dead_fraction",
-        case.limits.weights.dead_share,
+        case.limits.weights.max_dead_fraction,
         "neurons of {name!r} are dead",
         Action(
             Do.CHANGE_MODEL,
@@ -273,7 +273,7 @@ def activation_saturated(case: Case) -> Evidence | None:
     return _share_too_high(
         case,
         "saturated_fraction",
-        case.limits.weights.saturated_share,
+        case.limits.weights.max_saturated_fraction,
         "activations of {name!r} are saturated",
         Action(
             Do.CHANGE_MODEL,
@@ -325,7 +325,7 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
     collapsed: list[tuple[float, str, float, float]] = []
     for group in groups:
         early, last = float(group.levels[:3].max()), float(group.levels[-3:].max())
-        if early > 0 and last < case.limits.weights.entropy_share * early:
+        if early > 0 and last < case.limits.weights.entropy_fraction * early:
             collapsed.append((last / early, group.name, early, last))
     # Some heads rightly look at one token, as induction heads do.
     if 2 * len(collapsed) <= len(groups):

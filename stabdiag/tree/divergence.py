@@ -119,7 +119,7 @@ def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:
         "recent_p_value": rise.recent_p_value,
         "best": rise.best_level,
         "last": rise.last_level,
-        "own_ups_and_downs": rise.bar,
+        "noise_floor": rise.bar,
         "progress": rise.progress,
     }
 

@@ -157,7 +157,7 @@ def learns_clearly(case: Case, progress: Progress) -> bool:
     if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
         return bool(progress.better)
     start = min(loss.first, chance_loss(case) or loss.first)
-    return start - loss.last >= case.limits.learning.little * start
+    return start - loss.last >= case.limits.learning.small_fall * start
 
 
 def _changes(case: Case) -> Iterator[Change]:

@@ -67,7 +67,7 @@ def material_bar(run: Run, rise: Rise) -> float:
     least = max(limits.material * rise.progress, _DIGITS * last_digit(run.loss.values))
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
-    drowned = max(least, limits.material_if_drowned * rise.progress)
+    drowned = max(least, limits.material_below_noise * rise.progress)
     return max(min(drowned, max(least, CLEAR * rise.deviation)), rise.bar)
 
 

@@ -81,7 +81,7 @@ class PreflightLimits:
     )
     """The usual learning rates of a run that starts from a pretrained model are this times those of
     training from scratch."""
-    checkpoint_share: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
+    checkpoint_fraction: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
     """A schedule whose length differs from the run's by more than this share was built for another
@@ -127,14 +127,14 @@ class CompareLimits:
     noise_sigma: float = limit(1.0, unit="deviations of the loss's noise", at_least=0.1)
     """Two runs have diverged where most of their losses differ by more than this: other batches
     would differ as much."""
-    lasting: int = limit(10, unit="logged points", at_least=3)
+    sustained_points: int = limit(10, unit="logged points", at_least=3)
     """A difference counts from where at least half of the next points, this many, show it."""
-    final_share: float = limit(0.1, unit="of the common steps", at_least=0.01, at_most=0.5)
+    final_fraction: float = limit(0.1, unit="of the common steps", at_least=0.01, at_most=0.5)
     """A run's final loss is its mean over this last part of the steps all runs have."""
     seed_significance: float = limit(0.001, unit="probability", at_least=1e-12, at_most=0.2)
     """Seeds differ if the noise within a run explains the spread of their final losses with at most
     this probability."""
-    seed_share: float = limit(0.15, unit="of the loss's descent", at_least=0.001, at_most=1.0)
+    seed_fraction: float = limit(0.15, unit="of the loss's descent", at_least=0.001, at_most=1.0)
     """A seed stands out if its final loss differs from the others' by this fraction of the descent
     or of the final level, the smaller of the two. With enough points any two seeds differ beyond
     their noise."""

@@ -21,12 +21,12 @@ class LearningLimits:
     min_steps_ended: int = limit(100, unit="steps", at_least=1)
     """The same for a run that has ended: its learning rate has decayed to a tenth of its peak, or
     it has trained all the manifest's steps."""
-    hardly: float = limit(0.9, unit="of log K", at_least=0.5, at_most=1.0)
+    memorized_fraction: float = limit(0.9, unit="of log K", at_least=0.5, at_most=1.0)
     """A run whose evaluations are all at chance, and whose loss ends above this share of it, has
     only memorised."""
     chance_band: float = limit(0.01, unit="of log K", at_most=0.2)
     """A loss within this share of the logarithm of the number of classes is at chance."""
-    least_fall: float = limit(0.01, unit="of the loss", at_most=0.5)
+    min_fall: float = limit(0.01, unit="of the loss", at_most=0.5)
     """A loss that falls by less than this share over the whole run has not learned."""
     initial_factor: float = limit(1.5, unit="x log K", at_least=1.05)
     """An untrained classifier starts near log K. One this factor above it is confidently wrong; one
@@ -40,18 +40,18 @@ class LearningLimits:
     climb: float = limit(0.1, unit="of the level", at_most=10.0)
     """A loss that climbs by this share while the learning rate is high, and comes down only as it
     decays, had too high a rate."""
-    little: float = limit(0.3, unit="of the loss", at_most=1.0)
+    small_fall: float = limit(0.3, unit="of the loss", at_most=1.0)
     """A loss that fell by less than this share has hardly begun to fall if it did so along a
     straight line."""
-    straight: float = limit(0.6, unit="of the early slope", at_most=1.0)
+    constant_slope: float = limit(0.6, unit="of the early slope", at_most=1.0)
     """A loss whose fall for each unit of learning rate is still this share of what it was has not
     slowed."""
     above_target: float = limit(1.1, unit="x the target", at_least=1.0)
     """A loss that goes flat this factor above the manifest's target stopped early."""
-    too_good: float = limit(0.01, unit="of log K", at_most=0.5)
+    suspicious_loss: float = limit(0.01, unit="of log K", at_most=0.5)
     """A loss below this share of chance means nearly every answer is known. Text is not that
     predictable."""
-    least_classes: int = limit(128, unit="classes", at_least=2)
+    min_classes: int = limit(128, unit="classes", at_least=2)
     """A loss near zero is normal with fewer classes than this. This many are a vocabulary."""
 
 
@@ -82,13 +82,13 @@ class DataLimits:
     epoch_jump_sigma: float = limit(4.0, unit="deviations of the loss's other steps", at_least=1.0)
     """The loss jumps at epoch boundaries if its usual jump there is this many times its changes
     elsewhere."""
-    epoch_jump_share: float = limit(0.02, unit="of the loss's level", at_most=1.0)
+    epoch_jump_fraction: float = limit(0.02, unit="of the loss's level", at_most=1.0)
     """A jump at epoch boundaries smaller than this share of the loss does not matter."""
     repeated_batches: int = limit(5, unit="batches", at_least=1)
     """Fewer repeated batches than this may be retried steps."""
     spike_sigma: float = limit(10.0, unit="robust deviations", at_least=4.0)
     """A loss this far above the level around it counts as one of many spikes."""
-    spike_share: float = limit(0.3, unit="of the loss's level", at_most=10.0)
+    spike_fraction: float = limit(0.3, unit="of the loss's level", at_most=10.0)
     """Spikes lower than this share of the level they rise from are noise."""
     spike_count: int = limit(4, unit="spikes", at_least=2)
     """Fewer spikes than this are single events, which the tree judges."""
@@ -107,7 +107,7 @@ class GradientLimits:
     vanish_ratio: float = limit(0.001, unit="x early level", at_most=0.5)
     """A gradient norm that falls below this share of its early level while most of the loss is left
     has vanished."""
-    clip_share: float = limit(0.95, unit="of the points", at_least=0.5, at_most=1.0)
+    clip_rate: float = limit(0.95, unit="of the points", at_least=0.5, at_most=1.0)
     """A gradient clipped at this share of the logged points is in effect normalised: the threshold
     sets the step size."""
     clip_depth: float = limit(10.0, unit="x the clip threshold", at_least=1.0)
@@ -133,11 +133,13 @@ class WeightLimits:
     them."""
     update_low: float = limit(1e-6, unit="of the weights", source="convention")
     """Updates this small change nothing within a run."""
-    dead_share: float = limit(0.5, unit="of the neurons", at_least=0.01, at_most=1.0)
+    max_dead_fraction: float = limit(0.5, unit="of the neurons", at_least=0.01, at_most=1.0)
     """A layer with this share of its neurons always at zero has lost its capacity."""
-    saturated_share: float = limit(0.5, unit="of the activations", at_least=0.01, at_most=1.0)
+    max_saturated_fraction: float = limit(
+        0.5, unit="of the activations", at_least=0.01, at_most=1.0
+    )
     """Activations at their bound pass no gradient. A layer with this share stops learning."""
-    entropy_share: float = limit(0.1, unit="x early level", at_most=0.9)
+    entropy_fraction: float = limit(0.1, unit="x early level", at_most=0.9)
     """Attention whose entropy falls to this share of its early level looks at one token."""
 
 
@@ -168,9 +170,9 @@ class ScheduleLimits:
 class OverflowLimits:
     """Skipped steps, and numbers too small for the dtype."""
 
-    skipped_share: float = limit(0.05, unit="of the steps", at_most=1.0)
+    skipped_fraction: float = limit(0.05, unit="of the steps", at_most=1.0)
     """A working scaler skips at most one step in a hundred. More is lost compute."""
-    least_epsilon: float = limit(1e-7, unit="epsilon", source="smallest fp16 number, 6e-8")
+    min_epsilon: float = limit(1e-7, unit="epsilon", source="smallest fp16 number, 6e-8")
     """An epsilon below this is zero in fp16, and so is a small second moment: the update divides by
     zero."""
 
@@ -199,13 +201,13 @@ class ThroughputLimits:
 
     drop_ratio: float = limit(0.7, unit="x earlier level", at_most=1.0)
     """A throughput that ends below this share of its earlier sustained level has dropped."""
-    lost_share: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
+    lost_fraction: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
     """Slow steps, or a slow rank, that cost this share of the time are worth a look. Evaluation and
     checkpoints cost a few per cent."""
-    data_share: float = limit(0.5, unit="of the step", at_least=0.01, at_most=1.0)
+    data_fraction: float = limit(0.5, unit="of the step", at_least=0.01, at_most=1.0)
     """Steps that spend this share of their time waiting for data leave the accelerator idle. A
     loader that keeps up costs a few per cent."""
-    least_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
+    min_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
     """Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak."""
     stall_ratio: float = limit(20.0, unit="x usual interval", at_least=2.0)
     """A pause this many times the usual interval between two records is a stall."""

@@ -78,7 +78,7 @@ class DivergenceLimits:
     """The chance that a flat, autocorrelated loss shows such a trend."""
     material: float = limit(0.05, unit="of the progress made", at_most=10.0)
     """A rise that loses less than this share of the progress is a plateau, not a divergence."""
-    material_if_drowned: float = limit(0.1, unit="of the progress made", at_most=10.0)
+    material_below_noise: float = limit(0.1, unit="of the progress made", at_most=10.0)
     """A rise below the noise that has stopped is a plateau unless it loses this share of the
     progress."""
     lr_rise: float = limit(1.05, unit="x", at_least=1.0)
