@@ -27,9 +27,9 @@ from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import parse_manifest
-from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.columns import every_column
+from stabdiag.sources import Asked, Found, read_place
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
 

@@ -255,7 +255,7 @@ def compare(
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs
-    from stabdiag.places.logs import ranks_in
+    from stabdiag.sources.logs import ranks_in
 
     options = Options(limits=limits_from(limits), columns=columns or {}, format=format)
     if isinstance(runs, str | os.PathLike):

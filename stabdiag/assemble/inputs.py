@@ -20,9 +20,9 @@ from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.text import plural
-from stabdiag.places import Asked, Found, read_place
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
+from stabdiag.sources import Asked, Found, read_place
 
 # Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
 # epochs: a run may break off early.

@@ -16,9 +16,9 @@ from stabdiag.model.baseline import LeftOut
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.model.text import shown
-from stabdiag.places.find import find
-from stabdiag.places.group import Job, Passed
-from stabdiag.places.jobs import read_job
+from stabdiag.sources.find import find
+from stabdiag.sources.group import Job, Passed
+from stabdiag.sources.jobs import read_job
 
 # A baseline of a thousand runs is a sweep; reading more logs than that is a mistake.
 _MOST_LOGS: Final = 1000

@@ -20,8 +20,8 @@ from stabdiag.formats import names
 from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
-from stabdiag.places.best import ARCHIVES
-from stabdiag.places.group import Passed
+from stabdiag.sources.best import ARCHIVES
+from stabdiag.sources.group import Passed
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
@@ -103,8 +103,8 @@ def _rows(
     log: str, how: options.Runs, ask: ScanOptions, passed: Passed, show: Callable[[Report], None]
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
-    from stabdiag.places.find import find
     from stabdiag.scan.work import row_of, rows_of_jobs
+    from stabdiag.sources.find import find
 
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
         from stabdiag.api import diagnose

@@ -100,7 +100,7 @@ def _columns(context: typer.Context) -> Iterator[str]:
     from pathlib import Path
 
     from stabdiag.errors import StabdiagError
-    from stabdiag.places import read_place
+    from stabdiag.sources import read_place
 
     # The option that lacks its value leaves what stands before it unparsed.
     for log in map(Path, [*(context.params.get("logs") or ()), *context.args]):

@@ -14,7 +14,7 @@ from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.model.text import and_more
-from stabdiag.places.logs import are_of_a_job, rank_in
+from stabdiag.sources.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 # A run that begins this many logged steps after another continues it.

@@ -15,10 +15,10 @@ from typing import Final
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
-from stabdiag.places.group import Job, Passed
 from stabdiag.scan.executors import Pool
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.work import Batch, ScanOptions, read_batch, unread
+from stabdiag.sources.group import Job, Passed
 
 # Seconds of work in a batch, and the minimum when the remaining work is shared at the end.
 _BATCH_SECONDS: Final = 2.0

@@ -21,8 +21,6 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.limits import Limits
 from stabdiag.model.scan import Overview
 from stabdiag.model.text import and_more
-from stabdiag.places.find import find
-from stabdiag.places.group import Passed
 from stabdiag.scan.executors import Pool, open_pool
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.overview import where as select
@@ -30,6 +28,8 @@ from stabdiag.scan.peers import compare_peers
 from stabdiag.scan.run import BatchReader, JobQueue
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import ScanOptions
+from stabdiag.sources.find import find
+from stabdiag.sources.group import Passed
 
 
 def scan(

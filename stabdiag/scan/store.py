@@ -24,7 +24,6 @@ from stabdiag.errors import StabdiagError
 from stabdiag.files import written_whole
 from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
-from stabdiag.places.group import PART, Job
 from stabdiag.scan.rows import (
     METADATA,
     SCHEMA,
@@ -34,6 +33,7 @@ from stabdiag.scan.rows import (
     read_part,
     storable_text,
 )
+from stabdiag.sources.group import PART, Job
 
 KnownRows: TypeAlias = np.ndarray[Any, Any]
 

@@ -34,19 +34,19 @@ from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
-from stabdiag.places import Found
-from stabdiag.places.archives import open_archive
-from stabdiag.places.best import ARCHIVES
-from stabdiag.places.find import jobs_below
-from stabdiag.places.folder import Asked, Entry, Place
-from stabdiag.places.group import File, Job, Lister, Passed, Unseen
-from stabdiag.places.jobs import path_of, read_job, read_job_in
-from stabdiag.places.read import is_archive
-from stabdiag.places.remote import Remote
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.worker import TimedOut, call_within, is_worker_process
+from stabdiag.sources import Found
+from stabdiag.sources.archives import open_archive
+from stabdiag.sources.best import ARCHIVES
+from stabdiag.sources.find import jobs_below
+from stabdiag.sources.folder import Asked, Entry, Place
+from stabdiag.sources.group import File, Job, Lister, Passed, Unseen
+from stabdiag.sources.jobs import path_of, read_job, read_job_in
+from stabdiag.sources.read import is_archive
+from stabdiag.sources.remote import Remote
 
 Show: TypeAlias = Callable[[Report], None]
 

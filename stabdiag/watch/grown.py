@@ -9,7 +9,6 @@ from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
-from stabdiag.places import Asked
 from stabdiag.readers import bare
 from stabdiag.readers.blocks import NOT_ENDED, last_line_end
 from stabdiag.readers.columns import Columns
@@ -17,6 +16,7 @@ from stabdiag.readers.reader import Growing
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import settles, sniff
 from stabdiag.readers.source import Stream
+from stabdiag.sources import Asked
 
 # The format is decided on this many bytes. Until then the log is read again each time it grows,
 # which takes a tenth of a second at most.

@@ -18,7 +18,7 @@ from stabdiag.errors import LogError, StabdiagError
 from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
-from stabdiag.places import Found
+from stabdiag.sources import Found
 from stabdiag.watch.certain import Held, certain
 from stabdiag.watch.sources import Pace, Source
 

@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.places import Asked, Beside, Found, beside_file, checkpoints_beside, read_place
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import not_text, recognised
 from stabdiag.readers.source import STANDARD_INPUT
+from stabdiag.sources import Asked, Beside, Found, beside_file, checkpoints_beside, read_place
 from stabdiag.watch.grown import Grown
 from stabdiag.watch.tail import Begin, Tail
 

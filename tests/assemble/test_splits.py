@@ -6,7 +6,7 @@ import stabdiag
 from stabdiag.model.history import EventKind
 from stabdiag.model.limits import Limits
 from stabdiag.model.roles.choice import may_serve
-from stabdiag.places import Asked, read_place
+from stabdiag.sources import Asked, read_place
 
 
 def records(name="type", words=("train", "validation"), n=30, **more):

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
-from stabdiag.places import read_place
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
+from stabdiag.sources import read_place
 from tests.readers.conftest import read_columns
 
 MAGIC = [

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.places.find import find
-from stabdiag.places.group import Passed
+from stabdiag.sources.find import find
+from stabdiag.sources.group import Passed
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
-from stabdiag.places import read_place
+from stabdiag.sources import read_place
 from stabdiag.watch.certain import certain
 from tests.conftest import NAMES, ONE_EACH, about, diagnosed, log_of
 

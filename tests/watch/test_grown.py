@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.places import Asked
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.source import Stream
+from stabdiag.sources import Asked
 from stabdiag.watch.grown import Grown
 from tests.conftest import RUNS
 

@@ -10,8 +10,8 @@ import pytest
 
 from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import Severity
-from stabdiag.places import Asked
 from stabdiag.readers.columns import every_column
+from stabdiag.sources import Asked
 from stabdiag.watch import Job, Until, open_source, watch
 from tests.watch.conftest import diagnose_found
 

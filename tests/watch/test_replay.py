@@ -12,8 +12,8 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
-from stabdiag.places import Asked, read_place
 from stabdiag.readers.columns import every_column
+from stabdiag.sources import Asked, read_place
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
 from tests.watch.conftest import diagnose_found

@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Severity
-from stabdiag.places import Asked
+from stabdiag.sources import Asked
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import Held, certain
 

@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.places import Asked
 from stabdiag.readers.columns import every_column
+from stabdiag.sources import Asked
 from stabdiag.watch import open_source
 from stabdiag.watch.sources import File
 

@@ -13,8 +13,8 @@ from itertools import chain, count
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.places import read_place
-from stabdiag.places.remote import depth, links_in
+from stabdiag.sources import read_place
+from stabdiag.sources.remote import depth, links_in
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def silence():
 
 
 def test_a_server_that_falls_silent_is_not_waited_for_again_and_again(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    monkeypatch.setattr("stabdiag.sources.remote._SILENCE", 0.1)
     names = [f"{number}.jsonl" for number in range(9)]
     for name in names:
         serve(f"/{name}", silence)
@@ -136,7 +136,7 @@ def test_a_server_that_falls_silent_is_not_waited_for_again_and_again(serve, mon
 
 
 def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.2)
+    monkeypatch.setattr("stabdiag.sources.remote._SILENCE", 0.2)
     for part in ("send_response", "end_headers"):
         monkeypatch.setattr(http.server.BaseHTTPRequestHandler, part, lambda *_: None)
     slow = lambda: chain([b"HTTP/1.0 200 OK\r\nX: "], drops())  # noqa: E731
@@ -163,7 +163,7 @@ def test_no_server_leads_to_a_link_local_address(serve, address):
 def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monkeypatch, name):
     """Not even by a name, which may stand for any address."""
     told = {"127.0.0.1": 0, "127.0.0.2": 1}
-    monkeypatch.setattr("stabdiag.places.remote.depth", lambda address: told.get(address) or 0)
+    monkeypatch.setattr("stabdiag.sources.remote.depth", lambda address: told.get(address) or 0)
     there = serve("/secret.jsonl", b"{}", host="127.0.0.2")
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
@@ -215,7 +215,7 @@ def test_the_links_of_a_page():
 
 
 def test_a_page_without_an_end(serve, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._LONGEST_PAGE", 1 << 16)
+    monkeypatch.setattr("stabdiag.sources.remote._LONGEST_PAGE", 1 << 16)
     serve("/run.jsonl", lines(0, 50).encode())
     page = b'<a href="run.jsonl">' + b"<a <a " * 99
     assert read_place([serve("/", lambda: (page for _ in count()))]).columns.rows == 50

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.places import read_place
+from stabdiag.sources import read_place
 
 PACKINGS = {
     "tar": bytes,
@@ -333,8 +333,8 @@ def test_a_configuration_that_is_too_large(put, lines):
 
 
 def test_many_members(put, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
-    monkeypatch.setattr("stabdiag.places.archives.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.sources.archives.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.sources.archives.MOST_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
         assert "looked at the first 5 files only" in told(put("run", data))

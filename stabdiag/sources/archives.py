@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.text import plural
-from stabdiag.places.folder import DEEPEST, MOST_FILES, Entry, Place, is_skipped
 from stabdiag.readers.compressed import inflated, unpacked
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.sources.folder import DEEPEST, MOST_FILES, Entry, Place, is_skipped
 
 # No tar header is longer, which may hold names and attributes, and none has a longer number; some
 # versions of the library take time with the square of a number's length to read it.

@@ -13,8 +13,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.places import read_place
 from stabdiag.readers.registry import Reader
+from stabdiag.sources import read_place
 
 NOW = 1_760_000_000
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from stabdiag.places.best import best_of, only_log
-from stabdiag.places.folder import Asked, Entry, Folder, Found, Place
-from stabdiag.places.group import File, Job
-from stabdiag.places.read import read_place
-from stabdiag.places.remote import Remote
+from stabdiag.sources.best import best_of, only_log
+from stabdiag.sources.folder import Asked, Entry, Folder, Found, Place
+from stabdiag.sources.group import File, Job
+from stabdiag.sources.read import read_place
+from stabdiag.sources.remote import Remote
 
 
 def path_of(root: str, one: File) -> str:

@@ -23,9 +23,9 @@ from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
-from stabdiag.places.folder import Entry, Found, Place, Sibling, note
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
+from stabdiag.sources.folder import Entry, Found, Place, Sibling, note
 
 # No configuration is larger.
 _LARGEST: Final = 1 << 20

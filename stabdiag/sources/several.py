@@ -20,9 +20,9 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.places.folder import note
-from stabdiag.places.logs import natural
 from stabdiag.readers.columns import SHOWN, Column, Columns
+from stabdiag.sources.folder import note
+from stabdiag.sources.logs import natural
 
 
 @frozen

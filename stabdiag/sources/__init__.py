@@ -5,8 +5,8 @@ A place is a file, standard input, a folder, an archive, a URL, or several of th
 
 from __future__ import annotations
 
-from stabdiag.places.beside import Beside, beside_file, checkpoints_beside
-from stabdiag.places.folder import Asked, Found
-from stabdiag.places.read import read_place
+from stabdiag.sources.beside import Beside, beside_file, checkpoints_beside
+from stabdiag.sources.folder import Asked, Found
+from stabdiag.sources.read import read_place
 
 __all__ = ["Asked", "Beside", "Found", "beside_file", "checkpoints_beside", "read_place"]

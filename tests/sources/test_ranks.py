@@ -3,7 +3,7 @@
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.places.logs import rank_in, ranks_in
+from stabdiag.sources.logs import rank_in, ranks_in
 
 LOG = "".join(f'{{"step": {i}, "loss": {3 - i / 20}}}\n' for i in range(20))
 

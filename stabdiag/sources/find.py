@@ -14,9 +14,9 @@ from typing import Any, Final
 from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
-from stabdiag.places.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
-from stabdiag.places.group import INNER, PART, File, Job, Lister, Passed, Unseen, jobs_in
-from stabdiag.places.remote import Remote, fail, written
+from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
+from stabdiag.sources.group import INNER, PART, File, Job, Lister, Passed, Unseen, jobs_in
+from stabdiag.sources.remote import Remote, fail, written
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64

@@ -11,10 +11,10 @@ from typing import Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
-from stabdiag.places.beside import Beside, beside_file, beside_url
-from stabdiag.places.folder import Asked, Folder, Found, Place, note
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
+from stabdiag.sources.beside import Beside, beside_file, beside_url
+from stabdiag.sources.folder import Asked, Folder, Found, Place, note
 
 # How many bytes are looked at to recognize an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
@@ -45,7 +45,7 @@ def read_place(sources: Sequence[str | os.PathLike[str]], asked: Asked = _AS_IT_
     columns, known = found[0].columns, Manifest()
     saved: Mapping[str, tuple[int, ...]] = {}
     if len(found) > 1:
-        from stabdiag.places.several import one_log
+        from stabdiag.sources.several import one_log
 
         name = and_more([one.columns.source for one in found])
         columns = one_log([one.columns for one in found], name)
@@ -87,7 +87,7 @@ def _remote(url: str, asked: Asked) -> Found:
         from stabdiag.readers.mlflow import read_url
 
         return Found(columns=read_url(url))
-    from stabdiag.places.remote import Remote
+    from stabdiag.sources.remote import Remote
 
     remote = Remote(url)
     if remote.is_folder():
@@ -103,13 +103,13 @@ def _remote(url: str, asked: Asked) -> Found:
 
 
 def _in_archive(stream: Stream, asked: Asked) -> Found:
-    from stabdiag.places.archives import open_archive
+    from stabdiag.sources.archives import open_archive
 
     with open_archive(stream) as place:
         return _best_log(place, asked)
 
 
 def _best_log(place: Place, asked: Asked) -> Found:
-    from stabdiag.places.best import best_of, with_unread_siblings
+    from stabdiag.sources.best import best_of, with_unread_siblings
 
     return with_unread_siblings(best_of(place, place.entries(), asked))

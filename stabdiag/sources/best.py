@@ -15,12 +15,12 @@ from typing import Final
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.model.text import and_more, plural
-from stabdiag.places.beside import beside_file, beside_member
-from stabdiag.places.folder import Asked, Entry, Folder, Found, Place, Sibling, note
-from stabdiag.places.logs import Log, choose, logs_in
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
+from stabdiag.sources.beside import beside_file, beside_member
+from stabdiag.sources.folder import Asked, Entry, Folder, Found, Place, Sibling, note
+from stabdiag.sources.logs import Log, choose, logs_in
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 

@@ -18,7 +18,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import shown
-from stabdiag.places import read_place
+from stabdiag.sources import read_place
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_a_folder(memory, cells, lines):
 
 
 def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._MOST_LISTINGS", 3)
+    monkeypatch.setattr("stabdiag.sources.remote._MOST_LISTINGS", 3)
     for number in range(9):
         memory(f"run/{number}/metrics.csv", cells(0, 50))
     events = read_place(["memory://run"]).columns.events
@@ -188,7 +188,7 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote._SILENCE", 0.1)
+    monkeypatch.setattr("stabdiag.sources.remote._SILENCE", 0.1)
     with pytest.raises(LogError, match="no answer in time; try again, or download the file"):
         read_place([f"{web}/slow.jsonl"])
 
@@ -269,7 +269,7 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):
-    monkeypatch.setattr("stabdiag.places.remote.find_spec", lambda _name: None)
+    monkeypatch.setattr("stabdiag.sources.remote.find_spec", lambda _name: None)
     with pytest.raises(LogError) as caught:
         read_place(["https://example.org/run.jsonl"])
     assert str(caught.value) == (

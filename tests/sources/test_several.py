@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.places import read_place
+from stabdiag.sources import read_place
 
 
 def records(first, last, seed=0):

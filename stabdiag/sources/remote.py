@@ -19,9 +19,9 @@ from urllib.parse import urljoin
 
 from stabdiag.errors import LogError, TooSlow, did_you_mean
 from stabdiag.model.text import shown
-from stabdiag.places.folder import MOST_FILES, Entry, Place, by_levels, is_skipped
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.sources.folder import MOST_FILES, Entry, Place, by_levels, is_skipped
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse

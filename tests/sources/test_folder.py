@@ -12,8 +12,8 @@ from pyarrow import parquet
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.places import Asked, read_place
-from stabdiag.places.logs import logs_in
+from stabdiag.sources import Asked, read_place
+from stabdiag.sources.logs import logs_in
 
 HOUR = 3600.0
 
@@ -176,8 +176,8 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
 
 
 def test_many_files(put, lines, tmp_path, monkeypatch):
-    monkeypatch.setattr("stabdiag.places.folder.MOST_FILES", 31)
-    monkeypatch.setattr("stabdiag.places.logs._MOST_LOOKS", 5)
+    monkeypatch.setattr("stabdiag.sources.folder.MOST_FILES", 31)
+    monkeypatch.setattr("stabdiag.sources.logs._MOST_LOOKS", 5)
     for number in range(30):
         put(f"sample_{number:02}.txt", "nothing")
     put("sample_00.jsonl", lines(0, 50))
@@ -263,7 +263,7 @@ def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
         log.unlink()
         return logs
 
-    monkeypatch.setattr("stabdiag.places.best.logs_in", then_gone)
+    monkeypatch.setattr("stabdiag.sources.best.logs_in", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
         read_place([tmp_path])
 

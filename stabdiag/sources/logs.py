@@ -23,13 +23,13 @@ from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.places.beside import is_manifest
-from stabdiag.places.folder import Entry, Folder, Place
 from stabdiag.readers import bare
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
+from stabdiag.sources.beside import is_manifest
+from stabdiag.sources.folder import Entry, Folder, Place
 
 # How many files are looked into, how many bytes of each, and the size up to which a file is read
 # whole if its format shows nothing before its end.

@@ -20,9 +20,9 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.places.beside import is_manifest
-from stabdiag.places.best import ARCHIVES
-from stabdiag.places.logs import RANK, may_be_log
+from stabdiag.sources.beside import is_manifest
+from stabdiag.sources.best import ARCHIVES
+from stabdiag.sources.logs import RANK, may_be_log
 
 # Folders in which a run keeps a part of its logs.
 INNER: Final = re.compile(
