@@ -29,7 +29,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.readers import from_object
 from stabdiag.readers.columns import every_column
-from stabdiag.sources import Asked, Found, read_place
+from stabdiag.sources import LoadedLog, ReadRequest, read_source
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
 
@@ -56,7 +56,7 @@ class Told:
     after: int
 
 
-def told(name: str, log: Found, every: int) -> Told:
+def told(name: str, log: LoadedLog, every: int) -> Told:
     """Tell of a run, so many records at a time."""
     rows = log.columns.rows
     final = _report(log, rows)
@@ -75,7 +75,7 @@ def replayed(log: Path, folder: Path, random: Random) -> Told:
     data, copy = log.read_bytes(), folder / log.name
     cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
     final = diagnose(log)
-    source = open_source([str(copy)], Asked(format=None, wanted=every_column))
+    source = open_source([str(copy)], ReadRequest(format=None, wanted=every_column))
     with closing(source), copy.open("wb", buffering=0) as file:
         for begin, end in pairwise([0, *cuts, len(data)]):
             file.write(data[begin:end])
@@ -109,7 +109,7 @@ def _kind(finding: Finding) -> str:
     return finding.section if finding.section.startswith("§") else finding.slug
 
 
-def _report(log: Found, rows: int) -> Report:
+def _report(log: LoadedLog, rows: int) -> Report:
     history = build_history(first(log.columns, rows), Limits())
     return diagnose(history, manifest=log.manifest)
 
@@ -131,7 +131,7 @@ def fixtures() -> Iterator[Told]:
     """Tell of the fixtures."""
     for folder in sorted(RUNS.iterdir()):
         (log,) = folder.glob("log.*")
-        yield told(folder.name, read_place([log]), 4)
+        yield told(folder.name, read_source([log]), 4)
 
 
 def corpus(every: int) -> Iterator[Told]:
@@ -142,7 +142,7 @@ def corpus(every: int) -> Iterator[Told]:
     for number, (run, table) in enumerate(load()):
         if number % every == 0:
             columns = from_object(table)
-            log = Found(columns=columns, manifest=parse_manifest(run.manifest))
+            log = LoadedLog(columns=columns, manifest=parse_manifest(run.manifest))
             yield told(run.run_id, log, max(columns.rows // PARTS, 1))
 
 

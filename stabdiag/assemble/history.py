@@ -223,7 +223,7 @@ class _Built:
             source=Source(
                 name=columns.source,
                 format=columns.format,
-                runs_beside=columns.runs_beside,
+                other_runs=columns.other_runs,
                 records=columns.rows,
                 unreadable=columns.bad_count,
                 attempts=order.runs,

@@ -22,7 +22,7 @@ from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.text import plural
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
-from stabdiag.sources import Asked, Found, read_place
+from stabdiag.sources import LoadedLog, ReadRequest, read_source
 
 # Counts of a manifest, and how many times as many epochs as were logged they may be if they are of
 # epochs: a run may break off early.
@@ -66,10 +66,10 @@ class Options:
         return self
 
     @property
-    def of_a_log(self) -> Asked:
+    def of_a_log(self) -> ReadRequest:
         """What is asked of the log itself: the columns named here, and any that serve a role."""
         named = set(self.columns.values())
-        return Asked(format=self.format, wanted=lambda name: name in named or may_serve(name))
+        return ReadRequest(format=self.format, wanted=lambda name: name in named or may_serve(name))
 
 
 def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
@@ -108,7 +108,9 @@ def _release() -> None:
         arrow.default_memory_pool().release_unused()
 
 
-def run_found(found: Found, told: Manifest | None, options: Options) -> tuple[History, Manifest]:
+def run_found(
+    found: LoadedLog, told: Manifest | None, options: Options
+) -> tuple[History, Manifest]:
     """Return the history of a log that was read, and the manifest of its run.
 
     ``told`` replaces the manifest that was found beside the log.
@@ -135,12 +137,12 @@ def with_saved(told: Manifest, found: Mapping[str, tuple[int, ...]], history: Hi
     return replace(told, checkpoints=saved) if saved else told
 
 
-def raw_columns(source: object, options: Options) -> Found:
+def raw_columns(source: object, options: Options) -> LoadedLog:
     """Return the raw columns of a source, and the manifest beside it."""
     sources = [source] if isinstance(source, str | os.PathLike) else source
     if isinstance(sources, Sequence) and all(isinstance(one, str | os.PathLike) for one in sources):
-        return read_place(sources, options.of_a_log)
-    return Found(columns=from_object(source))
+        return read_source(sources, options.of_a_log)
+    return LoadedLog(columns=from_object(source))
 
 
 def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:

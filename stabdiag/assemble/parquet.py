@@ -128,7 +128,7 @@ def converted_history(columns: Columns, told: Told) -> History | None:
         format=columns.format,
         records=columns.rows,
         files=columns.files,
-        runs_beside=columns.runs_beside,
+        other_runs=columns.other_runs,
     )
     return History(
         series=series,

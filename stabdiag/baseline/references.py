@@ -17,7 +17,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.model.text import shown
 from stabdiag.sources.find import find
-from stabdiag.sources.group import Job, Passed
+from stabdiag.sources.group import Job, SkippedEntries
 from stabdiag.sources.jobs import read_job
 
 # A baseline of a thousand runs is a sweep; reading more logs than that is a mistake.
@@ -93,7 +93,7 @@ def _read(source: object, options: Options) -> Iterator[RunProfile | LeftOut]:
 
 def _logs(path: str, options: Options) -> Iterator[RunProfile | LeftOut]:
     """Yield the profile of each run below a path, and what cannot be read."""
-    passed, number = Passed(), 0
+    passed, number = SkippedEntries(), 0
     for number, job in enumerate(sorted(find([path], passed), key=lambda job: job.run), start=1):
         if number > _MOST_LOGS:
             yield LeftOut(name=shown(path), reason=f"only the first {_MOST_LOGS} logs are read")

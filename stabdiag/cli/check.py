@@ -21,7 +21,7 @@ from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 from stabdiag.sources.best import ARCHIVES
-from stabdiag.sources.group import Passed
+from stabdiag.sources.group import SkippedEntries
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
@@ -55,7 +55,7 @@ def check(
     if shown:
         write(limits_line(how.limits), None)
     codes, told, rows = Counter[Exit](), [limits_line(how.limits)], list[Row]()
-    unread, passed = 0, Passed()
+    unread, passed = 0, SkippedEntries()
 
     def show(report: Report) -> None:
         codes[report_exit_code(report, fails_on)] += 1
@@ -100,7 +100,11 @@ def _standing(row: Row) -> str:
 
 
 def _rows(
-    log: str, how: options.Runs, ask: ScanOptions, passed: Passed, show: Callable[[Report], None]
+    log: str,
+    how: options.Runs,
+    ask: ScanOptions,
+    passed: SkippedEntries,
+    show: Callable[[Report], None],
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
     from stabdiag.scan.work import row_of, rows_of_jobs
@@ -125,4 +129,4 @@ def _rows(
         rows += 1
         yield row
     if not rows:
-        raise passed.nothing_in(log)
+        raise passed.no_log_error(log)

@@ -100,12 +100,12 @@ def _columns(context: typer.Context) -> Iterator[str]:
     from pathlib import Path
 
     from stabdiag.errors import StabdiagError
-    from stabdiag.sources import read_place
+    from stabdiag.sources import read_source
 
     # The option that lacks its value leaves what stands before it unparsed.
     for log in map(Path, [*(context.params.get("logs") or ()), *context.args]):
         try:
             if log.is_file() and log.stat().st_size < _SHORT:
-                yield from read_place([log]).columns.names
+                yield from read_source([log]).columns.names
         except (OSError, StabdiagError):  # the command will say what is wrong
             return

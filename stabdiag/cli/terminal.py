@@ -156,7 +156,7 @@ def tell_text(text: str) -> None:
 
 def tell_of_runs_beside(place: str, source: Source) -> None:
     """Say how to diagnose all runs of a place that holds more than the one that was read."""
-    if source.runs_beside:
+    if source.other_runs:
         place = shown(place)
         tell(
             f"{place} holds several runs, and this is one of them; to diagnose them all, run"

@@ -173,7 +173,7 @@ class Source:
     """Where a history came from: ``records`` were read, ``unreadable`` were not.
 
     ``files`` are all files on a disk that were read for it, what lies beside the log among them.
-    ``parts`` is empty where the run is in one file. ``runs_beside`` is how many other runs lie in
+    ``parts`` is empty where the run is in one file. ``other_runs`` is the number of other runs in
     the folder or archive in which this one was chosen.
     """
 
@@ -185,7 +185,7 @@ class Source:
     attempt: int = 1
     files: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
-    runs_beside: int = 0
+    other_runs: int = 0
 
     def path_at(self, step: int | None) -> str:
         """Return the file that holds a step's record; the last one where that is not known."""

@@ -109,7 +109,7 @@ class Columns:
     log says: each of its columns has the name of its role, and the steps rise. ``unnamed`` says
     that the log names no column, so that what they are was assumed. ``files`` are the files on disk
     that were read, and ``parts`` has the rows of each attempt by its file, where several files make
-    one log. ``runs_beside`` is how many other runs lie in the folder in which it was chosen.
+    one log. ``other_runs`` is the number of other runs in the folder in which it was chosen.
     ``ends`` are the rows before which the log says that a training had ended. ``epoch_length`` is
     what a step counter that restarts with each epoch counts up to, if
     the log says so. ``left_out`` is what a reader could not use although it may hold a loss: only
@@ -133,7 +133,7 @@ class Columns:
     parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
-    runs_beside: int = 0
+    other_runs: int = 0
     left_out: tuple[LeftOut, ...] = ()
 
 

@@ -27,7 +27,7 @@ from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Row, Un
 from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, columns_of, rows_of
 
-Place: TypeAlias = tuple[int, int, str, int]
+RankedRun: TypeAlias = tuple[int, int, str, int]
 
 _NOTE: Final = SEVERITIES.index("note")
 _UNREAD: Final = SEVERITIES.index(None)
@@ -103,7 +103,7 @@ _TALLIED: Final = (
 class _Alike:
     """Runs with the same failure: the worst run, the steps of the failures, the last steps."""
 
-    worst: Place
+    worst: RankedRun
     runs: int = 0
     lost: int = 0
     steps: array[int] = field(default_factory=lambda: array("q"))
@@ -114,7 +114,7 @@ class _Tally:
     """Counts over the rows so far."""
 
     def __init__(self, top: int) -> None:
-        self.worst: list[Place] = []
+        self.worst: list[RankedRun] = []
         self._top = top
         self._rows = 0
         self._outcomes: dict[tuple[int, str], list[int]] = {}
@@ -124,7 +124,7 @@ class _Tally:
 
     def add(self, table: pa.Table) -> None:
         """Count the rows of a table."""
-        bad: list[Place] = []
+        bad: list[RankedRun] = []
         for row in columns_of(table, *_TALLIED):
             severity, lost, path, outcome, kind, step, last, reason = row
             rank = SEVERITIES.index(severity)

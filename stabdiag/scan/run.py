@@ -18,7 +18,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.scan.executors import Pool
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.work import Batch, ScanOptions, read_batch, unread
-from stabdiag.sources.group import Job, Passed
+from stabdiag.sources.group import Job, SkippedEntries
 
 # Seconds of work in a batch, and the minimum when the remaining work is shared at the end.
 _BATCH_SECONDS: Final = 2.0
@@ -209,7 +209,9 @@ class BatchReader:
     def _failed(self, jobs: Sequence[Job], tries: int, reason: str) -> Iterator[Batch]:
         """Read the logs of a batch again one by one; a log that fails alone gets a row."""
         if tries == 2:
-            yield Batch(rows=table_of([unread(jobs[0], self.options, reason)]), passed=Passed())
+            yield Batch(
+                rows=table_of([unread(jobs[0], self.options, reason)]), passed=SkippedEntries()
+            )
         elif tries:
             self.alone += jobs
         else:

@@ -29,7 +29,7 @@ from stabdiag.scan.run import BatchReader, JobQueue
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import ScanOptions
 from stabdiag.sources.find import find
-from stabdiag.sources.group import Passed
+from stabdiag.sources.group import SkippedEntries
 
 
 def scan(
@@ -116,7 +116,7 @@ def scan_into(
     show: Callable[[pa.Table, int | None], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
     peers: bool = False,
-) -> tuple[Overview, Passed]:
+) -> tuple[Overview, SkippedEntries]:
     """Scan into a store, with the executor that is opened for it.
 
     Returns the overview, and what was no log of a run. With ``peers`` runs of the same settings are
@@ -132,7 +132,7 @@ def scan_into(
         raise NoUsableRecord("nothing to scan; give a folder or a URL")
     whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
     store = Store(folder, whole)
-    passed, listed = Passed(), Passed()  # by two threads
+    passed, listed = SkippedEntries(), SkippedEntries()  # by two threads
     wanted = (job for job in find(names, listed) if store.wants(job, __version__, options.stamp))
     with opening as pool, closing(JobQueue(wanted)) as queue:
         reader = BatchReader(pool=pool, options=options, found=queue, stopped=stopped)
@@ -148,7 +148,7 @@ def scan_into(
     passed.add(listed)
     rows, before = store.rows()
     if not len(rows):
-        raise passed.nothing_in(and_more(names))
+        raise passed.no_log_error(and_more(names))
     if where is not None:
         rows, before = select(rows, where), None
     overview = overview_of(

@@ -38,12 +38,12 @@ from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.rows import table_of
 from stabdiag.scan.worker import TimedOut, call_within, is_worker_process
-from stabdiag.sources import Found
+from stabdiag.sources import LoadedLog
 from stabdiag.sources.archives import open_archive
 from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.find import jobs_below
-from stabdiag.sources.folder import Asked, Entry, Place
-from stabdiag.sources.group import File, Job, Lister, Passed, Unseen
+from stabdiag.sources.folder import Container, Entry, ReadRequest
+from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
 from stabdiag.sources.jobs import path_of, read_job, read_job_in
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
@@ -81,7 +81,7 @@ class ScanOptions(Options):
             raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
         return super().checked()
 
-    def report(self, found: Found, manifest: Manifest | None = None) -> Report:
+    def report(self, found: LoadedLog, manifest: Manifest | None = None) -> Report:
         """Return the report on a log that was read; the manifest replaces what lies beside it."""
         history, told = run_found(found, manifest, self)
         report = report_on(history, told, self.limits, literal=self.literal)
@@ -110,14 +110,14 @@ class Batch:
     """The result of a batch: rows, what proved to be no log of a run by the reason, profiles."""
 
     rows: pa.Table
-    passed: Passed
+    passed: SkippedEntries
     profiles: pa.Table | None = None
 
 
 def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
     pa.set_cpu_count(1)  # there are as many workers as cores
-    passed, profiles = Passed(), list[RunProfile]()
+    passed, profiles = SkippedEntries(), list[RunProfile]()
     rows = table_of(rows_of_jobs(jobs, options, passed, keep=profiles.append))
     batch = Batch(rows=rows, passed=passed, profiles=profiles_table(profiles))
     if is_worker_process():
@@ -128,7 +128,7 @@ def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
 def rows_of_jobs(
     jobs: Iterable[Job],
     options: ScanOptions,
-    passed: Passed,
+    passed: SkippedEntries,
     show: Show = lambda _: None,
     keep: Callable[[RunProfile], None] | None = None,
 ) -> Iterator[Row]:
@@ -152,11 +152,11 @@ class _JobReader:
     """Reads the logs of a batch; ``passed`` counts files that are not logs of a run."""
 
     options: ScanOptions
-    passed: Passed
+    passed: SkippedEntries
     show: Show
     keep: Callable[[RunProfile], None] | None = None
 
-    def row(self, job: Job, read: Callable[[Job, Asked], Found]) -> Iterator[Row]:
+    def row(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> Iterator[Row]:
         """Yield the row of a run, unless its log is none, and of each log that it left unread."""
         options, began = self.options, time.monotonic()
         siblings: list[Entry] = []
@@ -202,7 +202,7 @@ class _JobReader:
             with open_archive(stream) as place:
                 yield from self._members(place, job)
 
-    def _members(self, place: Place, job: Job) -> Iterator[Row]:
+    def _members(self, place: Container, job: Job) -> Iterator[Row]:
         entries = {str(one.path): one for one in place.entries()}
         runs = list(jobs_below("", _lister(entries), self.passed))
         rows = 0
@@ -215,7 +215,7 @@ class _JobReader:
         if not rows:
             raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
         if place.hidden:
-            self.passed.over(Unseen.CUT_ARCHIVE, place.name)
+            self.passed.over(UnreadReason.CUT_ARCHIVE, place.name)
 
 
 def _of_sibling(job: Job, sibling: Entry) -> Job:
@@ -260,7 +260,7 @@ def _lister(entries: Mapping[str, Entry]) -> Lister:
     return lambda folder, _: (files.get(folder, []), sorted(folders.get(folder, ())))
 
 
-class _Held(Place):
+class _Held(Container):
     """Some members of an archive, held in memory."""
 
     def __init__(self, name: str) -> None:
@@ -275,7 +275,7 @@ class _Held(Place):
 
 
 def _held(
-    place: Place, runs: Sequence[Job], entries: Mapping[str, Entry]
+    place: Container, runs: Sequence[Job], entries: Mapping[str, Entry]
 ) -> Iterator[tuple[Job, _Held]]:
     """Yield each run of an archive with its files, as soon as the last of them was met."""
     wants: dict[str, list[int]] = {}

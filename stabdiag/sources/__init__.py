@@ -5,8 +5,15 @@ A place is a file, standard input, a folder, an archive, a URL, or several of th
 
 from __future__ import annotations
 
-from stabdiag.sources.beside import Beside, beside_file, checkpoints_beside
-from stabdiag.sources.folder import Asked, Found
-from stabdiag.sources.read import read_place
+from stabdiag.sources.folder import LoadedLog, ReadRequest
+from stabdiag.sources.read import read_source
+from stabdiag.sources.sidecars import Sidecars, file_sidecars, sidecar_checkpoints
 
-__all__ = ["Asked", "Beside", "Found", "beside_file", "checkpoints_beside", "read_place"]
+__all__ = [
+    "LoadedLog",
+    "ReadRequest",
+    "Sidecars",
+    "file_sidecars",
+    "read_source",
+    "sidecar_checkpoints",
+]

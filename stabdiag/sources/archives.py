@@ -19,7 +19,7 @@ from stabdiag.errors import LogError
 from stabdiag.model.text import plural
 from stabdiag.readers.compressed import inflated, unpacked
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.sources.folder import DEEPEST, MOST_FILES, Entry, Place, is_skipped
+from stabdiag.sources.folder import DEEPEST, MOST_FILES, Container, Entry, is_skipped
 
 # No tar header is longer, which may hold names and attributes, and none has a longer number; some
 # versions of the library take time with the square of a number's length to read it.
@@ -39,7 +39,7 @@ _PIECE: Final = 1 << 16
 
 
 @contextmanager
-def open_archive(stream: Stream) -> Iterator[Place]:
+def open_archive(stream: Stream) -> Iterator[Container]:
     """Open an archive, known by its head, as a place.
 
     Raises:
@@ -91,7 +91,7 @@ def _listed(members: Iterable[_Member], notes: list[str]) -> tuple[list[Entry], 
     return found, left_out
 
 
-class Zip(Place):
+class Zip(Container):
     """The files in a ZIP archive."""
 
     is_archive = True
@@ -154,7 +154,7 @@ class Zip(Place):
             yield found
 
 
-class Tar(Place):
+class Tar(Container):
     """The files in a tar archive, which is read once to list them and once to read some."""
 
     is_archive = True

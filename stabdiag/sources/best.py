@@ -18,9 +18,9 @@ from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
-from stabdiag.sources.beside import beside_file, beside_member
-from stabdiag.sources.folder import Asked, Entry, Folder, Found, Place, Sibling, note
+from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import Log, choose, logs_in
+from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
@@ -55,7 +55,7 @@ _INNER: Final = re.compile(
 )
 
 
-def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
+def best_of(place: Container, entries: Sequence[Entry], asked: ReadRequest) -> LoadedLog:
     """Read the best log among some files of a place."""
     logs = logs_in(place, entries)
     if asked.format is not None:
@@ -72,17 +72,17 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
         inside = ((one.path.relative_to(run), stream) for one, stream in place.streams(files))
         columns = reader(log.format).functions().read_run(inside, name)
     if isinstance(place, Folder):
-        beside = beside_file(Path(log.key), place.path, [one.key for one in files])
+        beside = file_sidecars(Path(log.key), place.path, [one.key for one in files])
         place.notes.extend(_elsewhere(place.path, beside.files))
     else:
-        beside = beside_member(place, log.path, entries)
+        beside = member_sidecars(place, log.path, entries)
     names = list(dict.fromkeys(_name(one) for one in others if _name(one) != _name(log)))
     notes = [*_archives(entries), *dict.fromkeys(place.notes)]
     if names:
         taken = "the run of this folder" if run == PurePosixPath() else _name(log)
         left = and_more(names, _SHOWN)
         notes = [f"took {taken} of {1 + len(names)} logs; not read: {left}", *notes]
-    columns = replace(columns, runs_beside=_runs_beside(log, others))
+    columns = replace(columns, other_runs=_runs_beside(log, others))
     if place.hidden:
         hidden = _not_looked_into([*dict.fromkeys(place.hidden)])
         columns = replace(columns, left_out=(*columns.left_out, hidden))
@@ -90,7 +90,7 @@ def best_of(place: Place, entries: Sequence[Entry], asked: Asked) -> Found:
     return replace(beside, events=[*map(note, notes), *beside.events]).of(columns, siblings)
 
 
-def with_unread_siblings(found: Found) -> Found:
+def with_unread_siblings(found: LoadedLog) -> LoadedLog:
     """Return a log whose history says which siblings were not read.
 
     Logs of other folders are runs of their own: a note names them.
@@ -115,7 +115,7 @@ def _not_looked_into(hidden: Sequence[str]) -> LeftOut:
     )
 
 
-def _siblings(place: Place, log: Log, others: Iterable[Log]) -> Iterator[Sibling]:
+def _siblings(place: Container, log: Log, others: Iterable[Log]) -> Iterator[Sibling]:
     """Yield the logs of other runs, ranks and attempts: of the same format, with losses.
 
     Checkpoints hold copies of one log. What is printed for people in files of other names is about
@@ -138,13 +138,15 @@ def _bare(log: Log, pattern: re.Pattern[str]) -> str:
     return "/".join(filter(None, pattern.sub("", str(log.path)).split("/")))
 
 
-def only_log(place: Place, entry: Entry, entries: Sequence[Entry], asked: Asked) -> Found:
+def only_log(
+    place: Container, entry: Entry, entries: Sequence[Entry], asked: ReadRequest
+) -> LoadedLog:
     """Read a file of a place that is a log by its name, with what lies beside it."""
     columns = _only(place, entry, asked)
-    return beside_member(place, entry.path, entries).of(columns)
+    return member_sidecars(place, entry.path, entries).of(columns)
 
 
-def _only(place: Place, entry: Entry, asked: Asked) -> Columns:
+def _only(place: Container, entry: Entry, asked: ReadRequest) -> Columns:
     with closing(place.streams([entry])) as streams:
         for _, stream in streams:
             return asked.read(stream)
@@ -182,7 +184,7 @@ def _archives(entries: Iterable[Entry]) -> Iterator[str]:
         yield f"did not look into archives: {and_more(packed)}"
 
 
-def _nothing(place: Place, entries: Sequence[Entry], format: str | None) -> str:
+def _nothing(place: Container, entries: Sequence[Entry], format: str | None) -> str:
     if not isinstance(place, Folder):
         archive = archive_of(place.name, [str(one.path) for one in entries])
         if archive is not None:

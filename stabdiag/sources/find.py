@@ -15,14 +15,23 @@ from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
-from stabdiag.sources.group import INNER, PART, File, Job, Lister, Passed, Unseen, jobs_in
+from stabdiag.sources.group import (
+    INNER,
+    PART,
+    File,
+    Job,
+    Lister,
+    SkippedEntries,
+    UnreadReason,
+    jobs_in,
+)
 from stabdiag.sources.remote import Remote, fail, written
 
 # Nobody keeps runs deeper; a folder that is mounted in itself has no end.
 _DEEPEST: Final = 64
 
 
-def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
+def find(paths: Sequence[str], passed: SkippedEntries) -> Iterator[Job]:
     """Yield what there is to read, folder by folder.
 
     Raises:
@@ -44,7 +53,7 @@ def find(paths: Sequence[str], passed: Passed) -> Iterator[Job]:
             yield from _local(path, passed)
 
 
-def _local(path: str, passed: Passed) -> Iterator[Job]:
+def _local(path: str, passed: SkippedEntries) -> Iterator[Job]:
     status = _status(path)
     whole = os.path.abspath(path)  # noqa: PTH100 - a link stays what it is called
     if S_ISDIR(status.st_mode):
@@ -64,7 +73,7 @@ def _status(path: str) -> os.stat_result:
         raise LogError(f"{path}: cannot be opened ({told}); check the path") from None
 
 
-def jobs_below(root: str, lister: Lister, passed: Passed) -> Iterator[Job]:
+def jobs_below(root: str, lister: Lister, passed: SkippedEntries) -> Iterator[Job]:
     """Yield the runs below a folder.
 
     Raises:
@@ -79,7 +88,7 @@ class _Below:
     """How folders are listed, and what becomes of what is no log."""
 
     lister: Lister
-    passed: Passed
+    passed: SkippedEntries
 
     def jobs(self, folder: str, run: str, depth: int = 0) -> Generator[Job, None, list[File]]:
         """Yield the runs in the folders below one; return the files that may be its own."""
@@ -88,7 +97,7 @@ class _Below:
         except LogError:
             if not depth:
                 raise
-            self.passed.over(Unseen.UNLISTED, folder)
+            self.passed.over(UnreadReason.UNLISTED, folder)
             return []
         if any(file.path == VIRTUAL_ENVIRONMENT for file in files):
             return []
@@ -101,10 +110,10 @@ class _Below:
             below, called = f"{folder}/{name}", f"{run}/{name}" if run else name
             if is_skipped(name):
                 if name.startswith(".") and "://" not in folder and hides_logs(Path(below)):
-                    self.passed.over(Unseen.HIDDEN, below)
+                    self.passed.over(UnreadReason.HIDDEN, below)
                 continue
             if depth == _DEEPEST:
-                self.passed.over(Unseen.TOO_DEEP, below)
+                self.passed.over(UnreadReason.TOO_DEEP, below)
                 continue
             held = yield from self.jobs(below, called, depth + 1)
             if INNER.fullmatch(name):
@@ -129,7 +138,7 @@ class _Below:
             yield from self._all(folder, f"{inside}/{name}", depth + 1)
 
 
-def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
+def list_folder(folder: str, passed: SkippedEntries) -> tuple[list[File], list[str]]:
     """List a folder on a disk. Links to folders are not followed: so none is gone through twice."""
     files, folders = [], []
     try:
@@ -141,7 +150,7 @@ def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
                     status = one.stat()
                 except OSError:
                     if looks_like_log(one.name):
-                        passed.over(Unseen.LINK_TO_NOWHERE, one.path)
+                        passed.over(UnreadReason.LINK_TO_NOWHERE, one.path)
                     continue
                 if S_ISDIR(status.st_mode):
                     folders.append(one.name)
@@ -157,15 +166,15 @@ def list_folder(folder: str, passed: Passed) -> tuple[list[File], list[str]]:
     return files, folders
 
 
-def _is_linked_folder(one: os.DirEntry[str], folder: str, passed: Passed) -> bool:
+def _is_linked_folder(one: os.DirEntry[str], folder: str, passed: SkippedEntries) -> bool:
     """Tell whether a link leads to a folder, or to a file beside it: both are found without it."""
     if one.is_dir():
-        passed.over(Unseen.LINK_TO_FOLDER, one.path)
+        passed.over(UnreadReason.LINK_TO_FOLDER, one.path)
         return True
     return os.path.dirname(os.path.realpath(one.path)) == os.path.realpath(folder)  # noqa: PTH120
 
 
-def _remote(url: str, passed: Passed) -> Iterator[Job]:
+def _remote(url: str, passed: SkippedEntries) -> Iterator[Job]:
     """Yield the runs behind a URL: all of a folder, or those that match a pattern.
 
     Raises:
@@ -192,7 +201,9 @@ def _remote(url: str, passed: Passed) -> Iterator[Job]:
     yield Job(key=shown(url), root="", run=shown(url), logs=(_file(url, told),))
 
 
-def _list_bucket(place: Remote, url: str, folder: str, _: Passed) -> tuple[list[File], list[str]]:
+def _list_bucket(
+    place: Remote, url: str, folder: str, _: SkippedEntries
+) -> tuple[list[File], list[str]]:
     end = "/" if url.startswith(("http://", "https://")) else ""
     inside = f"{place.path.rstrip('/')}{folder.removeprefix(url.rstrip('/'))}"
     try:

@@ -63,7 +63,7 @@ class Sibling:
 
 
 @frozen
-class Found:
+class LoadedLog:
     """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit.
 
     ``siblings`` are logs of other runs, ranks or attempts in the same place, which were not read.
@@ -76,7 +76,7 @@ class Found:
 
 
 @frozen
-class Asked:
+class ReadRequest:
     """How to read a log: which columns, and in which format unless that is recognized.
 
     Of a log that still ``grows``, an unfinished last line is left out.
@@ -91,7 +91,7 @@ class Asked:
         return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
-class Place:
+class Container:
     """A folder, an archive, or a folder behind a URL.
 
     ``name`` is what a report calls it; ``notes`` say what was left out, and why. ``hidden`` are
@@ -199,7 +199,7 @@ def hides_logs(folder: Path) -> bool:
     return False
 
 
-class Folder(Place):
+class Folder(Container):
     """The files in a folder and in the folders below it, some levels deep."""
 
     def __init__(self, path: Path) -> None:

@@ -20,9 +20,9 @@ from itertools import groupby
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.sources.beside import is_manifest
 from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.logs import RANK, may_be_log
+from stabdiag.sources.sidecars import is_manifest
 
 # Folders in which a run keeps a part of its logs.
 INNER: Final = re.compile(
@@ -98,7 +98,7 @@ class Job:
         return " ".join(f.etag for f in (*self.logs, *self.beside) if f.etag)[:200] or None
 
 
-class Unseen(StrEnum):
+class UnreadReason(StrEnum):
     """Why a file or a folder that may hold a run was not looked into."""
 
     LINK_TO_FOLDER = "a link to a folder: name it to have it scanned"
@@ -110,7 +110,7 @@ class Unseen(StrEnum):
 
 
 @dataclass
-class Passed:
+class SkippedEntries:
     """What was passed over: how often, for which reason, and an example of each."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -121,12 +121,12 @@ class Passed:
         self.counts[why] += times
         self.examples.setdefault(why, what)
 
-    def add(self, other: Passed) -> None:
+    def add(self, other: SkippedEntries) -> None:
         """Note what another part of the scan passed over."""
         for why, times in other.counts.items():
             self.over(why, other.examples[why], times)
 
-    def nothing_in(self, place: str) -> NoUsableRecord:
+    def no_log_error(self, place: str) -> NoUsableRecord:
         """Return the error for a place in which no run was found."""
         told = [f"{place}: no log of a run found", *self.told()]
         return NoUsableRecord("; ".join([*told, "stabdiag formats lists what can be read"]))
@@ -138,7 +138,7 @@ class Passed:
     def unseen(self) -> list[str]:
         """Return a line for each kind of file or folder that may hold a run and was not read."""
         counts = self.counts.most_common()
-        return [self._line(why, count) for why, count in counts if isinstance(why, Unseen)]
+        return [self._line(why, count) for why, count in counts if isinstance(why, UnreadReason)]
 
     def _line(self, why: str, count: int) -> str:
         more = f" and {count - 1} more" if count > 1 else ""
@@ -146,7 +146,7 @@ class Passed:
 
 
 # What lists the files and the names of the folders in a folder.
-Lister: TypeAlias = "Callable[[str, Passed], tuple[list[File], list[str]]]"
+Lister: TypeAlias = "Callable[[str, SkippedEntries], tuple[list[File], list[str]]]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from stabdiag.sources.best import best_of, only_log
-from stabdiag.sources.folder import Asked, Entry, Folder, Found, Place
+from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest
 from stabdiag.sources.group import File, Job
-from stabdiag.sources.read import read_place
+from stabdiag.sources.read import read_source
 from stabdiag.sources.remote import Remote
 
 
@@ -16,7 +16,7 @@ def path_of(root: str, one: File) -> str:
     return f"{root}/{one.path}" if root else one.path
 
 
-def read_job(job: Job, asked: Asked) -> Found:
+def read_job(job: Job, asked: ReadRequest) -> LoadedLog:
     """Read the log of a run on a disk, in a bucket or behind a URL.
 
     Raises:
@@ -25,12 +25,12 @@ def read_job(job: Job, asked: Asked) -> Found:
     paths = [path_of(job.root, one) for one in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_place(paths, asked)
+        return read_source(paths, asked)
     place = Remote(job.root) if is_url else Folder(Path(job.root))
     return read_job_in(place, job, asked)
 
 
-def read_job_in(place: Place, job: Job, asked: Asked) -> Found:
+def read_job_in(place: Container, job: Job, asked: ReadRequest) -> LoadedLog:
     """Read the log of a run among the files of a place."""
     base = str(place.path) if isinstance(place, Folder | Remote) else ""
     root = f"{base.rstrip('/')}/" if base else ""

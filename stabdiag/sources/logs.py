@@ -28,8 +28,8 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import recognised
 from stabdiag.readers.source import Stream
-from stabdiag.sources.beside import is_manifest
-from stabdiag.sources.folder import Entry, Folder, Place
+from stabdiag.sources.folder import Container, Entry, Folder
+from stabdiag.sources.sidecars import is_manifest
 
 # How many files are looked into, how many bytes of each, and the size up to which a file is read
 # whole if its format shows nothing before its end.
@@ -88,7 +88,7 @@ class Log(Entry):
         return any(map(is_evaluation, parts)) and not any("train" in part for part in parts)
 
 
-def logs_in(place: Place, entries: Sequence[Entry]) -> list[Log]:
+def logs_in(place: Container, entries: Sequence[Entry]) -> list[Log]:
     """Return the files that are logs, by their content."""
     candidates = [one for one in entries if one.size != 0 and may_be_log(one.path.name)]
     candidates.sort(key=_promise)

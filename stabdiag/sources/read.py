@@ -13,8 +13,8 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
-from stabdiag.sources.beside import Beside, beside_file, beside_url
-from stabdiag.sources.folder import Asked, Folder, Found, Place, note
+from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
+from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 
 # How many bytes are looked at to recognize an archive: the header of its first member, packed.
 _HEAD: Final = 1 << 16
@@ -23,10 +23,12 @@ _HEAD: Final = 1 << 16
 _BLOCK: Final = 512
 _USTAR: Final = slice(257, 262)
 
-_AS_IT_IS: Final = Asked()
+_AS_IT_IS: Final = ReadRequest()
 
 
-def read_place(sources: Sequence[str | os.PathLike[str]], asked: Asked = _AS_IT_IS) -> Found:
+def read_source(
+    sources: Sequence[str | os.PathLike[str]], asked: ReadRequest = _AS_IT_IS
+) -> LoadedLog:
     """Read the log that a place holds, or several places as one run.
 
     Raises:
@@ -45,14 +47,14 @@ def read_place(sources: Sequence[str | os.PathLike[str]], asked: Asked = _AS_IT_
     columns, known = found[0].columns, Manifest()
     saved: Mapping[str, tuple[int, ...]] = {}
     if len(found) > 1:
-        from stabdiag.sources.several import one_log
+        from stabdiag.sources.merge import merge_logs
 
         name = and_more([one.columns.source for one in found])
-        columns = one_log([one.columns for one in found], name)
+        columns = merge_logs([one.columns for one in found], name)
     for one in reversed(found):  # a later attempt may have another configuration
         known, saved = known.beside(one.manifest), saved or one.checkpoints
     left_out = [note(f"left out: {error}") for error in empty]
-    return Beside(manifest=known, events=left_out, checkpoints=saved).of(columns)
+    return Sidecars(manifest=known, events=left_out, checkpoints=saved).of(columns)
 
 
 def is_archive(stream: Stream) -> bool:
@@ -63,7 +65,7 @@ def is_archive(stream: Stream) -> bool:
     return unpacked(Stream("", io.BytesIO(head))).peek(_BLOCK)[_USTAR] == b"ustar"
 
 
-def _read(source: str, asked: Asked) -> Found:
+def _read(source: str, asked: ReadRequest) -> LoadedLog:
     if not source:
         raise LogError("the name of the log is empty; is a shell variable not set?")
     protocol, is_url, rest = source.partition("://")
@@ -75,18 +77,18 @@ def _read(source: str, asked: Asked) -> Found:
     with open_stream(source) as stream:
         if is_archive(stream):
             archive = _in_archive(stream, asked)
-            return Beside(manifest=archive.manifest, files=[source]).of(archive.columns)
+            return Sidecars(manifest=archive.manifest, files=[source]).of(archive.columns)
         columns = asked.read(stream)
     if stream.name == STANDARD_INPUT:
-        return Found(columns=columns)
-    return beside_file(Path(source), Path(source).parent, [source]).of(columns)
+        return LoadedLog(columns=columns)
+    return file_sidecars(Path(source), Path(source).parent, [source]).of(columns)
 
 
-def _remote(url: str, asked: Asked) -> Found:
+def _remote(url: str, asked: ReadRequest) -> LoadedLog:
     if url.startswith("mlflow://"):
         from stabdiag.readers.mlflow import read_url
 
-        return Found(columns=read_url(url))
+        return LoadedLog(columns=read_url(url))
     from stabdiag.sources.remote import Remote
 
     remote = Remote(url)
@@ -96,20 +98,20 @@ def _remote(url: str, asked: Asked) -> Found:
         if is_archive(stream):
             return _in_archive(stream, asked)
         columns = asked.read(stream)
-    return beside_url(remote.name, remote.beside).of(columns)
+    return url_sidecars(remote.name, remote.beside).of(columns)
 
 
 # What follows is imported where it is needed: a small log does not wait for it.
 
 
-def _in_archive(stream: Stream, asked: Asked) -> Found:
+def _in_archive(stream: Stream, asked: ReadRequest) -> LoadedLog:
     from stabdiag.sources.archives import open_archive
 
     with open_archive(stream) as place:
         return _best_log(place, asked)
 
 
-def _best_log(place: Place, asked: Asked) -> Found:
+def _best_log(place: Container, asked: ReadRequest) -> LoadedLog:
     from stabdiag.sources.best import best_of, with_unread_siblings
 
     return with_unread_siblings(best_of(place, place.entries(), asked))

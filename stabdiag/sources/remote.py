@@ -21,7 +21,7 @@ from stabdiag.errors import LogError, TooSlow, did_you_mean
 from stabdiag.model.text import shown
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.sources.folder import MOST_FILES, Entry, Place, by_levels, is_skipped
+from stabdiag.sources.folder import MOST_FILES, Container, Entry, by_levels, is_skipped
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -61,7 +61,7 @@ _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "
 _WRITTEN: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
-class Remote(Place):
+class Remote(Container):
     """A URL: one file, or a folder."""
 
     def __init__(self, url: str) -> None:

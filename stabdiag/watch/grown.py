@@ -16,7 +16,7 @@ from stabdiag.readers.reader import Growing
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import settles, sniff
 from stabdiag.readers.source import Stream
-from stabdiag.sources import Asked
+from stabdiag.sources import ReadRequest
 
 # The format is decided on this many bytes. Until then the log is read again each time it grows,
 # which takes a tenth of a second at most.
@@ -32,7 +32,7 @@ _IN_MEMORY: Final = 1 << 26
 class Grown:
     """What a log holds so far. A last line without its end waits for the rest of it."""
 
-    def __init__(self, name: str, asked: Asked, *, settled: int = _SETTLED) -> None:
+    def __init__(self, name: str, asked: ReadRequest, *, settled: int = _SETTLED) -> None:
         """Begin with nothing; the format is settled when ``settled`` bytes have come."""
         self.name = name
         self._settled = settled

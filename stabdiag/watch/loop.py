@@ -18,7 +18,7 @@ from stabdiag.errors import LogError, StabdiagError
 from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
-from stabdiag.sources import Found
+from stabdiag.sources import LoadedLog
 from stabdiag.watch.certain import Held, certain
 from stabdiag.watch.sources import Pace, Source
 
@@ -77,7 +77,7 @@ class Seen:
 
 
 def watch(
-    source: Source, diagnose: Callable[[Found], Report], until: Until, *, interval: float
+    source: Source, diagnose: Callable[[LoadedLog], Report], until: Until, *, interval: float
 ) -> Iterator[Seen]:
     """Look at a source every ``interval`` seconds; yield what is known after each look.
 

@@ -19,7 +19,14 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import not_text, recognised
 from stabdiag.readers.source import STANDARD_INPUT
-from stabdiag.sources import Asked, Beside, Found, beside_file, checkpoints_beside, read_place
+from stabdiag.sources import (
+    LoadedLog,
+    ReadRequest,
+    Sidecars,
+    file_sidecars,
+    read_source,
+    sidecar_checkpoints,
+)
 from stabdiag.watch.grown import Grown
 from stabdiag.watch.tail import Begin, Tail
 
@@ -30,7 +37,7 @@ _BITE: Final = 1 << 16
 _SHARE_FOR_LOOKS: Final = 0.02
 
 
-def open_source(logs: Sequence[str], asked: Asked) -> Source:
+def open_source(logs: Sequence[str], asked: ReadRequest) -> Source:
     """Return the source that several names are together.
 
     Raises:
@@ -44,12 +51,12 @@ def open_source(logs: Sequence[str], asked: Asked) -> Source:
     if len(logs) > 1:
         if "-" in logs:
             raise LogError("standard input cannot be watched beside files; give one or the other")
-        return Place(logs, asked)
+        return Container(logs, asked)
     (log,) = logs
     if log == "-":
         pipe = sys.stdin.fileno()
         return Pipe(lambda: pipe, Grown(STANDARD_INPUT, asked))
-    return Place(logs, asked) if Path(log).is_dir() else File(Path(log), asked)
+    return Container(logs, asked) if Path(log).is_dir() else File(Path(log), asked)
 
 
 class File:
@@ -59,15 +66,15 @@ class File:
     link may come to lead to another one.
     """
 
-    def __init__(self, path: Path, asked: Asked) -> None:
+    def __init__(self, path: Path, asked: ReadRequest) -> None:
         """Watch ``path``, which need not be there yet."""
         self._path = path
         self._tail = Tail(path)
         self._grown = Grown(str(path), asked)
-        self._other: Place | Pipe | None = None
+        self._other: Container | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
-        self._beside = Beside(files=[str(path)])
+        self._beside = Sidecars(files=[str(path)])
         self._changed: int | None = None
         self._asked = asked
         self.runs = 1
@@ -99,7 +106,7 @@ class File:
             self._tail.let_go()  # a file that is open cannot be renamed there
         return grew
 
-    def found(self, *, whole: bool) -> Found:
+    def found(self, *, whole: bool) -> LoadedLog:
         """Return the log so far, and what lies beside it.
 
         ``whole`` says that a last line without its end counts.
@@ -113,16 +120,16 @@ class File:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
         columns = self._grown.columns(whole=whole)
         beside = self._surroundings()
-        saved = checkpoints_beside(self._path, self._path.parent)  # more come all the time
+        saved = sidecar_checkpoints(self._path, self._path.parent)  # more come all the time
         events = [*self._events, *beside.events]
         return replace(beside, events=events, checkpoints=saved).of(columns)
 
-    def _surroundings(self) -> Beside:
+    def _surroundings(self) -> Sidecars:
         """Return what lies beside the log, looked for again when a file has come or gone there."""
         with suppress(OSError):
             changed = self._path.parent.stat().st_mtime_ns
             if changed != self._changed:
-                self._beside = beside_file(self._path, self._path.parent, [str(self._path)])
+                self._beside = file_sidecars(self._path, self._path.parent, [str(self._path)])
                 self._changed = changed
         return self._beside
 
@@ -136,7 +143,7 @@ class File:
         if self._path.is_fifo():
             self._other = Pipe(lambda: os.open(self._path, os.O_RDONLY), self._grown)
         elif self._path.is_dir():  # it was not there yet when the watch began
-            self._other = Place([str(self._path)], self._asked)
+            self._other = Container([str(self._path)], self._asked)
         self._is_known = self._other is not None
         if self._is_known or not self._path.is_file():
             return
@@ -152,7 +159,7 @@ class File:
             return
         self._is_known = True
         if name is None or not reader(name).by_lines:
-            self._other = Place([str(self._path)], self._asked)
+            self._other = Container([str(self._path)], self._asked)
 
     def _follow(self, begin: Begin) -> None:
         if begin in (Begin.ANEW, Begin.OTHER):
@@ -201,22 +208,22 @@ class Pipe:
         self._grown.add(b"".join(came))
         return any(came)
 
-    def found(self, *, whole: bool) -> Found:
+    def found(self, *, whole: bool) -> LoadedLog:
         """Return the log so far."""
-        return Found(columns=self._grown.columns(whole=whole))
+        return LoadedLog(columns=self._grown.columns(whole=whole))
 
     def close(self) -> None:
         """Let go of the text; the pipe is still waited for by its thread."""
         self._grown.close()
 
 
-class Place:
+class Container:
     """Anything that holds a log, read again as a whole when a file of it has changed."""
 
     ended = False
     runs = 1
 
-    def __init__(self, logs: Sequence[str], asked: Asked) -> None:
+    def __init__(self, logs: Sequence[str], asked: ReadRequest) -> None:
         """Watch what these names stand for, as one run."""
         self._logs = logs
         self._asked = asked
@@ -233,18 +240,18 @@ class Place:
         self._seen = seen
         return changed
 
-    def found(self, *, whole: bool) -> Found:
+    def found(self, *, whole: bool) -> LoadedLog:
         """Read what is there now; to read a pipe would wait for whoever writes."""
         for log in self._logs:
             if Path(log).is_fifo():
                 raise LogError(f"{log}: a pipe is watched alone, and from its start on")
-        return read_place(self._logs, replace(self._asked, grows=not whole))
+        return read_source(self._logs, replace(self._asked, grows=not whole))
 
     def close(self) -> None:
         """Do nothing: no file stays open."""
 
 
-Source: TypeAlias = File | Pipe | Place
+Source: TypeAlias = File | Pipe | Container
 """A log that may grow."""
 
 

@@ -6,7 +6,7 @@ import stabdiag
 from stabdiag.model.history import EventKind
 from stabdiag.model.limits import Limits
 from stabdiag.model.roles.choice import may_serve
-from stabdiag.sources import Asked, read_place
+from stabdiag.sources import ReadRequest, read_source
 
 
 def records(name="type", words=("train", "validation"), n=30, **more):
@@ -111,7 +111,9 @@ def test_of_several_files_each_has_its_words(tmp_path):
     (tmp_path / "a.csv").write_text(head + "".join(f"{n},train,2.5\n" for n in range(9)))
     lines = [f"{n},valid,3.5\n{n},train,2.25\n" for n in range(9, 18)]
     (tmp_path / "b.csv").write_text(head + "".join(lines))
-    columns = read_place([tmp_path / "a.csv", tmp_path / "b.csv"], Asked(wanted=may_serve)).columns
+    columns = read_source(
+        [tmp_path / "a.csv", tmp_path / "b.csv"], ReadRequest(wanted=may_serve)
+    ).columns
     history = build_history(columns, Limits())
     assert history.series["loss"].values.tolist() == [2.5] * 9 + [2.25] * 9
     assert history.series["eval_loss"].values.tolist() == [3.5] * 9

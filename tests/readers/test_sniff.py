@@ -17,7 +17,7 @@ from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 from tests.readers.conftest import read_columns
 
 MAGIC = [
@@ -136,7 +136,7 @@ def test_the_advice_about_arrays_and_pickles_works(tmp_path, shell):
     ]:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(LogError) as caught:
-            read_place([tmp_path / name])
+            read_source([tmp_path / name])
         shell(str(caught.value).partition("with: ")[2], tmp_path)
         loss = read_columns(tmp_path / "run.json").load("loss")
         np.testing.assert_array_equal(loss.values, losses)

@@ -6,7 +6,7 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.sources.find import find
-from stabdiag.sources.group import Passed
+from stabdiag.sources.group import SkippedEntries
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def found(tmp_path):
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("x")
-        jobs = list(find([str(tmp_path)], passed or Passed()))
+        jobs = list(find([str(tmp_path)], passed or SkippedEntries()))
         keys = {job.key for job in jobs}
         assert len(keys) == len(jobs)
         return {job.run: sorted(file.path for file in job.logs) for job in jobs}
@@ -108,7 +108,7 @@ def test_no_folder_is_gone_through_twice(found, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "a" / "latest.jsonl").symlink_to(tmp_path / "a" / "metrics.jsonl")
-    passed = Passed()
+    passed = SkippedEntries()
     assert found("a/metrics.jsonl", passed=passed) == {"a": ["metrics.jsonl"]}
     assert passed.told() == [
         f"skipped, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
@@ -118,7 +118,7 @@ def test_no_folder_is_gone_through_twice(found, tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
 def test_a_folder_that_cannot_be_listed_is_told(found, tmp_path):
     (tmp_path / "locked").mkdir(mode=0)
-    passed = Passed()
+    passed = SkippedEntries()
     assert found("a.jsonl", passed=passed)
     assert "cannot be listed" in passed.told()[0]
 
@@ -126,19 +126,19 @@ def test_a_folder_that_cannot_be_listed_is_told(found, tmp_path):
 def test_a_path_that_is_not_there_is_told_before_anything_is_read(tmp_path):
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(LogError, match=r"none: cannot be opened \(No such file"):
-        next(find([str(tmp_path), str(tmp_path / "none")], Passed()))
+        next(find([str(tmp_path), str(tmp_path / "none")], SkippedEntries()))
 
 
 def test_a_pattern_stands_for_all_that_match(found, tmp_path):
     found("a/metrics.csv", "b/metrics.csv", "c/other.csv")
-    jobs = find([f"{tmp_path}/*/metrics.csv"], Passed())
+    jobs = find([f"{tmp_path}/*/metrics.csv"], SkippedEntries())
     keys = [f"{tmp_path}/{name}/metrics.csv" for name in "ab"]
     assert sorted(job.key for job in jobs) == keys
 
 
 def test_work_begins_before_the_listing_ends(found, tmp_path):
     found("a/metrics.csv", "b/metrics.csv")
-    jobs = find([str(tmp_path)], Passed())
+    jobs = find([str(tmp_path)], SkippedEntries())
     assert next(jobs).run == "a"
     (tmp_path / "b" / "metrics.csv").unlink()  # it was not listed yet
     assert list(jobs) == []
@@ -147,7 +147,7 @@ def test_work_begins_before_the_listing_ends(found, tmp_path):
 def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
     for name in ("a.jsonl.gz", "b.jsonl", "a.manifest.json", "b.manifest.json", "config.yaml"):
         (tmp_path / name).write_text("x")
-    jobs = find([str(tmp_path)], Passed())
+    jobs = find([str(tmp_path)], SkippedEntries())
     beside = {job.run: [file.path for file in job.beside] for job in jobs}
     assert beside == {
         "a.jsonl.gz": ["a.manifest.json", "config.yaml"],

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 
 PACKINGS = {
     "tar": bytes,
@@ -54,12 +54,12 @@ def odd(name, kind, link=""):
 
 
 def told(path):
-    return [event.message for event in read_place([path]).columns.events]
+    return [event.message for event in read_source([path]).columns.events]
 
 
 def rows_or_error(path):
     try:
-        return read_place([path]).columns.rows, ""
+        return read_source([path]).columns.rows, ""
     except LogError as error:
         return 0, str(error)
 
@@ -80,7 +80,7 @@ def run(lines, cells):
 def test_the_best_log_of_an_archive_and_what_lies_beside_it(put, run, kind):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
     path = put("run.packed", data)  # known by its content
-    found = read_place([path])
+    found = read_source([path])
     assert found.columns.source == f"{path}/out/version_1/metrics.csv"
     assert found.columns.load("step").values.tolist() == list(range(50))
     assert (found.manifest.peak_lr, found.manifest.dtype) == (0.5, "fp16")
@@ -96,7 +96,7 @@ def test_from_standard_input(put, run, kind, monkeypatch):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
     with put("run.packed", data).open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        found = read_place(["-"])
+        found = read_source(["-"])
     assert found.columns.source == "standard input/out/version_1/metrics.csv"
     assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
 
@@ -108,8 +108,8 @@ def test_beside_standard_input_lies_nothing(put, lines, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with log.open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        assert read_place(["-"]).manifest.dtype is None
-    assert read_place([log]).manifest.dtype == "fp16"
+        assert read_source(["-"]).manifest.dtype is None
+    assert read_source([log]).manifest.dtype == "fp16"
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
@@ -118,7 +118,7 @@ def test_parquet_and_a_packed_log_in_an_archive(put, lines, kind):
     parquet.write_table(pa.table({"step": range(40), "loss": [1.0] * 40}), sink)
     files = {"run.parquet": sink.getvalue(), "logs/run.jsonl.gz": gzip.compress(b"{}")}
     path = put("run", tarred(files) if kind == "tar" else zipped(files))
-    columns = read_place([path]).columns
+    columns = read_source([path]).columns
     assert (columns.format, columns.load("loss").values.tolist()) == ("parquet", [1.0] * 40)
 
 
@@ -127,7 +127,7 @@ def test_a_tar_that_breaks_off_is_read_up_to_there(put, lines):
     packed = gzip.compress(whole)
     for data in (whole[:9000], packed[: len(packed) // 2]):
         path = put("run.tar.gz", data)
-        columns = read_place([path]).columns
+        columns = read_source([path]).columns
         assert 50 < columns.rows < 500
         assert any("breaks off" in event.message for event in columns.events)
         assert len(set(told(path))) == len(told(path))
@@ -174,7 +174,7 @@ def test_members_that_lead_out_are_left_out(put, lines, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     for data, count in ((tarred(files, *links), 9), (zipped(files), 5)):
         path = put("run", data)
-        assert read_place([path]).columns.rows == 50
+        assert read_source([path]).columns.rows == 50
         assert told(path) == [
             f"{count} members of the archive left out: links, devices, or paths that lead out of it"
         ]
@@ -210,7 +210,7 @@ def test_a_member_that_claims_what_is_not_there_breaks_a_tar_off(put, lines, pac
     end = 512 + len(text) + -len(text) % 512
     data = tarred({"run.jsonl": text})[:end] + header.tobuf(tarfile.GNU_FORMAT) + b"9" * (1 << 17)
     path = put("run.tar", pack(data))
-    assert read_place([path]).columns.rows == 50
+    assert read_source([path]).columns.rows == 50
     assert told(path) == [f"the archive breaks off or is damaged ({why})"]
 
 
@@ -218,7 +218,7 @@ def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
     data = bytearray(tarred({"run.jsonl": lines(0, 50), "b.jsonl": lines(0, 90)}))
     data[data.index(b"b.jsonl")] ^= 1
     path = put("run.tar", bytes(data))
-    assert read_place([path]).columns.rows == 50
+    assert read_source([path]).columns.rows == 50
     assert told(path) == ["the archive breaks off or is damaged (no header where one is expected)"]
 
 
@@ -242,7 +242,7 @@ def test_a_sparse_member_is_left_out(put, lines):
         "GNU.sparse.map": "0,0",
     }
     path = put("run.tar", tarred({"run.jsonl": lines(0, 50)}, member))
-    assert read_place([path]).columns.rows == 50
+    assert read_source([path]).columns.rows == 50
 
 
 @pytest.mark.parametrize(("kind", "ratio"), [("gz", 100), ("xz", 600), ("zip", 100)])
@@ -255,14 +255,14 @@ def test_archives_that_unpack_to_more_than_a_log_does(put, monkeypatch, kind, ra
         pack = zlib.compressobj(wbits=31) if kind == "gz" else lzma.LZMACompressor(preset=0)
         data = pack.compress(tarred({"run.jsonl": text})) + pack.flush()
     with pytest.raises(LogError, match=f"unpacks to more than {ratio} times its size"):
-        read_place([put("bomb", data)])
+        read_source([put("bomb", data)])
 
 
 def test_an_archive_in_an_archive_is_not_looked_into(put, run):
     inner = gzip.compress(tarred(run))
     for data in (tarred({"run.tar.gz": inner}), zipped({"run.tar.gz": inner})):
         with pytest.raises(NoUsableRecord, match=r"archives: run\.tar\.gz"):
-            read_place([put("run", data)])
+            read_source([put("run", data)])
 
 
 def locked(data):
@@ -279,7 +279,7 @@ def locked(data):
 def test_an_encrypted_zip(put, lines):
     path = put("my run.zip", locked(zipped({"run.jsonl": lines(0, 50)})))
     with pytest.raises(LogError) as caught:
-        read_place([path])
+        read_source([path])
     assert str(caught.value) == f"{path}: encrypted; unpack it first: unzip '{path}'"
 
 
@@ -294,12 +294,12 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
 def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
     data = bytearray(zipped({"run.jsonl": lines(0, 3000)}, zipfile.ZIP_STORED))
     data[data.find(b'"', 2000)] ^= 1
-    columns = read_place([put("run.zip", bytes(data))]).columns
+    columns = read_source([put("run.zip", bytes(data))]).columns
     assert (columns.rows, columns.bad_count) == (2999, 1)
     data = bytearray(zipped({"run.jsonl": lines(0, 50_000)}))
     half = len(data) // 2
     data[half : half + 2000] = b"\xff" * 2000
-    columns = read_place([put("run.zip", bytes(data))]).columns
+    columns = read_source([put("run.zip", bytes(data))]).columns
     assert 10_000 < columns.rows < 50_000
     assert any("the packed stream is damaged" in note for note in columns.notes)
 
@@ -307,13 +307,13 @@ def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
 def test_a_zip_that_is_cut_off(put, lines):
     path = put("run.zip", zipped({"run.jsonl": lines(0, 50)})[:-30])
     with pytest.raises(LogError, match="a ZIP archive that is cut off or damaged"):
-        read_place([path])
+        read_source([path])
 
 
 @pytest.mark.parametrize("data", [zipped({}), tarred({"a/model.bin": b"1"})], ids=["zip", "tar"])
 def test_an_archive_without_a_log(put, data):
     with pytest.raises(NoUsableRecord, match="run: no file in it is a log"):
-        read_place([put("run", data)])
+        read_source([put("run", data)])
 
 
 def test_folders_and_what_lies_too_deep_or_hidden(put, lines):
@@ -322,14 +322,14 @@ def test_folders_and_what_lies_too_deep_or_hidden(put, lines):
     packed = tarred({name: text for name, text in files.items() if text})
     for data in (packed, zipped(files)):
         path = put("run", data)
-        assert read_place([path]).columns.source == f"{path}/run/a.jsonl"
+        assert read_source([path]).columns.source == f"{path}/run/a.jsonl"
         assert told(path) == []
 
 
 def test_a_configuration_that_is_too_large(put, lines):
     text = '{"dtype": "fp16"}' + " " * (1 << 20)
     path = put("run", tarred({"run.jsonl": lines(0, 50), "manifest.json": text}))
-    assert read_place([path]).manifest.dtype is None
+    assert read_source([path]).manifest.dtype is None
 
 
 def test_many_members(put, lines, monkeypatch):
@@ -352,10 +352,10 @@ def test_archives_of_another_kind(tmp_path, members, told):
     path = tmp_path / "run.zip"
     path.write_bytes(zipped(dict.fromkeys(members, "x")))
     with pytest.raises(NoUsableRecord, match=rf"run\.zip: {told}"):
-        read_place([path])
+        read_source([path])
     folder = tmp_path / "folder"
     for member in members:
         (folder / member).parent.mkdir(parents=True, exist_ok=True)
         (folder / member).write_text("x")
     with pytest.raises(NoUsableRecord, match="no file in it is a log"):
-        read_place([folder])
+        read_source([folder])

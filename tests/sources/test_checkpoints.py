@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 import stabdiag
-from stabdiag.sources.beside import checkpoints_in, listing
+from stabdiag.sources.sidecars import checkpoints_in, listing
 
 NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n in range(1, 240)]
 

@@ -12,18 +12,18 @@ from pyarrow import parquet
 
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.sources import Asked, read_place
+from stabdiag.sources import ReadRequest, read_source
 from stabdiag.sources.logs import logs_in
 
 HOUR = 3600.0
 
 
 def taken(folder):
-    return read_place([folder]).columns.source.removeprefix(f"{folder}/")
+    return read_source([folder]).columns.source.removeprefix(f"{folder}/")
 
 
 def told(folder):
-    return [event.message for event in read_place([folder]).columns.events]
+    return [event.message for event in read_source([folder]).columns.events]
 
 
 def test_one_log_among_other_files(put, lines, tmp_path):
@@ -113,7 +113,7 @@ def test_a_log_without_losses_only_where_there_is_no_other(put, cells, tmp_path)
 def test_a_log_that_cannot_be_read_says_why_where_it_is_the_only_one(put, cells, tmp_path):
     put("run.parquet", b"PAR1 and no more")
     with pytest.raises(LogError, match=r"run\.parquet: a Parquet file that is cut off or damaged"):
-        read_place([tmp_path])
+        read_source([tmp_path])
     put("run.csv", cells(0, 30))
     assert taken(tmp_path) == "run.csv"
 
@@ -131,7 +131,7 @@ def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, 
     put("env/pyvenv.cfg", "home = /usr/bin")
     put("env/share/run.csv", cells(0, 50))
     with pytest.raises(NoUsableRecord, match=r"no file in it is a log \(looked at 0 files\)"):
-        read_place([tmp_path])
+        read_source([tmp_path])
 
 
 def test_links(put, cells, tmp_path):
@@ -141,7 +141,7 @@ def test_links(put, cells, tmp_path):
     (tmp_path / "runs" / "gone.csv").symlink_to("nowhere")
     assert taken(tmp_path / "runs") == "a/run.csv"
     assert told(tmp_path / "runs") == []
-    (left_out,) = read_place([tmp_path / "runs"]).columns.left_out
+    (left_out,) = read_source([tmp_path / "runs"]).columns.left_out
     assert left_out.message.endswith("runs/gone.csv (a link to nowhere)")
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
 
@@ -154,7 +154,7 @@ def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
         link = tmp_path / "snapshot" / name
         link.parent.mkdir(exist_ok=True)
         link.symlink_to(f"../blobs/{blob}")
-    assert read_place([tmp_path / "snapshot"]).manifest.peak_lr == 0.5
+    assert read_source([tmp_path / "snapshot"]).manifest.peak_lr == 0.5
     (tmp_path / "run").symlink_to("snapshot")
     where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
     for folder in ("snapshot", "run"):
@@ -169,10 +169,10 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
     (tmp_path / "run" / "again").symlink_to(".")
     assert taken(tmp_path / "run") == "metrics.csv"
     assert told(tmp_path / "run") == []
-    (left_out,) = read_place([tmp_path / "run"]).columns.left_out
+    (left_out,) = read_source([tmp_path / "run"]).columns.left_out
     assert left_out.message.endswith("run/log.csv (a link to nowhere)")
     with pytest.raises(LogError, match=r"cannot be opened \(Too many levels of symbolic links\)"):
-        read_place([tmp_path / "run" / "loop"])
+        read_source([tmp_path / "run" / "loop"])
 
 
 def test_many_files(put, lines, tmp_path, monkeypatch):
@@ -192,7 +192,7 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
     put("a.tar.gz", b"\x1f\x8b")
     put("b.zip", b"PK\x03\x04")
     with pytest.raises(NoUsableRecord) as caught:
-        read_place([tmp_path])
+        read_source([tmp_path])
     assert str(caught.value) == (
         f"{tmp_path}: no file in it is a log (looked at 2 files); did not look into archives:"
         " a.tar.gz and 1 more; `stabdiag formats` lists what can be read"
@@ -204,9 +204,9 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
 def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
     put("run.csv", cells(0, 50))
     put("run.jsonl", lines(0, 40))
-    assert read_place([tmp_path], Asked(format="jsonl")).columns.format == "jsonl"
+    assert read_source([tmp_path], ReadRequest(format="jsonl")).columns.format == "jsonl"
     with pytest.raises(NoUsableRecord, match="is a log in the format parquet"):
-        read_place([tmp_path], Asked(format="parquet"))
+        read_source([tmp_path], ReadRequest(format="parquet"))
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_a_folder_that_may_not_be_listed(put, cells, tmp_path, lock):
     assert taken(tmp_path) == "run.csv"
     assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
     with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
-        read_place([tmp_path / "locked"])
+        read_source([tmp_path / "locked"])
 
 
 def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
@@ -245,7 +245,7 @@ def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
     assert taken(tmp_path) == "run.csv"
     assert told(tmp_path) == [f"{locked}: may not be read by you; change its permissions"]
     with pytest.raises(NoUsableRecord, match="change its permissions"):
-        read_place([tmp_path / "logs"])
+        read_source([tmp_path / "logs"])
 
 
 def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, lock):
@@ -265,12 +265,12 @@ def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
 
     monkeypatch.setattr("stabdiag.sources.best.logs_in", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
-        read_place([tmp_path])
+        read_source([tmp_path])
 
 
 def test_a_name_that_is_too_long(tmp_path):
     with pytest.raises(LogError, match=r"cannot be opened \(File name too long\)"):
-        read_place([tmp_path / ("x" * 5000)])
+        read_source([tmp_path / ("x" * 5000)])
 
 
 def test_a_format_that_shows_nothing_before_its_end(put, cells, tmp_path):
@@ -285,14 +285,14 @@ def test_a_job_that_prints_its_source_code_first(put, tmp_path):
     source = "    return np.sum(weights[index] for index in range(count))\n" * 9000
     steps = "".join(f"step:{n}/99 train_loss:{4 - n / 100:.4f} train_time:9ms\n" for n in range(99))
     put("job.out", source + steps)
-    assert read_place([tmp_path]).columns.rows == 99
+    assert read_source([tmp_path]).columns.rows == 99
 
 
 # What lies beside a log.
 
 
 def manifest(path):
-    return read_place([path]).manifest
+    return read_source([path]).manifest
 
 
 def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tmp_path):
@@ -326,14 +326,14 @@ def test_the_arguments_that_the_trainer_pickles_are_not_loaded_but_told_of(put, 
     for folder in ("run", "run/checkpoint-5"):
         put(f"{folder}/training_args.bin", pickle.dumps({"bf16": True}))
     for place in (log, tmp_path / "run"):
-        found = read_place([place])
+        found = read_source([place])
         told = [one.message for one in found.columns.events if "training_args.bin" in one.message]
         assert len(told) == 1
         assert "to_json_string" in told[0]
         assert found.manifest.dtype is None
     put("run/training_args.json", '{"bf16": true}')
     put("run/checkpoint-5/training_args.json", '{"bf16": true}')
-    found = read_place([log])
+    found = read_source([log])
     assert found.manifest.dtype == "bf16"
     assert not any("training_args.bin" in one.message for one in found.columns.events)
 
@@ -372,7 +372,7 @@ def test_what_is_no_manifest_is_told_and_left(put, lines):
     put("run/config.yaml", "a: [")
     put("run/args.json", '{"name": "nothing that is known"}')
     put("run/config.toml", b"\xff" * 2_000_000)
-    found = read_place([log])
+    found = read_source([log])
     assert found.manifest.path is None
     said = [event.message for event in found.columns.events]
     assert len(said) == 2
@@ -388,7 +388,7 @@ def test_what_trips_a_parser_up_is_told_and_left(put, lines, name):
     put("run/args.json", '{"lr": 0.5}')
     deep = {"json": '{"a": ' * 5000, "toml": "a = " + "[" * 5000}
     put(f"run/{name}", deep.get(name.rpartition(".")[2], 'lr: 0.1\na: !!bool "abc"\n'))
-    found = read_place([log])
+    found = read_source([log])
     assert found.manifest.peak_lr == 0.5
     (event,) = found.columns.events
     assert event.message.startswith(f"not used as manifest: {log.parent / name}: not valid ")

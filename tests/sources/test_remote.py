@@ -18,7 +18,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import shown
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 
 
 @pytest.fixture
@@ -89,16 +89,16 @@ def test_a_file_and_the_manifest_beside_it(memory, lines):
     assert report.history.source.name == "memory://run/log.jsonl"
     assert (report.manifest.dtype, report.manifest.path) == ("fp16", "memory://run/manifest.json")
     memory("run/log.manifest.json", '{"dtype": "bf16"}')
-    assert read_place([url]).manifest.dtype == "bf16"
+    assert read_source([url]).manifest.dtype == "bf16"
     memory("run/log.manifest.json", "no manifest")
-    assert read_place([url]).manifest.dtype is None
+    assert read_source([url]).manifest.dtype is None
 
 
 def test_packed_logs_and_parquet(memory, lines):
-    assert read_place([memory("a.jsonl.gz", gzip.compress(lines(0, 50).encode()))]).columns.rows
+    assert read_source([memory("a.jsonl.gz", gzip.compress(lines(0, 50).encode()))]).columns.rows
     sink = io.BytesIO()
     parquet.write_table(pa.table({"step": [1, 2], "loss": [1.0, 2.0]}), sink)
-    columns = read_place([memory("a.parquet", sink.getvalue())]).columns
+    columns = read_source([memory("a.parquet", sink.getvalue())]).columns
     assert columns.load("loss").values.tolist() == [1.0, 2.0]
 
 
@@ -108,18 +108,18 @@ def test_a_folder(memory, cells, lines):
     memory("run/version_1/hparams.yaml", "precision: 16-mixed\n")
     memory("run/.git/x.csv", cells(0, 99))
     memory("run/model.pt", bytes(99))
-    found = read_place(["memory://run"])
+    found = read_source(["memory://run"])
     assert found.columns.source == "memory://run/version_1/metrics.csv"
     assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
     assert found.manifest.path == "memory://run/version_1/hparams.yaml"
-    assert read_place(["memory://run/"]).columns.rows == 50
+    assert read_source(["memory://run/"]).columns.rows == 50
 
 
 def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.remote._MOST_LISTINGS", 3)
     for number in range(9):
         memory(f"run/{number}/metrics.csv", cells(0, 50))
-    events = read_place(["memory://run"]).columns.events
+    events = read_source(["memory://run"]).columns.events
     assert "the folder is too large to be looked at as a whole" in [e.message for e in events]
 
 
@@ -142,7 +142,7 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
         return call(self, path, *args, **how)
 
     monkeypatch.setattr(kind, method, refuse)
-    columns = read_place(["memory://run"]).columns
+    columns = read_source(["memory://run"]).columns
     assert columns.rows == 50
     assert [one.message for one in columns.events] == [event]
 
@@ -150,7 +150,7 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
 def test_a_file_url(put, lines):
     path = put("run.jsonl", lines(0, 50))
     put("manifest.json", '{"dtype": "fp16"}')
-    found = read_place([f"file://{path}"])
+    found = read_source([f"file://{path}"])
     assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
 
 
@@ -159,11 +159,11 @@ def test_a_web_server(web, put, lines, cells):
     put("web/run/manifest.json", '{"dtype": "fp16"}')
     put("web/run/below/metrics.csv", cells(0, 90))
     for url in (f"{web}/run/log.jsonl", f"{web}/run/log.jsonl?token=secret"):
-        found = read_place([url])
+        found = read_source([url])
         assert found.columns.rows == 2_000
         assert "secret" not in found.columns.source
-    assert read_place([f"{web}/run/log.jsonl"]).manifest.dtype == "fp16"
-    columns = read_place([f"{web}/run/"]).columns
+    assert read_source([f"{web}/run/log.jsonl"]).manifest.dtype == "fp16"
+    columns = read_source([f"{web}/run/"]).columns
     assert (columns.source, columns.rows) == (f"{web}/run/log.jsonl", 2_000)
 
 
@@ -180,7 +180,7 @@ def test_a_web_server(web, put, lines, cells):
 def test_a_web_server_that_refuses(web, path, message):
     url = web.replace("http://", "http://me:password@")
     with pytest.raises(LogError) as caught:
-        read_place([f"{url}{path}?signature=secret"] if not path.endswith("/") else [web + path])
+        read_source([f"{url}{path}?signature=secret"] if not path.endswith("/") else [web + path])
     assert str(caught.value).startswith(f"{web}{path}".rstrip("/"))
     assert str(caught.value).endswith(message)
     assert "signature" not in str(caught.value)
@@ -190,20 +190,20 @@ def test_a_web_server_that_refuses(web, path, message):
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.remote._SILENCE", 0.1)
     with pytest.raises(LogError, match="no answer in time; try again, or download the file"):
-        read_place([f"{web}/slow.jsonl"])
+        read_source([f"{web}/slow.jsonl"])
 
 
 def test_a_web_server_that_is_not_there():
     with pytest.raises(LogError, match=r"^http://127\.0\.0\.1:9/run: cannot be read \("):
-        read_place(["http://127.0.0.1:9/run"])
+        read_source(["http://127.0.0.1:9/run"])
 
 
 def test_what_is_not_there(memory):
     with pytest.raises(LogError, match=r"memory://none\.jsonl: no such file; check the URL"):
-        read_place(["memory://none.jsonl"])
+        read_source(["memory://none.jsonl"])
     memory("run/model.pt", b"1")
     with pytest.raises(NoUsableRecord, match="memory://run: no file in it is a log"):
-        read_place(["memory://run"])
+        read_source(["memory://run"])
 
 
 def test_reading_that_fails_on_the_way(memory, monkeypatch):
@@ -217,7 +217,7 @@ def test_reading_that_fails_on_the_way(memory, monkeypatch):
     url = memory("run.jsonl", "{}")
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "open", lambda *_: Failing())
     with pytest.raises(LogError) as caught:
-        read_place([url])
+        read_source([url])
     assert (
         str(caught.value)
         == "memory://run.jsonl: cannot be read (reset by …); check the URL and your credentials"
@@ -226,10 +226,10 @@ def test_reading_that_fails_on_the_way(memory, monkeypatch):
 
 def test_protocols(monkeypatch):
     with pytest.raises(LogError, match=r"unknown protocol 's33'; did you mean s3\?"):
-        read_place(["s33://bucket/run"])
+        read_source(["s33://bucket/run"])
     monkeypatch.setitem(known_implementations, "s3", {"class": "no_such_package.S3", "err": ""})
     with pytest.raises(LogError) as caught:
-        read_place(["s3://bucket/run"])
+        read_source(["s3://bucket/run"])
     assert str(caught.value) == (
         "s3://bucket/run: to read s3:// URLs, install no_such_package:"
         " pip install 'stabdiag[remote]' no_such_package"
@@ -242,7 +242,7 @@ def test_a_file_system_that_cannot_be_set_up(monkeypatch):
 
     monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
     with pytest.raises(LogError) as caught:
-        read_place(["s3://bucket/run"])
+        read_source(["s3://bucket/run"])
     assert str(caught.value) == (
         "s3://bucket/run: cannot be read (no credentials for …); check the URL and your credentials"
     )
@@ -265,13 +265,13 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
 
     monkeypatch.setattr(kind, "ls", dated)
     newest = "b" if key == "none" else "a"
-    assert read_place(["memory://run"]).columns.source == f"memory://run/{newest}/metrics.csv"
+    assert read_source(["memory://run"]).columns.source == f"memory://run/{newest}/metrics.csv"
 
 
 def test_fsspec_that_is_not_installed(monkeypatch):
     monkeypatch.setattr("stabdiag.sources.remote.find_spec", lambda _name: None)
     with pytest.raises(LogError) as caught:
-        read_place(["https://example.org/run.jsonl"])
+        read_source(["https://example.org/run.jsonl"])
     assert str(caught.value) == (
         "https://example.org/run.jsonl: to read URLs, install fsspec:"
         " pip install 'stabdiag[remote]'"
@@ -299,5 +299,5 @@ def test_what_is_secret_is_not_told(url, told):
 def test_an_answer_that_is_a_part_of_the_file(web, put, lines, path, cut, is_part):
     whole = lines(0, 50)
     put("web/run.jsonl", whole[: len(whole) - cut])
-    left_out = read_place([f"{web}/{path}run.jsonl"]).columns.left_out
+    left_out = read_source([f"{web}/{path}run.jsonl"]).columns.left_out
     assert [one.code for one in left_out] == ["bytes-left-out"] * is_part

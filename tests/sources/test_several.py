@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 
 
 def records(first, last, seed=0):
@@ -64,7 +64,7 @@ def test_attempts_in_files_of_their_own_are_as_attempts_in_one(put):
 
 def test_files_that_follow_each_other_go_by_their_steps(put):
     late, early = put("a1.jsonl", jsonl(records(500, 900))), put("a2.jsonl", jsonl(records(0, 500)))
-    columns = read_place([late, early]).columns
+    columns = read_source([late, early]).columns
     assert columns.load("step").values.tolist() == list(range(900))
     assert columns.events[0].message.endswith(
         "a2.jsonl, a1.jsonl, in the order of their first steps"
@@ -73,7 +73,7 @@ def test_files_that_follow_each_other_go_by_their_steps(put):
 
 def test_files_that_overlap_and_have_no_numbers_go_by_their_first_steps(put):
     second, first = put("b.jsonl", jsonl(records(300, 900))), put("z.jsonl", jsonl(records(0, 400)))
-    columns = read_place([second, first]).columns
+    columns = read_source([second, first]).columns
     assert columns.load("step").values.tolist() == [*range(400), *range(300, 900)]
 
 
@@ -81,7 +81,7 @@ def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
     one = put("a.jsonl", jsonl(records(0, 400)))
     rows = [{"iteration": r["step"], "lm loss": r["loss"]} for r in records(400, 900)]
     two = put("b.csv", csv(rows))
-    columns = read_place([one, two]).columns
+    columns = read_source([one, two]).columns
     assert columns.names == ("step", "loss", "grad_norm")
     assert (columns.format, columns.rows) == ("jsonl + csv", 900)
     assert not columns.tells_null
@@ -106,7 +106,7 @@ def test_an_evaluation_stands_beside_the_training(put):
 
 def test_evaluations_alone_are_read_as_they_are(put):
     files = [put(f"eval_{n}.csv", csv(records(n * 300, n * 300 + 300))) for n in range(2)]
-    assert read_place(files).columns.load("loss").present.sum() == 600
+    assert read_source(files).columns.load("loss").present.sum() == 600
 
 
 def test_a_series_in_a_file_of_its_own_goes_to_the_rows_of_its_steps(put):
@@ -122,7 +122,7 @@ def test_a_series_in_a_file_of_its_own_goes_to_the_rows_of_its_steps(put):
 def test_beside_attempts_that_go_back_the_rest_comes_last(put):
     one, two = put("1.jsonl", jsonl(records(0, 500))), put("2.jsonl", jsonl(records(400, 900)))
     beside = put("x.csv", csv([{"step": n, "lr": 0.5} for n in (0, 450, 2000)]))
-    columns = read_place([one, two, beside]).columns
+    columns = read_source([one, two, beside]).columns
     assert columns.load("step").values.tolist() == [*range(500), *range(400, 900), 2000]
     assert np.flatnonzero(columns.load("lr").present).tolist() == [0, 550, 1000]
 
@@ -130,19 +130,19 @@ def test_beside_attempts_that_go_back_the_rest_comes_last(put):
 def test_without_a_step_the_files_follow_each_other(put):
     one = put("a.csv", "loss\n" + "".join(f"{n}\n" for n in range(30)))
     two = put("b.csv", "loss\n" + "".join(f"{n}\n" for n in range(30, 50)))
-    columns = read_place([one, two]).columns
+    columns = read_source([one, two]).columns
     assert columns.load("loss").values.tolist() == list(range(50))
 
 
 def test_words_of_two_files_are_never_taken_for_equal(put):
     one = put("a.csv", "step,loss,batch_id\n0,1,x\n1,1,y\n2,1,x\n")
     two = put("b.csv", "step,loss,batch_id\n3,1,z\n4,1,x\n")
-    column = read_place([one, two]).columns.load("batch_id")
+    column = read_source([one, two]).columns.load("batch_id")
     assert column.is_text
     assert column.values[0] == column.values[2]
     assert len(set(column.values.tolist())) == 4
     three = put("c.csv", "step,loss,batch_id\n5,1,7\n6,1,8\n")
-    column = read_place([one, three]).columns.load("batch_id")
+    column = read_source([one, three]).columns.load("batch_id")
     assert not column.is_text
     assert (column.strays, column.present.tolist()) == (3, [False] * 3 + [True] * 2)
 
@@ -150,7 +150,7 @@ def test_words_of_two_files_are_never_taken_for_equal(put):
 def test_what_could_not_be_read_is_told_with_its_file(put):
     one = put("a.jsonl", jsonl(records(0, 50)) + "{broken\n")
     two = put("b.jsonl", jsonl(records(50, 90)) + '{"step": 91,')
-    columns = read_place([one, two]).columns
+    columns = read_source([one, two]).columns
     assert columns.bad_count == 2
 
 
@@ -158,7 +158,7 @@ def test_the_later_manifest_goes_before_the_earlier(put):
     one, two = put("1/a.jsonl", jsonl(records(0, 50))), put("2/b.jsonl", jsonl(records(50, 90)))
     put("1/manifest.json", '{"dtype": "fp16", "lr": 0.1}')
     put("2/manifest.json", '{"dtype": "bf16"}')
-    known = read_place([one, two]).manifest
+    known = read_source([one, two]).manifest
     assert (known.dtype, known.peak_lr) == ("bf16", 0.1)
 
 
@@ -176,9 +176,9 @@ def test_files_are_called_by_what_tells_them_apart(put):
         put(f"{name}.jsonl", jsonl(records(n * 50, n * 50 + 50)))
         for n, name in enumerate(("1/a/log", "2/a/log", "2/b/log", "rest"))
     ]
-    told = read_place(files).columns.events[0].message
+    told = read_source(files).columns.events[0].message
     assert told.startswith("read as one run: 1/a/log.jsonl, 2/a/log.jsonl, b/log.jsonl, rest.jsonl")
-    twice = read_place([files[3], files[3]]).columns.events[0].message
+    twice = read_source([files[3], files[3]]).columns.events[0].message
     assert twice.startswith(f"read as one run: {files[3]}, {files[3]}")
 
 
@@ -218,13 +218,13 @@ def test_an_attempt_that_logged_nothing_is_left_out(put):
     logs = [put("1.jsonl", jsonl(records(0, 50))), put("2.jsonl", jsonl(records(50, 90)))]
     empty = put("3.out", "Traceback\n")
     for part in (logs[:1], logs):
-        columns = read_place([*part, empty]).columns
+        columns = read_source([*part, empty]).columns
         assert columns.rows == 50 + 40 * (len(part) - 1)
         assert columns.events[0].message.startswith(f"left out: {empty}: a text")
     with pytest.raises(LogError, match=r"3\.out: a text"):
-        read_place([empty, empty])
+        read_source([empty, empty])
     with pytest.raises(LogError, match=r"none\.jsonl: no such file"):
-        read_place([*logs, empty.with_name("none.jsonl")])
+        read_source([*logs, empty.with_name("none.jsonl")])
 
 
 def test_no_log_at_all():

@@ -14,7 +14,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.readers.registry import Reader
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 
 NOW = 1_760_000_000
 
@@ -51,7 +51,7 @@ def test_attempts_in_a_folder_of_tensorboard(tmp_path):
 def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):
     events(tmp_path / "logs" / "train", 10, "epoch_loss", falling(0, 50))
     events(tmp_path / "logs" / "validation", 20, "epoch_loss", falling(0, 50, 2.0))
-    found = read_place([tmp_path])
+    found = read_source([tmp_path])
     assert found.columns.source == f"{tmp_path}/logs"
     assert found.columns.names == ("step", "train/epoch_loss", "validation/epoch_loss", "wall_time")
     assert found.columns.events == ()
@@ -60,7 +60,7 @@ def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):
 def test_the_newest_of_several_runs_of_tensorboard(tmp_path):
     events(tmp_path / "a", 500, "loss", falling(0, 50))
     events(tmp_path / "b", 10, "loss", falling(0, 90))
-    columns = read_place([tmp_path]).columns
+    columns = read_source([tmp_path]).columns
     assert (columns.source, columns.rows) == (f"{tmp_path}/a", 50)
     (event,) = columns.events
     assert event.message == "took a of 2 logs; not read: b"
@@ -72,14 +72,14 @@ def test_a_folder_of_tensorboard_in_an_archive(tmp_path):
     packed = tmp_path / "run.tar.gz"
     with tarfile.open(packed, "w:gz") as archive:
         archive.add(tmp_path / "run", "run")
-    columns = read_place([packed]).columns
+    columns = read_source([packed]).columns
     assert (columns.source, columns.rows) == (f"{packed}/run", 90)
 
 
 def test_several_event_files_that_are_named(tmp_path):
     one = events(tmp_path, 10, "loss", falling(0, 50))
     two = events(tmp_path, 20, "loss", falling(40, 90))
-    columns = read_place([two, one]).columns
+    columns = read_source([two, one]).columns
     assert columns.load("step").values.tolist() == [*range(50), *range(40, 90)]
 
 
@@ -87,9 +87,9 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, cells, put):
     events(tmp_path / "run", 10, "loss", falling(0, 50))
     monkeypatch.setattr(sys.modules[Reader.__module__], "find_spec", lambda _name: None)
     with pytest.raises(LogError, match=r"install tensorboard: pip install 'stabdiag\[tensorboard"):
-        read_place([tmp_path])
+        read_source([tmp_path])
     put("old.csv", cells(0, 50), 1e6)
-    assert read_place([tmp_path]).columns.format == "csv"
+    assert read_source([tmp_path]).columns.format == "csv"
 
 
 def test_a_run_that_cannot_be_read_goes_before_other_files_without_losses(
@@ -99,7 +99,7 @@ def test_a_run_that_cannot_be_read_goes_before_other_files_without_losses(
     put("run-1/logs/debug-core.log", '{"time": 1, "level": "INFO", "pid": 3}\n' * 9, 10)
     monkeypatch.setattr(sys.modules[Reader.__module__], "find_spec", lambda _name: None)
     with pytest.raises(LogError, match=r"install google.protobuf: pip install 'stabdiag\[wandb\]'"):
-        read_place([tmp_path])
+        read_source([tmp_path])
 
 
 def test_hyper_parameters_in_a_folder_below(tmp_path):
@@ -108,7 +108,7 @@ def test_hyper_parameters_in_a_folder_below(tmp_path):
     writer = EventFileWriter(str(below))
     writer.add_event(Event(wall_time=NOW + 50, summary=hparams_pb({"optimizer": "adamw"})))
     writer.close()
-    columns = read_place([tmp_path]).columns
+    columns = read_source([tmp_path]).columns
     assert (columns.names, columns.rows) == (("step", "loss", "wall_time"), 50)
     assert columns.config == {"optimizer": "adamw"}
 
@@ -133,12 +133,12 @@ def test_the_file_store_of_mlflow(mlruns):
         assert set(report.history.series) >= {"loss", "eval_loss", "lr"}
         assert report.history.source.records == 40
         assert report.manifest.dtype == "bf16"
-    (event,) = read_place([mlruns]).columns.events
+    (event,) = read_source([mlruns]).columns.events
     assert event.message == "took 1/bbb of 2 logs; not read: 1/aaa"
 
 
 def test_the_metrics_of_mlflow_by_their_folder(mlruns):
-    columns = read_place([mlruns / "1" / "aaa" / "metrics"]).columns
+    columns = read_source([mlruns / "1" / "aaa" / "metrics"]).columns
     assert columns.load("loss").present.sum() == 40
 
 
@@ -148,7 +148,7 @@ def test_a_metric_of_mlflow_in_an_archive(mlruns):
         archive.add(mlruns, "mlruns")
     packed = mlruns.parent / "mlruns.tar"
     packed.write_bytes(made.getvalue())
-    columns = read_place([packed]).columns
+    columns = read_source([packed]).columns
     assert columns.source == f"{packed}/mlruns/1/bbb"
     assert columns.config == {"precision": "bf16-mixed"}
 
@@ -156,7 +156,7 @@ def test_a_metric_of_mlflow_in_an_archive(mlruns):
 def test_a_run_of_mlflow_by_its_id(monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     with pytest.raises(LogError, match=r"mlflow://abc: "):
-        read_place(["mlflow://abc"])
+        read_source(["mlflow://abc"])
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_the_folder_of_dvclive(dvclive):
 def test_a_metric_of_dvclive_that_is_none_is_told(dvclive, put):
     put("dvclive/plots/metrics/words.tsv", "step\twords\n1\ta b\n2\tc d\n", 90)
     put("dvclive/plots/metrics/odd.tsv", "step\todd\n1\t2\ninf\t3\nnan\t4\n1e300\t5\n", 90)
-    columns = read_place([dvclive]).columns
+    columns = read_source([dvclive]).columns
     assert columns.rows == 40
     assert columns.load("odd").present.sum() == 1
     assert any("words.tsv" in note for note in columns.notes)

@@ -13,7 +13,7 @@ from itertools import chain, count
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 from stabdiag.sources.remote import depth, links_in
 
 
@@ -67,8 +67,8 @@ def serve():
 
 def test_the_protocol_may_be_written_in_capitals(serve, put, lines):
     url = serve("/run.jsonl", lines(0, 50).encode())
-    assert read_place([url.replace("http", "HTTP")]).columns.rows == 50
-    assert read_place([f"File://{put('run.jsonl', lines(0, 50))}"]).columns.rows == 50
+    assert read_source([url.replace("http", "HTTP")]).columns.rows == 50
+    assert read_source([f"File://{put('run.jsonl', lines(0, 50))}"]).columns.rows == 50
 
 
 def tarred(text):
@@ -91,9 +91,9 @@ def test_what_a_server_packs_is_unpacked(serve, lines):
         ("plain.jsonl", text.encode()),  # it only says so
     ):
         url = serve(f"/{name}", data, Content_Encoding="gzip")
-        assert read_place([url]).columns.rows == 50
+        assert read_source([url]).columns.rows == 50
     page = gzip.compress(b'<a href="run.jsonl">')
-    assert read_place([serve("/", page, Content_Encoding="gzip")]).columns.rows == 50
+    assert read_source([serve("/", page, Content_Encoding="gzip")]).columns.rows == 50
 
 
 def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
@@ -103,12 +103,12 @@ def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
     pack = zlib.compressobj(wbits=31)
     data = pack.compress(lines(0, 50).encode() + b" " * (1 << 24)) + pack.flush()
     with pytest.raises(LogError, match="unpacks to more than 100 times its size"):
-        read_place([serve("/run.jsonl", data, Content_Encoding="gzip")])
+        read_source([serve("/run.jsonl", data, Content_Encoding="gzip")])
 
 
 def test_a_packing_that_nobody_asked_for(serve):
     with pytest.raises(LogError, match=r"sends it packed \(br\), which nobody asked for"):
-        read_place([serve("/run.jsonl", b"...", Content_Encoding="br")])
+        read_source([serve("/run.jsonl", b"...", Content_Encoding="br")])
 
 
 def drops():
@@ -131,7 +131,7 @@ def test_a_server_that_falls_silent_is_not_waited_for_again_and_again(serve, mon
         serve(f"/{name}", silence)
     url = serve("/", "".join(f'<a href="{name}">' for name in names).encode())
     with pytest.raises(LogError, match=r"no file in it is a log .*no answer in time"):
-        read_place([url])
+        read_source([url])
     assert len(serve.asked) == 1 + 3
 
 
@@ -141,13 +141,13 @@ def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
         monkeypatch.setattr(http.server.BaseHTTPRequestHandler, part, lambda *_: None)
     slow = lambda: chain([b"HTTP/1.0 200 OK\r\nX: "], drops())  # noqa: E731
     with pytest.raises(LogError, match="no answer in time"):
-        read_place([serve("/run.jsonl", slow)])
+        read_source([serve("/run.jsonl", slow)])
 
 
 def test_a_server_that_leads_to_another_place_on_this_machine(serve, lines):
     there = serve("/run.jsonl", lines(0, 50).encode(), host="127.0.0.2")
-    assert read_place([serve("/link", status=302, Location=there)]).columns.rows == 50
-    assert read_place([serve("/moved", status=301, Location="/link")]).columns.rows == 50
+    assert read_source([serve("/link", status=302, Location=there)]).columns.rows == 50
+    assert read_source([serve("/moved", status=301, Location="/link")]).columns.rows == 50
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"])
@@ -156,7 +156,7 @@ def test_no_server_leads_to_a_link_local_address(serve, address):
     with pytest.raises(
         LogError, match=r"/link: the server redirects to .*further inside than itself"
     ):
-        read_place([url])
+        read_source([url])
 
 
 @pytest.mark.parametrize("name", ["127.0.0.2", "inner.test"])
@@ -171,7 +171,7 @@ def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monk
     )
     url = serve("/link", status=302, Location=there.replace("127.0.0.2", name))
     with pytest.raises(LogError, match=r"redirects to 127\.0\.0\.2, further inside than itself"):
-        read_place([url])
+        read_source([url])
     assert {path for _, path in serve.asked} == {"/link"}
 
 
@@ -200,7 +200,7 @@ def test_an_archive_without_an_end_does_not_fill_the_disk(serve, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.source._LARGEST_COPY", 1 << 20)
     url = serve("/run.zip", lambda: (b"PK\x03\x04" + bytes(1 << 16) for _ in count()))
     with pytest.raises(LogError, match=r"larger than .* free in .*; unpack it and give the log"):
-        read_place([url])
+        read_source([url])
 
 
 def test_the_links_of_a_page():
@@ -218,4 +218,4 @@ def test_a_page_without_an_end(serve, lines, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.remote._LONGEST_PAGE", 1 << 16)
     serve("/run.jsonl", lines(0, 50).encode())
     page = b'<a href="run.jsonl">' + b"<a <a " * 99
-    assert read_place([serve("/", lambda: (page for _ in count()))]).columns.rows == 50
+    assert read_source([serve("/", lambda: (page for _ in count()))]).columns.rows == 50

@@ -11,7 +11,7 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
-from stabdiag.sources import read_place
+from stabdiag.sources import read_source
 from stabdiag.watch.certain import certain
 from tests.conftest import NAMES, ONE_EACH, about, diagnosed, log_of
 
@@ -19,7 +19,7 @@ BLOCKS = 3
 
 
 def found(run):
-    return read_place([log_of(run)])
+    return read_source([log_of(run)])
 
 
 def first(columns, rows):

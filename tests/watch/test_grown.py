@@ -13,7 +13,7 @@ from stabdiag.readers import read_stream
 from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.source import Stream
-from stabdiag.sources import Asked
+from stabdiag.sources import ReadRequest
 from stabdiag.watch.grown import Grown
 from tests.conftest import RUNS
 
@@ -32,7 +32,7 @@ def grow():
     with ExitStack() as made:
 
         def make(name, settled=1 << 22):
-            grown = Grown(name, Asked(format=None, wanted=every_column), settled=settled)
+            grown = Grown(name, ReadRequest(format=None, wanted=every_column), settled=settled)
             made.callback(grown.close)
             return grown
 

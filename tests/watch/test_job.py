@@ -11,7 +11,7 @@ import pytest
 from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import Severity
 from stabdiag.readers.columns import every_column
-from stabdiag.sources import Asked
+from stabdiag.sources import ReadRequest
 from stabdiag.watch import Job, Until, open_source, watch
 from tests.watch.conftest import diagnose_found
 
@@ -98,7 +98,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
 def test_a_finding_is_certain_of_a_job_whose_log_goes_on(lines, tmp_path, first, then, told):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(300, **first)[: 300 if first else 200]), encoding="utf-8")
-    asked = Asked(format=None, wanted=every_column)
+    asked = ReadRequest(format=None, wanted=every_column)
     found, report = [], None
     with closing(open_source([str(log)], asked)) as source:
         seen = watch(source, diagnose_found, Until(fail_on=Severity.ERROR), interval=0)

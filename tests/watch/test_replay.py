@@ -13,7 +13,7 @@ import pytest
 from stabdiag.errors import LogError
 from stabdiag.model.findings import Severity
 from stabdiag.readers.columns import every_column
-from stabdiag.sources import Asked, read_place
+from stabdiag.sources import ReadRequest, read_source
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import certain
 from tests.watch.conftest import diagnose_found
@@ -79,7 +79,7 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
     cuts = [data.index(b"\n", cut) + 1 if at % 4 == 2 else cut for at, cut in enumerate(cuts)]
     log = tmp_path / "run.log"
     log.touch()
-    with closing(open_source([str(log)], Asked(format=None, wanted=every_column))) as source:
+    with closing(open_source([str(log)], ReadRequest(format=None, wanted=every_column))) as source:
         for at, (begin, end) in enumerate(pairwise([0, *cuts, len(data)])):
             (way if at % 4 == 3 else appended)(log, data[begin:end])
             source.look()
@@ -97,6 +97,6 @@ def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run):
     assert f"`{run}`" in (root / "docs" / "watch.md").read_text(encoding="utf-8")
     replay = runpy.run_path(str(root / "benchmarks" / "watch_replay.py"))
     (log,) = (root / "fixtures" / "runs" / run).glob("log.*")
-    told = replay["told"](run, read_place([log]), 4)
+    told = replay["told"](run, read_source([log]), 4)
     assert told.ended_by is not None
     assert not told.errors

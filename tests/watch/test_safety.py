@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Severity
-from stabdiag.sources import Asked
+from stabdiag.sources import ReadRequest
 from stabdiag.watch import open_source
 from stabdiag.watch.certain import Held, certain
 
@@ -122,7 +122,7 @@ def test_a_link_that_is_swapped_leads_to_another_run(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     link = tmp_path / "latest.jsonl"
     link.symlink_to(tmp_path / "a.jsonl")
-    source = open_source([str(link)], Asked())
+    source = open_source([str(link)], ReadRequest())
     assert source.look()
     assert source.runs == 1
     link.unlink()

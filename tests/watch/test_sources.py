@@ -9,14 +9,16 @@ import pytest
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.columns import every_column
-from stabdiag.sources import Asked
+from stabdiag.sources import ReadRequest
 from stabdiag.watch import open_source
 from stabdiag.watch.sources import File
 
 
 @contextmanager
 def opened(*logs, format=None):
-    source = open_source([str(log) for log in logs], Asked(format=format, wanted=every_column))
+    source = open_source(
+        [str(log) for log in logs], ReadRequest(format=format, wanted=every_column)
+    )
     with closing(source):
         yield source
 

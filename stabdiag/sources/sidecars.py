@@ -25,7 +25,7 @@ from stabdiag.model.manifest.text import mapping_of
 from stabdiag.model.text import names_in
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
-from stabdiag.sources.folder import Entry, Found, Place, Sibling, note
+from stabdiag.sources.folder import Container, Entry, LoadedLog, Sibling, note
 
 # No configuration is larger.
 _LARGEST: Final = 1 << 20
@@ -74,7 +74,7 @@ Checkpoints = Mapping[str, tuple[int, ...]]
 
 
 @frozen
-class Beside:
+class Sidecars:
     """The manifest from files beside a log, events about these, and the files that were read.
 
     The checkpoints there are only counted: see ``checkpoints_in``.
@@ -85,11 +85,11 @@ class Beside:
     files: Sequence[str] = ()
     checkpoints: Checkpoints = field(default_factory=dict)
 
-    def of(self, columns: Columns, siblings: tuple[Sibling, ...] = ()) -> Found:
+    def of(self, columns: Columns, siblings: tuple[Sibling, ...] = ()) -> LoadedLog:
         """Return a log with all this; the events of its place come first."""
         events, files = (*self.events, *columns.events), (*columns.files, *self.files)
         columns = replace(columns, events=events, files=files)
-        return Found(
+        return LoadedLog(
             columns=columns,
             manifest=self.manifest,
             checkpoints=self.checkpoints,
@@ -102,7 +102,7 @@ def is_manifest(name: str) -> bool:
     return name in (*_NAMES, _OURS) or name.endswith(f".{_OURS}")
 
 
-def beside_file(log: Path, root: Path, read: Iterable[str]) -> Beside:
+def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
     """Look beside a file, and in the folders above it up to ``root``.
 
     Of the log itself these files are ``read``.
@@ -128,15 +128,15 @@ def beside_file(log: Path, root: Path, read: Iterable[str]) -> Beside:
 
     manifest, events = _manifest(map(texts, _named(log.name, folders, lies)))
     saved = checkpoints_in(folders, listed)
-    return Beside(manifest=manifest, events=events, files=files, checkpoints=saved)
+    return Sidecars(manifest=manifest, events=events, files=files, checkpoints=saved)
 
 
-def checkpoints_beside(log: Path, root: Path) -> Checkpoints:
+def sidecar_checkpoints(log: Path, root: Path) -> Checkpoints:
     """Look for checkpoints beside a file, and in the folders above it up to ``root``."""
     return checkpoints_in(_folders(log, root), listing)
 
 
-def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) -> Beside:
+def member_sidecars(place: Container, log: PurePosixPath, entries: Iterable[Entry]) -> Sidecars:
     """Look beside a log among the files of its place."""
     lying = {one.path: one for one in entries}
     folders = _folders(log, PurePosixPath())
@@ -146,10 +146,10 @@ def beside_member(place: Place, log: PurePosixPath, entries: Iterable[Entry]) ->
     manifest, events = _manifest(
         [text for path in paths for text in texts.get(path, ())] for paths in named
     )
-    return Beside(manifest=manifest, events=events)
+    return Sidecars(manifest=manifest, events=events)
 
 
-def beside_url(url: str, opened: Callable[[str], Stream]) -> Beside:
+def url_sidecars(url: str, opened: Callable[[str], Stream]) -> Sidecars:
     """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
 
     def texts() -> Iterator[_Text]:
@@ -159,7 +159,7 @@ def beside_url(url: str, opened: Callable[[str], Stream]) -> Beside:
 
     manifest, _ = _manifest([texts()])
     # No events: a server may answer with a page of its own, whatever is asked for.
-    return Beside(manifest=manifest)
+    return Sidecars(manifest=manifest)
 
 
 def _named(

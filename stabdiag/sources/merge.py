@@ -45,7 +45,7 @@ class _Piece:
         return (float(logged.min()), float(logged.max())) if len(logged) else (np.inf, np.inf)
 
 
-def one_log(files: Sequence[Columns], name: str) -> Columns:
+def merge_logs(files: Sequence[Columns], name: str) -> Columns:
     """Return the columns of several files, at least two, as those of one log of this name."""
     training, beside = _sorted_out(files)
     training, rule = _in_order(training)
