@@ -1,4 +1,4 @@
-"""How each run ends by its own loss: sound, not finite, diverged, or without progress."""
+"""The end of each run, from its loss: sound, not finite, diverged, or without progress."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _KEPT: Final = 0.75
 # A rise or a decrease counts from this many standard deviations of a single loss.
 _SIGMAS: Final = 3.0
 
-# A run makes no progress if it decreases by less than this fraction of what a sound run does.
+# A run makes no progress if it decreases by less than this fraction of a sound run's decrease.
 _NO_PROGRESS: Final = 0.1
 
 
 class State(Enum):
-    """How a run ends."""
+    """The state of a run at its end."""
 
     SOUND = auto()
     NOT_FINITE = auto()
@@ -44,7 +44,7 @@ class State(Enum):
 
 @frozen
 class End:
-    """How a run ends, and the losses that show it.
+    """The state of a run at its end, and the losses that show it.
 
     ``step`` is the first step with a non-finite loss, or the step of the best level of a run that
     diverged.
@@ -58,7 +58,7 @@ class End:
     step: int | None = None
 
     def described(self) -> str:
-        """Return how the run ends in words."""
+        """Describe the end of the run."""
         name = self.run.label
         if self.state is State.NOT_FINITE:
             return f"{name} has a non-finite loss from step {self.step} on"
@@ -70,34 +70,38 @@ class End:
         return f"{name} decreases from {num(self.start)} to {num(self.last)}"
 
 
-def end_of(run: Run, limits: CompareLimits) -> End:
-    """Return how a run ends. Runs with too few losses are unknown unless they end non-finite."""
+def find_end(run: Run, limits: CompareLimits) -> End:
+    """Return the end of a run; with too few losses it is unknown unless non-finite."""
     loss = run.history.logged("loss")
-    bad = ~np.isfinite(loss.values)
+    is_bad = ~np.isfinite(loss.values)
     tail = max(len(loss) // _PARTS, 1)
-    if len(loss) and (bad[-1] or bad[-tail:].mean() >= _LOST):
-        good = np.flatnonzero(~bad)
+    if len(loss) and (is_bad[-1] or is_bad[-tail:].mean() >= _LOST):
+        finite_positions = np.flatnonzero(~is_bad)
         # The non-finite losses at the end count, not a skipped step long before.
-        first = int(good[-1]) + 1 if bad[-1] and len(good) else int(np.argmax(bad))
+        first = (
+            int(finite_positions[-1]) + 1
+            if is_bad[-1] and len(finite_positions)
+            else int(np.argmax(is_bad))
+        )
         return End(run=run, state=State.NOT_FINITE, step=int(loss.steps[first]))
     finite = loss.finite()
     if len(finite) < max(limits.min_points, _PARTS):
         return End(run=run, state=State.UNKNOWN)
     values = finite.values
     parts = levels(values, _PARTS)
-    at = int(np.argmin(parts))
-    start, best, last = float(values[:_START].mean()), float(parts[at]), float(parts[-1])
+    best_part = int(np.argmin(parts))
+    start, best, last = float(values[:_START].mean()), float(parts[best_part]), float(parts[-1])
     decrease = start - best
-    material = _SIGMAS * diff_sigma(values[len(values) // 2 :])
+    noise_floor = _SIGMAS * diff_sigma(values[len(values) // 2 :])
     state = State.UNKNOWN
-    if last - best > max(_LOST * decrease, material):
+    if last - best > max(_LOST * decrease, noise_floor):
         state = State.DIVERGED
-    elif decrease <= material:
+    elif decrease <= noise_floor:
         state = State.FLAT
     elif start - last >= _KEPT * decrease:
         state = State.SOUND
     size = len(values) // _PARTS
-    middle = len(values) - (_PARTS - at) * size + size // 2
+    middle = len(values) - (_PARTS - best_part) * size + size // 2
     step = int(finite.steps[middle])
     return End(run=run, state=state, start=start, best=best, last=last, step=step)
 
@@ -107,7 +111,7 @@ def split_by_end(runs: Sequence[Run], limits: CompareLimits) -> tuple[list[End],
 
     A flat loss is a failure only next to a run that decreases far more: a finetune may be flat.
     """
-    ends = [end_of(run, limits) for run in runs]
+    ends = [find_end(run, limits) for run in runs]
     sound = [end for end in ends if end.state is State.SOUND]
     if not sound:
         return [], []

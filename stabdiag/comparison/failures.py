@@ -1,4 +1,4 @@
-"""A failing run next to a sound one: which settings set them apart, and what that points to."""
+"""A failing run next to a good one: the settings that differ, and the likely cause."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.comparison.ends import End, split_by_end
 from stabdiag.comparison.outcomes import RUN_FAILS
-from stabdiag.comparison.settings import explaining, joined
+from stabdiag.comparison.settings import explaining, join_words
 from stabdiag.model.comparison import Comparison, Difference, Kind, Run, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.manifest.keys import number, plain
@@ -20,7 +20,7 @@ _MAX_SUSPECTS: Final = 5
 
 
 class Family(Enum):
-    """What a setting belongs to, and how its keys are recognized by their words."""
+    """A family of settings, and the words in their keys."""
 
     PRECISION = re.compile(
         r"(^|_)(dtype|\w*precision|fp16\w*|bf16\w*|fp8|tf32|amp\w*|autocast\w*|half"
@@ -41,13 +41,13 @@ class Family(Enum):
     OTHER = re.compile(r"")
 
 
-def family_of(key: str) -> Family:
-    """Return what a setting belongs to, by its key."""
+def find_family(key: str) -> Family:
+    """Return the family of a setting by its key."""
     words = plain(key)
     return next(family for family in Family if family.value.search(words))
 
 
-# What file and folder names say about a run that records no configuration.
+# Settings in file and folder names, for runs without a recorded configuration.
 _IN_NAME: Final[Mapping[str, re.Pattern[str]]] = {
     "dtype": re.compile(
         r"(?<![a-z0-9])(fp16|bf16|fp32|fp8|tf32|float16|bfloat16|float32)(?![a-z0-9])"
@@ -72,7 +72,7 @@ def settings_in_label(label: str) -> dict[str, str]:
 
 
 def run_fails(comparison: Comparison) -> Iterator[Finding]:
-    """Find runs that fail next to sound ones, with the settings that differ as suspects."""
+    """Find runs that fail next to good ones, with the settings that differ as suspects."""
     if comparison.kind not in (Kind.SEEDS, Kind.RERUNS):
         return
     failed, sound = split_by_end(comparison.runs, comparison.limits.compare)
@@ -97,23 +97,29 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
 def find_suspects(
     comparison: Comparison, failed: Sequence[End], sound: Sequence[End]
 ) -> tuple[Difference, ...]:
-    """Return the settings whose values tell failed runs from sound ones, if any.
+    """Return the settings whose values separate failed runs from good ones, if any.
 
-    Configurations are asked first, then the names of the runs.
+    Configurations take precedence over the names of the runs.
     """
-    known = [one for one in explaining(comparison.differences) if _separates(one, failed, sound)]
-    if known:
-        return tuple(known)
-    named = {end.run.label: settings_in_label(end.run.label) for end in [*failed, *sound]}
-    keys = dict.fromkeys(key for values in named.values() for key in values)
+    configured = [
+        difference
+        for difference in explaining(comparison.differences)
+        if _separates(difference, failed, sound)
+    ]
+    if configured:
+        return tuple(configured)
+    mentioned = {end.run.label: settings_in_label(end.run.label) for end in [*failed, *sound]}
+    keys = dict.fromkeys(key for values in mentioned.values() for key in values)
     candidates = (
         Difference(
-            key=key, values={label: of.get(key) for label, of in named.items()}, in_name=True
+            key=key,
+            values={label: settings.get(key) for label, settings in mentioned.items()},
+            in_name=True,
         )
         for key in keys
-        if all(key in values for values in named.values())
+        if all(key in values for values in mentioned.values())
     )
-    return tuple(one for one in candidates if _separates(one, failed, sound))
+    return tuple(difference for difference in candidates if _separates(difference, failed, sound))
 
 
 def _separates(difference: Difference, failed: Sequence[End], sound: Sequence[End]) -> bool:
@@ -125,12 +131,12 @@ def _separates(difference: Difference, failed: Sequence[End], sound: Sequence[En
 
 
 def leading_family(suspects: Sequence[Difference]) -> Family | None:
-    """Return the family of settings that the suspects point to; None if they point to several.
+    """Return the family that the suspects point to, or None if there are several.
 
-    A batch size, a rate or a number of steps often follows from the number of devices, the dtype or
-    the amount of data.
+    A batch size, a learning rate or a number of steps often depends on the number of devices, the
+    dtype or the amount of data.
     """
-    families = {family_of(one.key) for one in suspects}
+    families = {find_family(suspect.key) for suspect in suspects}
     leading = families & {Family.PRECISION, Family.DISTRIBUTION, Family.DATA}
     families = leading or families - ({Family.SEED} if len(families) > 1 else set())
     return families.pop() if len(families) == 1 else None
@@ -141,25 +147,25 @@ def _ends(failed: Sequence[End], sound: Sequence[End]) -> str:
     if len(failed) > 3:
         parts.append(f"and {len(failed) - 3} more runs fail")
     good = sound[0].described()
-    more = f", as do {len(sound) - 1} other sound runs" if len(sound) > 2 else ""
+    ending = f", as do {len(sound) - 1} other sound runs" if len(sound) > 2 else ""
     if len(sound) == 2:
-        more = f", and {sound[1].described()}"
-    return f"{'; '.join(parts)}. {good}{more}."
+        ending = f", and {sound[1].described()}"
+    return f"{'; '.join(parts)}. {good}{ending}."
 
 
 def _settings(suspects: Sequence[Difference]) -> str:
     if not suspects:
         return ""
-    named = suspects[0].in_name
+    is_in_name = suspects[0].in_name
     listed = "; ".join(map(_in_words, suspects[:_MAX_SUSPECTS]))
-    more = len(suspects) - _MAX_SUSPECTS
-    rest = f"; and {more} more" if more > 0 else ""
-    source = "By their names, the runs" if named else "The runs"
-    return f"{source} differ in {listed}{rest}."
+    hidden = len(suspects) - _MAX_SUSPECTS
+    ending = f"; and {hidden} more" if hidden > 0 else ""
+    source = "By their names, the runs" if is_in_name else "The runs"
+    return f"{source} differ in {listed}{ending}."
 
 
 def _in_words(difference: Difference) -> str:
-    parts = [f"{value} in {joined(labels)}" for value, labels in difference.by_value]
+    parts = [f"{value} in {join_words(labels)}" for value, labels in difference.by_value]
     return f"{difference.key} ({', '.join(parts)})"
 
 
@@ -167,8 +173,7 @@ _POINTS_TO: Final[Mapping[Family, str]] = {
     Family.PRECISION: "precision: the run itself trains, and the number format breaks it",
     Family.DISTRIBUTION: (
         "distribution: model, loss and data work on fewer devices, and what changes with the "
-        "number "
-        "of processes does not"
+        "number of processes does not"
     ),
     Family.DATA: (
         "the data: model, loss and optimizer can learn, and the data of the failed run differs"
@@ -181,9 +186,8 @@ _POINTS_TO: Final[Mapping[Family, str]] = {
 def _conclusion(suspects: Sequence[Difference]) -> str:
     if not suspects:
         return (
-            "No recorded setting tells them apart: the run is near its stability limit, where the "
-            "seed "
-            "decides, or a fault hits only some runs."
+            "No recorded setting separates them: the run is near its stability limit, where the "
+            "seed decides, or a fault hits only some runs."
         )
     family = leading_family(suspects)
     if family is None:
@@ -194,9 +198,9 @@ def _conclusion(suspects: Sequence[Difference]) -> str:
             if len(suspects) == 1
             else "These are the suspects."
         )
-    others = [one.key for one in suspects if family_of(one.key) is not family]
-    rest = f"; {joined(others)} may follow from it or matter as well" if others else ""
-    return f"This points to {_POINTS_TO[family]}{rest}."
+    others = [suspect.key for suspect in suspects if find_family(suspect.key) is not family]
+    ending = f"; {join_words(others)} may follow from it or matter as well" if others else ""
+    return f"This points to {_POINTS_TO[family]}{ending}."
 
 
 def _first_action(
@@ -207,17 +211,15 @@ def _first_action(
 ) -> Action:
     bad, good = failed[0].run, sound[0].run
     family = leading_family(suspects) if suspects else Family.SEED
-    key = _key_of(suspects, family)
+    key = _find_key(suspects, family)
     if family is Family.PRECISION:
         return _change_precision(suspects, bad, good)
     if family is Family.DISTRIBUTION:
         return Action(
             ActionKind.CHECK_RANKS,
             f"Check in {bad.label} what depends on the number of processes: the sampler's "
-            f"set_epoch() "
-            "and shards, gradients averaged and not summed, equal initial weights, and the "
-            "learning "
-            "rate for the larger batch.",
+            "set_epoch() and shards, gradients averaged and not summed, equal initial weights, "
+            "and the learning rate for the larger batch.",
             also=(ActionKind.FIX_LOADER,),
             setting=key,
         )
@@ -242,18 +244,17 @@ def _first_action(
     return Action(
         ActionKind.CHECK_SETTINGS,
         f"Find the setting that decides: start from {good.label} and switch one setting at a time "
-        f"to "
-        f"its value in {bad.label}, {suspects[0].key} first.",
+        f"to its value in {bad.label}, {suspects[0].key} first.",
         setting=suspects[0].key,
     )
 
 
-def _key_of(suspects: Sequence[Difference], family: Family | None) -> str | None:
-    return next((one.key for one in suspects if family_of(one.key) is family), None)
+def _find_key(suspects: Sequence[Difference], family: Family | None) -> str | None:
+    return next((suspect.key for suspect in suspects if find_family(suspect.key) is family), None)
 
 
 def _change_precision(suspects: Sequence[Difference], bad: Run, good: Run) -> Action:
-    dtypes = next((one.values for one in suspects if one.key == "dtype"), {})
+    dtypes = next((suspect.values for suspect in suspects if suspect.key == "dtype"), {})
     bad_dtype, good_dtype = dtypes.get(bad.label), dtypes.get(good.label)
     if bad_dtype in ("fp16", "float16"):
         return Action(
@@ -268,8 +269,7 @@ def _change_precision(suspects: Sequence[Difference], bad: Run, good: Run) -> Ac
     return Action(
         ActionKind.CHECK_PRECISION,
         f"Run single operations of {bad.label} in fp32 (softmax, norms, the loss, the optimizer "
-        f"state) "
-        f"until it trains as {good.label} does.",
+        f"state) until it trains as {good.label} does.",
         also=(ActionKind.SAFE_OPERATIONS,),
         setting="dtype",
         from_=None if bad_dtype is None else str(bad_dtype),
@@ -302,15 +302,13 @@ def _next_actions(
     bisect = {
         Family.DISTRIBUTION: Action(
             ActionKind.CHECK_RANKS,
-            "Run on 2 devices: if that fails too, compare the logs of both ranks with stabdiag "
-            "compare "
-            "--as ranks.",
+            "Run on 2 devices: if that fails too, compare the logs of both ranks with "
+            "`stabdiag compare --as ranks`.",
         ),
         Family.DATA: Action(
             ActionKind.INSPECT_DATA,
-            f"Bisect the data: add half of the rest to the data of {good.label}, and go on with "
-            f"the "
-            "half that fails.",
+            f"Bisect the data: add half of the rest to the data of {good.label}, and continue "
+            "with the half that fails.",
         ),
         Family.SEED: Action(
             ActionKind.RERUN,
@@ -335,7 +333,7 @@ def _plain(value: Scalar) -> float | str | None:
 
 def _values(suspects: Sequence[Difference]) -> dict[str, Scalar]:
     return {
-        f"{one.key} ({label})": value
-        for one in suspects[:_MAX_SUSPECTS]
-        for label, value in list(one.values.items())[:_MAX_SUSPECTS]
+        f"{suspect.key} ({label})": value
+        for suspect in suspects[:_MAX_SUSPECTS]
+        for label, value in list(suspect.values.items())[:_MAX_SUSPECTS]
     }

@@ -18,29 +18,29 @@ from stabdiag.sources.logs import are_of_a_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 # A run that begins this many logged steps after another continues it.
-_LATER: Final = 10
+_MIN_OFFSET: Final = 10
 
 # Runs share a seed if at least this many first losses agree, and all until the loss moves.
-_SAME: Final = 3
+_MIN_EQUAL: Final = 3
 
 _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
 
 # At most this many seeds are listed.
-_LISTED: Final = 6
+_MAX_SEEDS: Final = 6
 
 
 def stride(run: Run) -> float:
-    """Return the usual number of steps between two logged losses of a run."""
+    """Return the typical number of steps between two logged losses of a run."""
     return usual_gap(run.history.logged("loss").steps)
 
 
 def span(run: Run) -> tuple[int, int]:
-    """Return the first and the last step at which a run logged a loss."""
+    """Return the first and the last step with a loss."""
     steps = run.history.logged("loss").steps
     return (int(steps[0]), int(steps[-1])) if len(steps) else (0, -1)
 
 
-def rank_of(name: str, manifest: Manifest) -> int | None:
+def find_rank(name: str, manifest: Manifest) -> int | None:
     """Return the rank in the manifest, else the one in the name: ``run.rank3.jsonl``."""
     for key, value in manifest.also.items():
         if plain(key.rpartition(".")[2]) in NUMBERS["rank"] and str(value).isdecimal():
@@ -48,31 +48,33 @@ def rank_of(name: str, manifest: Manifest) -> int | None:
     return rank_in(name)
 
 
-def kind_of(runs: Sequence[Run], asked: str | None, limits: CompareLimits) -> tuple[Kind, str]:
-    """Return the relation of the runs and the reason; the strongest evidence decides.
+def infer_kind(
+    runs: Sequence[Run], requested: str | None, limits: CompareLimits
+) -> tuple[Kind, str]:
+    """Return the kind of comparison and the reason; the strongest evidence decides.
 
     Raises:
-        StabdiagError: if an unknown kind is asked for.
+        StabdiagError: if the requested kind is unknown.
     """
-    if asked is not None and asked not in list(Kind):
+    if requested is not None and requested not in list(Kind):
         raise StabdiagError(
-            f"runs cannot be compared as {asked!r}{did_you_mean(asked, list(Kind))} "
+            f"runs cannot be compared as {requested!r}{did_you_mean(requested, list(Kind))} "
             f"(there are: {', '.join(Kind)})"
         )
-    if asked is not None:
-        return Kind(asked), "as requested"
+    if requested is not None:
+        return Kind(requested), "as requested"
     if are_of_a_job([run.rank for run in runs]):
         return Kind.RANKS, "each run has its own rank in its name or manifest"
     seeds = [seed for run in runs if (seed := _seed_of(run)) is not None]
-    later = _resumes(runs) if len(set(seeds)) < 2 else None
-    if later is not None:
-        return Kind.RESUME, later
+    resume = _resumes(runs) if len(set(seeds)) < 2 else None
+    if resume is not None:
+        return Kind.RESUME, resume
     if len(seeds) == len(runs) and len(set(seeds)) > 1:
-        return Kind.SEEDS, f"their seeds differ ({and_more(seeds, _LISTED)})"
+        return Kind.SEEDS, f"their seeds differ ({and_more(seeds, _MAX_SEEDS)})"
     if len(seeds) == len(runs):
         return Kind.RERUNS, f"all runs have seed {seeds[0]}"
     pairs = [losses(runs[0].history, other.history) for other in runs[1:]]
-    if all(both.begin_alike(limits, _SAME) for both in pairs):
+    if all(shared.begin_alike(limits, _MIN_EQUAL) for shared in pairs):
         return Kind.RERUNS, "not every seed is recorded, and the first losses are equal"
     return (
         Kind.SEEDS,
@@ -85,19 +87,19 @@ def _seed_of(run: Run) -> int | None:
     """Return the seed in the manifest, else the one in the name: ``seed7.csv``."""
     if run.manifest.seed is not None:
         return run.manifest.seed
-    found = _SEED.findall(run.name)
-    return int(found[-1]) if found else None
+    matches = _SEED.findall(run.name)
+    return int(matches[-1]) if matches else None
 
 
 def _resumes(runs: Sequence[Run]) -> str | None:
     """Return a description of how the runs continue each other, or None if they do not."""
     ordered = sorted(runs, key=span)
-    for one, other in pairwise(ordered):
-        if span(other)[0] - span(one)[0] < _LATER * max(stride(one), stride(other)):
+    for earlier, later in pairwise(ordered):
+        if span(later)[0] - span(earlier)[0] < _MIN_OFFSET * max(stride(earlier), stride(later)):
             return None
-    one, other = ordered[:2]
-    (first, last), start = span(one), span(other)[0]
-    where = f"within {one.label} ({first} to {last})"
+    earlier, later = ordered[:2]
+    (first, last), start = span(earlier), span(later)[0]
+    where = f"within {earlier.label} ({first} to {last})"
     if start > last:
-        where = f"after {one.label} ended (at {last})"
-    return f"{other.label} begins at step {start}, {where}"
+        where = f"after {earlier.label} ended (at {last})"
+    return f"{later.label} begins at step {start}, {where}"

@@ -10,7 +10,7 @@ from typing import Final
 # A label is at most this long. Longer ones are cut where all runs have the same text.
 _MAX_LENGTH: Final = 24
 
-# What is kept at either end of a label that is cut.
+# Number of characters kept at both ends of a label that is cut.
 _KEPT: Final = 4
 
 _SUFFIXES: Final = re.compile(
@@ -18,18 +18,18 @@ _SUFFIXES: Final = re.compile(
     re.IGNORECASE,
 )
 
-# File names that a framework generates say nothing: event files and time stamps.
+# Generated file names are no labels: event files and time stamps.
 _GENERATED: Final = re.compile(r"tfevents|^\w{3}\d{2}_\d{2}-\d{2}-\d{2}_|^\d{4,8}[-_]?\d{2,6}")
 
 
-def labels_of(names: Sequence[str], ranks: Sequence[int | None]) -> list[str]:
+def make_labels(names: Sequence[str], ranks: Sequence[int | None]) -> list[str]:
     """Return a distinct label for each run.
 
     Args:
         names: the names of the logs, usually paths.
-        ranks: the rank of each run, if it is known. Distinct ranks serve as labels.
+        ranks: the rank of each run, if known. Distinct ranks become labels.
 
-    >>> labels_of(["runs/base/log.jsonl", "runs/low/log.jsonl"], [None, None])
+    >>> make_labels(["runs/base/log.jsonl", "runs/low/log.jsonl"], [None, None])
     ['base', 'low']
     """
     if None not in ranks and len(set(ranks)) == len(ranks):
@@ -41,7 +41,7 @@ def labels_of(names: Sequence[str], ranks: Sequence[int | None]) -> list[str]:
 
 
 def _own_names(names: Sequence[str]) -> list[str]:
-    """Return the part of each path that tells the runs apart: the file name or a folder name."""
+    """Return the part of each path that distinguishes the runs: a file or folder name."""
     paths = [[part for part in re.split(r"[/\\]", name) if part] or [name] for name in names]
     stems = [_SUFFIXES.sub("", path[-1]) or path[-1] for path in paths]
     for files in (stems, [path[-1] for path in paths]):
@@ -55,34 +55,34 @@ def _own_names(names: Sequence[str]) -> list[str]:
 
 
 def _shortened(labels: list[str]) -> list[str]:
-    """Return labels without most of the text that all of them share, if any is too long."""
+    """Return labels without most of their common text, if any is too long."""
     if max(map(len, labels)) <= _MAX_LENGTH:
         return labels
     first = _common_length(labels)
-    rest = [label[first:] for label in labels]
-    last = _common_length([text[::-1] for text in rest])
+    endings = [label[first:] for label in labels]
+    last = _common_length([text[::-1] for text in endings])
     cut = []
-    for label, text in zip(labels, rest, strict=True):
+    for label, text in zip(labels, endings, strict=True):
         head = (
             label[:first]
             if first <= 2 * _KEPT
             else f"{label[:_KEPT]}…{label[first - _KEPT : first]}"
         )
-        core, tail = text[: len(text) - last], text[len(text) - last :]
+        middle, tail = text[: len(text) - last], text[len(text) - last :]
         if len(tail) > 2 * _KEPT:
             tail = f"{tail[:_KEPT]}…{tail[-_KEPT:]}"
-        cut.append(_clipped(f"{head}{core}{tail}"))
+        cut.append(_clipped(f"{head}{middle}{tail}"))
     return cut
 
 
 def _common_length(texts: Sequence[str]) -> int:
-    """Return the number of first characters that all texts share."""
+    """Return the length of the common prefix."""
     columns = zip(*texts, strict=False)
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
 
 
 def _clipped(label: str) -> str:
-    """Return a label cut in its middle."""
+    """Cut a label in the middle if it is too long."""
     if len(label) <= _MAX_LENGTH:
         return label
     half = (_MAX_LENGTH - 1) // 2

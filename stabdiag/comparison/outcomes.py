@@ -50,7 +50,7 @@ class Outcome:
         )
 
 
-_PARTING: Final = ("compare.rounding", "compare.noise_sigma", "compare.sustained_points")
+_DIVERGENCE_LIMITS: Final = ("compare.rounding", "compare.noise_sigma", "compare.sustained_points")
 
 RANK_DIED: Final = Outcome(
     slug="rank-died",
@@ -83,7 +83,7 @@ RANKS_DISAGREE: Final = Outcome(
     severity=Severity.ERROR,
     title="The ranks train different networks",
     kinds=(Kind.RANKS,),
-    limits=(*_PARTING, "compare.rank_sigma", "compare.min_points"),
+    limits=(*_DIVERGENCE_LIMITS, "compare.rank_sigma", "compare.min_points"),
     then=(
         Action(
             ActionKind.CHECK_RANKS,
@@ -133,7 +133,7 @@ NONDETERMINISM: Final = Outcome(
     severity=Severity.WARNING,
     title="Same configuration and seed, different losses",
     kinds=(Kind.RERUNS,),
-    limits=(*_PARTING, "compare.min_points"),
+    limits=(*_DIVERGENCE_LIMITS, "compare.min_points"),
     then=(
         Action(
             ActionKind.RERUN,
@@ -157,7 +157,7 @@ RESUME_PARTS: Final = Outcome(
     title="The resumed run does not continue where the first run was",
     kinds=(Kind.RESUME,),
     limits=(
-        *_PARTING,
+        *_DIVERGENCE_LIMITS,
         *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
         "spike.min_rise",
     ),

@@ -1,4 +1,4 @@
-"""The points that runs have in common, and where the runs diverge."""
+"""The common points of runs, and where the runs diverge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.comparison import Parting, Run
+from stabdiag.model.comparison import Divergence, Run
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
@@ -25,10 +25,10 @@ _CLOCKS: Final = frozenset(
 # Values that are set, not measured: any difference counts.
 _EXACT: Final = frozenset({"batch_id", "loss_scale", "setting"})
 
-# A loss has moved once it has changed by this share: enough to leave the chance level.
+# A loss has moved once it changed by this fraction, enough to leave the level of guessing.
 _MOVED: Final = 0.01
 
-# Among roles that part at the same step, the one that acts earlier in a training step comes first.
+# Order of roles that diverge at the same step: by when they act in a training step.
 _ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
 
 
@@ -39,145 +39,152 @@ def base(role: str) -> str:
 
 @frozen
 class Common:
-    """The values of two series at the steps that both have."""
+    """The values of two series at their common steps."""
 
     steps: Ints
-    one: Floats
-    other: Floats
+    left: Floats
+    right: Floats
 
     def __len__(self) -> int:
         return len(self.steps)
 
-    def begin_alike(self, limits: CompareLimits, least: int) -> bool:
+    def begin_alike(self, limits: CompareLimits, min_points: int) -> bool:
         """Return True if the values agree up to rounding from the start until they have moved.
 
-        The first losses may agree for any seed and batch: a zero-initialized head starts at chance.
-        At least ``least`` values have to agree.
+        The first losses may agree for any seed and batch: a zero-initialized head starts at the
+        loss of guessing. At least ``min_points`` values have to agree.
         """
-        moved = np.abs(self.one - self.one[:1]) > _MOVED * np.abs(self.one[:1])
-        if len(self) < least or not moved.any():
+        moved = np.abs(self.left - self.left[:1]) > _MOVED * np.abs(self.left[:1])
+        if len(self) < min_points or not moved.any():
             return False
-        until = max(int(np.argmax(moved)) + 1, least)
-        one, other = self.one[:until], self.other[:until]
-        return bool(np.allclose(one, other, rtol=limits.rounding, atol=0.0, equal_nan=True))
+        stop = max(int(np.argmax(moved)) + 1, min_points)
+        left, right = self.left[:stop], self.right[:stop]
+        return bool(np.allclose(left, right, rtol=limits.rounding, atol=0.0, equal_nan=True))
 
 
-def common(one: Series, other: Series) -> Common:
-    """Return the points at the steps of both series."""
-    if np.array_equal(one.steps, other.steps):
-        return Common(steps=one.steps, one=one.values, other=other.values)
-    steps, here, there = np.intersect1d(
-        one.steps, other.steps, assume_unique=True, return_indices=True
+def common(series: Series, other: Series) -> Common:
+    """Return the values of two series at their common steps."""
+    if np.array_equal(series.steps, other.steps):
+        return Common(steps=series.steps, left=series.values, right=other.values)
+    steps, left, right = np.intersect1d(
+        series.steps, other.steps, assume_unique=True, return_indices=True
     )
-    return Common(steps=steps, one=one.values[here], other=other.values[there])
+    return Common(steps=steps, left=series.values[left], right=other.values[right])
 
 
-def losses(one: History, other: History) -> Common:
-    """Return the losses that two runs have in common."""
-    return common(one.logged("loss"), other.logged("loss"))
+def losses(history: History, other: History) -> Common:
+    """Return the common losses of two runs."""
+    return common(history.logged("loss"), other.logged("loss"))
 
 
-def partings(one: Run, other: Run, limits: CompareLimits) -> list[Parting]:
+def find_divergences(reference: Run, other: Run, limits: CompareLimits) -> list[Divergence]:
     """Return the divergence of each role that both runs logged, the earliest first.
 
     Series of words are left out: each log numbers its words separately.
     """
-    found = [
-        _parting(series, there, (one.label, other.label), limits)
-        for role, series in one.history.series.items()
+    labels = (reference.label, other.label)
+    divergences = [
+        _divergence(series, counterpart, labels, limits)
+        for role, series in reference.history.series.items()
         if base(role) not in _CLOCKS
         and not series.words
-        and (there := other.history.get(role)) is not None
+        and (counterpart := other.history.get(role)) is not None
     ]
-    return sorted((one for one in found if one.points), key=_first)
+    return sorted((divergence for divergence in divergences if divergence.points), key=_order)
 
 
-def _parting(one: Series, other: Series, runs: tuple[str, str], limits: CompareLimits) -> Parting:
-    both, role = common(one, other), one.role
-    exact = base(role) in _EXACT
-    found = part(
-        both.one,
-        both.other,
-        rounding=0.0 if exact else limits.rounding,
+def _divergence(
+    series: Series, other: Series, runs: tuple[str, str], limits: CompareLimits
+) -> Divergence:
+    shared, role = common(series, other), series.role
+    is_exact = base(role) in _EXACT
+    result = part(
+        shared.left,
+        shared.right,
+        rounding=0.0 if is_exact else limits.rounding,
         sigmas=limits.noise_sigma,
         points=limits.sustained_points,
-        coarse=not exact,
+        coarse=not is_exact,
     )
-    if found is None:
-        return Parting(role=role, runs=runs, points=len(both))
+    if result is None:
+        return Divergence(role=role, runs=runs, points=len(shared))
 
-    def step(at: int | None) -> int | None:
-        return None if at is None else int(both.steps[at])
+    def step(index: int | None) -> int | None:
+        return None if index is None else int(shared.steps[index])
 
-    def values(at: int | None) -> tuple[float, float] | None:
-        return None if at is None else (float(both.one[at]), float(both.other[at]))
+    def values(index: int | None) -> tuple[float, float] | None:
+        return None if index is None else (float(shared.left[index]), float(shared.right[index]))
 
-    size = abs(float(both.one[found.largest]) - float(both.other[found.largest]))
-    return Parting(
+    size = abs(float(shared.left[result.largest]) - float(shared.right[result.largest]))
+    return Divergence(
         role=role,
         runs=runs,
-        points=len(both),
-        step=step(found.first),
-        values=values(found.first),
-        unrounded=step(found.unrounded),
-        unrounded_values=values(found.unrounded),
-        lasting=step(found.lasting),
-        lasting_values=values(found.lasting),
-        noise=found.noise,
+        points=len(shared),
+        step=step(result.first),
+        values=values(result.first),
+        unrounded=step(result.unrounded),
+        unrounded_values=values(result.unrounded),
+        lasting=step(result.lasting),
+        lasting_values=values(result.lasting),
+        noise=result.noise,
         largest=math.inf if math.isnan(size) else size,
-        largest_step=step(found.largest),
+        largest_step=step(result.largest),
     )
 
 
-def _first(one: Parting) -> tuple[bool, int, int]:
-    place = _ORDER.index(one.role) if one.role in _ORDER else len(_ORDER)
-    return one.step is None, one.step or 0, place
+def _order(divergence: Divergence) -> tuple[bool, int, int]:
+    priority = _ORDER.index(divergence.role) if divergence.role in _ORDER else len(_ORDER)
+    return divergence.step is None, divergence.step or 0, priority
 
 
-def first_unrounded(found: Iterable[Parting]) -> int | None:
-    """Return the first step at which any of these differs by more than rounding."""
-    return min((one.unrounded for one in found if one.unrounded is not None), default=None)
+def first_unrounded(divergences: Iterable[Divergence]) -> int | None:
+    """Return the first step where a divergence exceeds rounding."""
+    return min(
+        (divergence.unrounded for divergence in divergences if divergence.unrounded is not None),
+        default=None,
+    )
 
 
-def measured(one: Parting) -> dict[str, Scalar]:
-    """Return the numbers of a divergence, by name."""
-    x, y = one.values or (math.nan, math.nan)
+def measured(divergence: Divergence) -> dict[str, Scalar]:
+    """Return the numbers of a divergence by name."""
+    x, y = divergence.values or (math.nan, math.nan)
     return {
-        "first_difference_at": one.step,
+        "first_difference_at": divergence.step,
         "first_difference": abs(x - y),
-        "beyond_rounding_from": one.unrounded,
-        "beyond_noise_from": one.lasting,
-        "noise": one.noise,
-        "largest_difference": one.largest,
-        "largest_at": one.largest_step,
-        "common_points": one.points,
+        "beyond_rounding_from": divergence.unrounded,
+        "beyond_noise_from": divergence.lasting,
+        "noise": divergence.noise,
+        "largest_difference": divergence.largest,
+        "largest_at": divergence.largest_step,
+        "common_points": divergence.points,
     }
 
 
-def where(one: Parting) -> str:
-    """Return a sentence on the first difference."""
-    a, b = one.runs
-    x, y = one.values or (math.nan, math.nan)
+def where(divergence: Divergence) -> str:
+    """Describe the first difference in a sentence."""
+    a, b = divergence.runs
+    x, y = divergence.values or (math.nan, math.nan)
     gap = f", a difference of {num(abs(x - y))}" if math.isfinite(x - y) else ""
-    return f"The losses of {a} and {b} first differ at step {one.step}: {close(one.values)}{gap}."
+    values = close(divergence.values)
+    return f"The losses of {a} and {b} first differ at step {divergence.step}: {values}{gap}."
 
 
-def largest(one: Parting) -> str:
-    """Return the largest difference and its step."""
-    if not math.isfinite(one.largest):
-        return f"one is not finite at step {one.largest_step}"
-    return f"at most {num(one.largest)}, at step {one.largest_step}"
+def largest(divergence: Divergence) -> str:
+    """Describe the largest difference and its step."""
+    if not math.isfinite(divergence.largest):
+        return f"one is not finite at step {divergence.largest_step}"
+    return f"at most {num(divergence.largest)}, at step {divergence.largest_step}"
 
 
 def close(values: tuple[float, float] | None) -> str:
-    """Return two values with as many digits as tell them apart, whole numbers whole."""
+    """Format two values with enough digits to distinguish them; whole numbers in full."""
     x, y = values or (math.nan, math.nan)
     if not math.isfinite(x - y):
         return f"{num(x)} against {num(y)}"
     if x.is_integer() and y.is_integer() and max(abs(x), abs(y)) < 1e15:
         return f"{int(x)} against {int(y)}"
     for digits in range(4, 17):
-        one, other = f"{x:.{digits}g}", f"{y:.{digits}g}"
-        if one != other:
-            return f"{one} against {other}"
+        left, right = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if left != right:
+            return f"{left} against {right}"
     return f"{x!r} against {y!r}"

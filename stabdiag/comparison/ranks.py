@@ -1,4 +1,4 @@
-"""The ranks of one job: did one stop before the others, and do all train the same network?"""
+"""The ranks of one job: whether one stopped early, and whether all train the same network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.comparison.ends import State, end_of
+from stabdiag.comparison.ends import State, find_end
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
 from stabdiag.comparison.points import Common, base, close, losses, measured
-from stabdiag.comparison.settings import joined
+from stabdiag.comparison.settings import join_words
 from stabdiag.model.arrays import Floats
-from stabdiag.model.comparison import Comparison, Parting, Run
+from stabdiag.model.comparison import Comparison, Divergence, Run
 from stabdiag.model.findings import Action, ActionKind, Finding
 from stabdiag.model.history import Event, EventCode
 from stabdiag.model.limits.checks import CompareLimits
@@ -22,10 +22,10 @@ from stabdiag.model.text import capitalised, clipped, num, plural
 from stabdiag.stats.parting import lasting, local_noise, wander
 
 # A quoted message is cut to this many characters.
-_LONGEST: Final = 140
+_MAX_MESSAGE: Final = 140
 
-# Words by which a rank says that it lost another one.
-_AFTERMATH: Final = (
+# Messages of a rank that lost another one.
+_PEER_FAILURE_MESSAGES: Final = (
     "collective communication",
     "connection closed by peer",
     "connection reset by peer",
@@ -39,7 +39,7 @@ _AFTERMATH: Final = (
     "remote process exited",
 )
 
-# Roles that are one number for the whole job, on whichever rank it is logged.
+# Roles with one value for the whole job, regardless of the rank that logs it.
 _GLOBAL: Final = {
     "loss_scale": "loss scales",
     "lr": "learning rates",
@@ -47,31 +47,31 @@ _GLOBAL: Final = {
     "weight_norm": "weight norms",
 }
 
-# One update changes the weight norm by less than this share.
+# One update changes the weight norm by less than this fraction.
 _ONE_UPDATE: Final = 1e-3
 
-# Networks that differ do not converge again: their losses stay apart for this many times the points
-# that are averaged.
-_STAYS: Final = 5
+# Different networks do not converge again: their losses stay separated for this many averaging
+# windows.
+_STAY_FACTOR: Final = 5
 
 
 def rank_died(comparison: Comparison) -> Iterator[Finding]:
-    """Find the rank that stopped before the others, or that took them along when it did.
+    """Find the rank that stopped before the others, or that stopped the others with it.
 
-    In a job that waits for all of its ranks, one that dies stops the others at the same step. They
-    complain of a lost peer; the one that does not complain is the dead one.
+    If the ranks of a job wait for each other, a dead rank stops all of them at the same step. The
+    others report a lost peer; the dead rank does not.
     """
     runs = [run for run in comparison.runs if run.history.get("loss") is not None]
     last = {run.label: span(run)[1] for run in runs}
     end = max(last.values(), default=0)
     early = [run for run in runs if _is_early(comparison, run, end)]
-    mourners = [run for run in runs if _mourns(run)]
-    silent = [run for run in runs if run not in mourners] if mourners else []
+    reporters = [run for run in runs if _reports_lost_peer(run)]
+    silent = [run for run in runs if run not in reporters] if reporters else []
     if early:
         dead = min(early, key=lambda run: last[run.label])
         others = f"{plural(end - last[dead.label], 'step')} before the others ({end})"
     elif silent:
-        # An error of its own, such as out of memory, sets it apart from ranks that log none.
+        # An error of its own, such as out of memory, identifies the rank.
         dead = max(silent, key=lambda run: len(run.history.messages))
         others = "as do the others"
     else:
@@ -79,12 +79,11 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
     step = last[dead.label]
     yield RANK_DIED.found(
         f"The log of {dead.label} ends at step {step}, {others}{_seconds(dead, comparison)}. "
-        f"{_said(dead, silent)} {_mourning(mourners)}".rstrip(),
+        f"{_describe_last_message(dead, silent)} {_describe_reporters(reporters)}".rstrip(),
         Action(
             ActionKind.READ_LOGS,
             f"Read the end of {dead.name} and that rank's standard error, which contain the "
-            f"original "
-            "traceback. The errors of the other ranks follow from it.",
+            "original traceback. The errors of the other ranks follow from it.",
         ),
         step=step,
         measured={
@@ -93,46 +92,53 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
             "last_step_of_others": end,
             "steps_missing": end - step,
             "ranks_that_ended_early": len(early),
-            "ranks_that_lost_a_peer": len(mourners),
+            "ranks_that_lost_a_peer": len(reporters),
             "ranks": len(comparison.runs),
         },
     )
 
 
 def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
-    """Find ranks with different networks, by values that are equal on all ranks of a sound job."""
+    """Find ranks with different networks, by values that are equal on all ranks of a good job."""
     limits = comparison.limits.compare
-    lone = _not_finite_alone(comparison)
-    if lone is not None:
-        yield lone
+    finding = _not_finite_alone(comparison)
+    if finding is not None:
+        yield finding
         return
     pairs = {
         run.label: losses(comparison.against.history, run.history) for run in comparison.others
     }
-    # A loss that is the mean over the ranks is the same on all of them at first.
-    averaged = all(both.begin_alike(limits, limits.min_points) for both in pairs.values())
-    found = [
-        one for one in comparison.partings if base(one.role) in _GLOBAL and _parts(one, comparison)
+    # The mean loss over the ranks is the same on all of them at first.
+    averaged = all(shared.begin_alike(limits, limits.min_points) for shared in pairs.values())
+    divergences = [
+        divergence
+        for divergence in comparison.partings
+        if base(divergence.role) in _GLOBAL and _is_disagreement(divergence, comparison)
     ]
     if averaged:
-        found += comparison.unrounded("loss")
-    if found:
-        yield _disagreement(min(found, key=lambda one: (one.unrounded or 0, one.role == "loss")))
+        divergences += comparison.unrounded("loss")
+    if divergences:
+        yield _disagreement(
+            min(
+                divergences,
+                key=lambda divergence: (divergence.unrounded or 0, divergence.role == "loss"),
+            )
+        )
         return
-    for label, both in () if averaged else pairs.items():
-        at = _far_apart(both, limits) if len(both) >= limits.min_points else None
-        if at is not None:
-            yield _far_from_each_other(comparison.reference, label, both, at, limits.min_points)
+    for label, shared in () if averaged else pairs.items():
+        index = _find_separation(shared, limits) if len(shared) >= limits.min_points else None
+        if index is not None:
+            yield _distant_losses(comparison.reference, label, shared, index, limits.min_points)
             return
 
 
 def _not_finite_alone(comparison: Comparison) -> Finding | None:
-    """Return the finding on ranks whose loss stays non-finite while another rank's stays finite."""
-    ends = [end_of(run, comparison.limits.compare) for run in comparison.runs]
-    bad = [end for end in ends if end.state is State.NOT_FINITE and end.step is not None]
-    if not bad:
+    """Find ranks whose loss stays non-finite while another rank stays finite."""
+    ends = [find_end(run, comparison.limits.compare) for run in comparison.runs]
+    non_finite = [end for end in ends if end.state is State.NOT_FINITE and end.step is not None]
+    if not non_finite:
         return None
-    first = min(bad, key=lambda end: end.step or 0)
+    first = min(non_finite, key=lambda end: end.step or 0)
     step = first.step or 0
     after = [
         (run, run.history.logged("loss").between(step, span(run)[1]).values)
@@ -141,9 +147,9 @@ def _not_finite_alone(comparison: Comparison) -> Finding | None:
     finite = [run for run, values in after if len(values) > 1 and np.isfinite(values).all()]
     if not finite:
         return None
-    labels = [end.run.label for end in bad]
+    labels = [end.run.label for end in non_finite]
     return RANKS_DISAGREE.found(
-        f"{first.described()}, while the loss of {joined([run.label for run in finite])} stays "
+        f"{first.described()}, while the loss of {join_words([run.label for run in finite])} stays "
         "finite. If gradients were averaged, all ranks would become NaN within a step.",
         Action(
             ActionKind.CHECK_RANKS,
@@ -160,40 +166,46 @@ def _not_finite_alone(comparison: Comparison) -> Finding | None:
 def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
     """Return True if a rank's log ends early; one step is enough if others report a lost peer."""
     others = [other for other in comparison.runs if other is not run]
-    mourned = not _mourns(run) and any(map(_mourns, others))
-    gap = 0.0 if mourned else comparison.limits.compare.rank_gap * max(map(stride, comparison.runs))
+    is_missed = not _reports_lost_peer(run) and any(map(_reports_lost_peer, others))
+    gap = (
+        0.0 if is_missed else comparison.limits.compare.rank_gap * max(map(stride, comparison.runs))
+    )
     return end - span(run)[1] > gap
 
 
-def _mourns(run: Run) -> bool:
+def _reports_lost_peer(run: Run) -> bool:
     """Return True if a rank reports a lost peer."""
-    return any(map(_is_aftermath, run.history.messages))
+    return any(map(_is_peer_failure, run.history.messages))
 
 
-def _is_aftermath(event: Event) -> bool:
-    said = event.said.lower()
-    return event.code is EventCode.COLLECTIVE_FAILED or any(word in said for word in _AFTERMATH)
+def _is_peer_failure(event: Event) -> bool:
+    message = event.said.lower()
+    return event.code is EventCode.COLLECTIVE_FAILED or any(
+        word in message for word in _PEER_FAILURE_MESSAGES
+    )
 
 
-def _said(dead: Run, silent: list[Run]) -> str:
-    """Return the last message of the dead rank, or the other ranks without a message."""
-    words = dead.history.messages
-    if words:
-        return f"Its last words: {clipped(words[-1].message, _LONGEST)}."
-    among = [run.label for run in silent if not run.history.messages]
-    if len(among) > 1 and dead.label in among:
-        rest = joined([label for label in among if label != dead.label])
-        return f"It logs no reason, and neither does {rest}."
+def _describe_last_message(dead: Run, silent: list[Run]) -> str:
+    """Describe the last message of the dead rank, or name other ranks without a message."""
+    messages = dead.history.messages
+    if messages:
+        return f"Its last message: {clipped(messages[-1].message, _MAX_MESSAGE)}."
+    silent_labels = [run.label for run in silent if not run.history.messages]
+    if len(silent_labels) > 1 and dead.label in silent_labels:
+        others = join_words([label for label in silent_labels if label != dead.label])
+        return f"It logs no reason, and neither does {others}."
     return "It logs no reason: a killed process cannot."
 
 
-def _mourning(mourners: list[Run]) -> str:
-    if not mourners:
+def _describe_reporters(reporters: list[Run]) -> str:
+    if not reporters:
         return ""
-    words = next(one.message for one in mourners[0].history.messages if _is_aftermath(one))
-    verb = "reports" if len(mourners) == 1 else "report"
-    told = joined([run.label for run in mourners])
-    return f"{capitalised(told)} {verb} a lost peer: {clipped(words, _LONGEST)}"
+    message = next(
+        event.message for event in reporters[0].history.messages if _is_peer_failure(event)
+    )
+    verb = "reports" if len(reporters) == 1 else "report"
+    labels = join_words([run.label for run in reporters])
+    return f"{capitalised(labels)} {verb} a lost peer: {clipped(message, _MAX_MESSAGE)}"
 
 
 def _seconds(dead: Run, comparison: Comparison) -> str:
@@ -206,50 +218,50 @@ def _seconds(dead: Run, comparison: Comparison) -> str:
     return f" and {num(round(before, 1))} seconds" if before > 0 else ""
 
 
-def _parts(one: Parting, comparison: Comparison) -> bool:
-    """Tell whether ranks part in what is one number for all of them.
+def _is_disagreement(divergence: Divergence, comparison: Comparison) -> bool:
+    """Return True if a divergence means that the ranks have different networks.
 
-    Norms that differ from the first on are those of shards, or of gradients before they are
-    averaged, and so are those of other groups; norms that were the same at first, and are not
-    later, are of other networks.
+    Norms that differ from the start are norms of shards, or of gradients before averaging. Norms
+    that are equal at first and diverge later come from different networks.
     """
-    if one.unrounded is None:
+    if divergence.unrounded is None:
         return False
-    if one.role in ("loss_scale", "lr"):
+    if divergence.role in ("loss_scale", "lr"):
         return True
     series = comparison.against.history.series
-    if one.unrounded <= series[one.role].steps[0]:
+    if divergence.unrounded <= series[divergence.role].steps[0]:
         return False
-    for other in comparison.of(one.runs[1]).values():
+    for other in comparison.of(divergence.runs[1]).values():
         x, y = other.values or (0.0, 0.0)
-        at_once = other.unrounded == series[other.role].steps[0]
-        is_shard = at_once and abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
-        if is_shard and base(other.role) == base(one.role):
+        from_start = other.unrounded == series[other.role].steps[0]
+        is_shard = from_start and abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
+        if is_shard and base(other.role) == base(divergence.role):
             return False
     return True
 
 
-def _disagreement(one: Parting) -> Finding:
-    what = _GLOBAL.get(base(one.role), "losses, which are averaged over the ranks,")
-    group = "" if one.role == base(one.role) else f" ({one.role})"
+def _disagreement(divergence: Divergence) -> Finding:
+    quantity = _GLOBAL.get(base(divergence.role), "losses, which are averaged over the ranks,")
+    group = "" if divergence.role == base(divergence.role) else f" ({divergence.role})"
+    first, second = divergence.runs
     return RANKS_DISAGREE.found(
-        f"At step {one.unrounded} the {what} of {one.runs[0]} and {one.runs[1]} diverge{group}: "
-        f"{close(one.unrounded_values)}. In a healthy job they are equal on all ranks.",
-        _remedy(one),
-        step=one.unrounded,
-        measured={"role": one.role, **measured(one)},
+        f"At step {divergence.unrounded} the {quantity} of {first} and {second} diverge{group}: "
+        f"{close(divergence.unrounded_values)}. In a healthy job they are equal on all ranks.",
+        _fix(divergence),
+        step=divergence.unrounded,
+        measured={"role": divergence.role, **measured(divergence)},
     )
 
 
-def _remedy(one: Parting) -> Action:
-    if one.role == "loss_scale":
+def _fix(divergence: Divergence) -> Action:
+    if divergence.role == "loss_scale":
         return Action(
             ActionKind.DYNAMIC_LOSS_SCALE,
             "Use one loss scale on all ranks: average gradients before unscaling, so that an "
             "overflow on one rank reaches all.",
             also=(ActionKind.CHECK_RANKS,),
         )
-    if one.role == "lr":
+    if divergence.role == "lr":
         return Action(
             ActionKind.FIX_SCHEDULE,
             "Advance the schedule on every rank by the steps of the job, not by its own batches.",
@@ -258,22 +270,22 @@ def _remedy(one: Parting) -> Action:
     return Action(
         ActionKind.CHECK_RANKS,
         "Check that gradients are averaged over the ranks, and that all ranks start from the same "
-        f"weights: the networks differ by step {one.unrounded}.",
-        step=one.unrounded,
+        f"weights: the networks differ by step {divergence.unrounded}.",
+        step=divergence.unrounded,
     )
 
 
-def _far_from_each_other(one: str, other: str, both: Common, at: int, width: int) -> Finding:
-    step = int(both.steps[at])
-    x, y = _mean(both.one[at : at + width]), _mean(both.other[at : at + width])
+def _distant_losses(reference: str, other: str, shared: Common, index: int, width: int) -> Finding:
+    step = int(shared.steps[index])
+    x, y = _mean(shared.left[index : index + width]), _mean(shared.right[index : index + width])
     return RANKS_DISAGREE.found(
         "Each rank logs the loss of its own batch. From step "
-        f"{step} on, {one} and {other} differ by more than different batches explain: {num(x)} "
-        f"against {num(y)} over {width} losses.",
+        f"{step} on, {reference} and {other} differ by more than different batches explain: "
+        f"{num(x)} against {num(y)} over {width} losses.",
         Action(
             ActionKind.CHECK_RANKS,
-            f"Compare the weight norms of {one} and {other} at step {step}. If they are equal, the "
-            "data differs; otherwise the networks differ.",
+            f"Compare the weight norms of {reference} and {other} at step {step}. If they are "
+            "equal, the data differs; otherwise the networks differ.",
             step=step,
         ),
         step=step,
@@ -281,22 +293,24 @@ def _far_from_each_other(one: str, other: str, both: Common, at: int, width: int
     )
 
 
-def _far_apart(both: Common, limits: CompareLimits) -> int | None:
-    """Return from where on the smoothed losses lie farther apart than their noise allows.
+def _find_separation(shared: Common, limits: CompareLimits) -> int | None:
+    """Return the index from which the smoothed losses differ by more than their noise.
 
-    They have to stay apart: noise that was smoothed before it was logged finds back.
+    They have to stay separated: noise that was smoothed before logging returns.
     """
-    x, y, width = both.one, both.other, limits.min_points
+    x, y, width = shared.left, shared.right, limits.min_points
     gap = np.where(np.isfinite(x) & np.isfinite(y), x - y, 0.0)
-    longer = _STAYS * width
-    wide = wander(gap, longer if len(gap) >= 2 * _STAYS * longer else width)
-    noise = np.maximum(np.maximum(local_noise(x), local_noise(y)), 2 * wide)
+    long_width = _STAY_FACTOR * width
+    drift = wander(gap, long_width if len(gap) >= 2 * _STAY_FACTOR * long_width else width)
+    noise = np.maximum(np.maximum(local_noise(x), local_noise(y)), 2 * drift)
     total = np.concatenate(([0.0], np.cumsum(gap)))
     smooth = np.abs(total[width:] - total[:-width]) / width
-    rest = np.abs(total[-1] - total[:-1]) / (len(gap) - np.arange(len(gap)))
-    far = np.minimum(smooth, rest[: len(smooth)]) > limits.rank_sigma * noise[: len(smooth)]
-    far[max(len(gap) - longer, 0) :] = False
-    return lasting(far, width)
+    to_end = np.abs(total[-1] - total[:-1]) / (len(gap) - np.arange(len(gap)))
+    is_separated = (
+        np.minimum(smooth, to_end[: len(smooth)]) > limits.rank_sigma * noise[: len(smooth)]
+    )
+    is_separated[max(len(gap) - long_width, 0) :] = False
+    return lasting(is_separated, width)
 
 
 def _mean(part: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Runs of one configuration and one seed: do they stay together?"""
+"""Runs of the same configuration and seed: whether their losses agree."""
 
 from __future__ import annotations
 
@@ -7,24 +7,31 @@ from collections.abc import Iterator
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import NONDETERMINISM
 from stabdiag.comparison.points import close, largest, measured, where
-from stabdiag.comparison.settings import explaining, first_evaluation_difference, joined
-from stabdiag.model.comparison import Comparison, Parting
+from stabdiag.comparison.settings import explaining, first_evaluation_difference, join_words
+from stabdiag.model.comparison import Comparison, Divergence
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.text import num
 
 
 def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
-    """Find losses that diverge although configuration and seed are the same."""
+    """Find losses that diverge although the configuration and the seed are the same."""
     if explaining(comparison.differences) or comparison.unrounded("lr"):
         return
-    parted = comparison.parted("loss")
-    if not parted:
+    divergences = comparison.divergences("loss")
+    if not divergences:
         yield from _evaluation_differs(comparison)
         return
-    worst = min(parted, key=lambda one: (one.lasting is None, one.unrounded is None, -one.largest))
+    worst = min(
+        divergences,
+        key=lambda divergence: (
+            divergence.lasting is None,
+            divergence.unrounded is None,
+            -divergence.largest,
+        ),
+    )
     grows = worst.unrounded is not None
     cause, first = _source(comparison, worst)
-    parts = (where(worst), _extent(worst), cause, _others(comparison, parted))
+    parts = (where(worst), _extent(worst), cause, _others(comparison, divergences))
     yield NONDETERMINISM.found(
         " ".join(filter(None, parts)),
         first,
@@ -55,36 +62,45 @@ def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
     )
 
 
-def _extent(one: Parting) -> str:
+def _extent(divergence: Divergence) -> str:
     """Return the size of the difference, compared with rounding and noise."""
-    noise = num(one.noise or 0.0)
-    if one.unrounded is None:
-        return f"The difference stays at rounding level: at most {num(one.largest)}."
-    began = "" if one.unrounded == one.step else "It begins as rounding and grows. "
-    if one.lasting is not None:
+    noise = num(divergence.noise or 0.0)
+    if divergence.unrounded is None:
+        return f"The difference stays at rounding level: at most {num(divergence.largest)}."
+    beginning = (
+        "" if divergence.unrounded == divergence.step else "It begins as rounding and grows. "
+    )
+    if divergence.lasting is not None:
         return (
-            f"{began}From step {one.lasting} on it exceeds the noise of the loss ({noise}): "
-            f"{close(one.lasting_values)}."
+            f"{beginning}From step {divergence.lasting} on it exceeds the noise of the loss "
+            f"({noise}): {close(divergence.lasting_values)}."
         )
-    few = "" if one.largest <= (one.noise or 0.0) else ", except for single points"
-    return f"{began}It stays below the noise of the loss ({noise}){few}: {largest(one)}."
+    exception = (
+        "" if divergence.largest <= (divergence.noise or 0.0) else ", except for single points"
+    )
+    text = f"{beginning}It stays below the noise of the loss ({noise}){exception}"
+    return f"{text}: {largest(divergence)}."
 
 
-def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
+def _source(comparison: Comparison, divergence: Divergence) -> tuple[str, Action]:
     """Return the cause that the pattern of differences points to, and the first action."""
-    if one.unrounded is None:
+    if divergence.unrounded is None:
         return "", Action(
             ActionKind.DO_NOTHING,
             "No action needed: sums in another order round differently.",
         )
-    start = max(span(comparison.against)[0], span(comparison.run(one.runs[1]))[0])
-    batch = comparison.of(one.runs[1]).get("batch_id")
-    if batch is not None and batch.unrounded is not None and batch.unrounded <= one.unrounded:
+    start = max(span(comparison.against)[0], span(comparison.run(divergence.runs[1]))[0])
+    batch = comparison.of(divergence.runs[1]).get("batch_id")
+    if (
+        batch is not None
+        and batch.unrounded is not None
+        and batch.unrounded <= divergence.unrounded
+    ):
         return (
             f"The batches differ from step {batch.step} on: the seed does not fix the data order.",
             Action(ActionKind.FIX_LOADER, "Seed the shuffle's generator and the loader's workers."),
         )
-    if one.unrounded == one.step and one.step == start:
+    if divergence.unrounded == divergence.step and divergence.step == start:
         return (
             "The first losses differ by more than rounding, so the initial weights or the first "
             "batch differ.",
@@ -95,16 +111,15 @@ def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
                 also=(ActionKind.CHECK_MODEL,),
             ),
         )
-    if one.unrounded == one.step:
+    if divergence.unrounded == divergence.step:
         return (
             "No rounding difference precedes it: the batch, a dropout mask or the update differs "
-            "at "
-            "that step.",
+            "at that step.",
             Action(
                 ActionKind.INSPECT_DATA,
-                f"Print the batch, the random state and the gradient norm at step {one.step} in "
-                "both runs.",
-                step=one.step,
+                "Print the batch, the random state and the gradient norm at step "
+                f"{divergence.step} in both runs.",
+                step=divergence.step,
             ),
         )
     return (
@@ -118,13 +133,13 @@ def _source(comparison: Comparison, one: Parting) -> tuple[str, Action]:
     )
 
 
-def _others(comparison: Comparison, parted: list[Parting]) -> str:
-    """Return a sentence on the runs that equal the reference exactly, and those that do not."""
+def _others(comparison: Comparison, divergences: list[Divergence]) -> str:
+    """Describe which runs are identical to the reference and which are not."""
     if len(comparison.runs) == 2:
         return ""
-    apart = [one.runs[1] for one in parted]
-    equal = [run.label for run in comparison.runs if run.label not in apart]
-    if len(equal) < 2:
+    different = [divergence.runs[1] for divergence in divergences]
+    identical = [run.label for run in comparison.runs if run.label not in different]
+    if len(identical) < 2:
         return "No two runs are identical."
-    verb = "differs" if len(apart) == 1 else "differ"
-    return f"{joined(equal)} are identical; {joined(apart)} {verb} from them."
+    verb = "differs" if len(different) == 1 else "differ"
+    return f"{join_words(identical)} are identical; {join_words(different)} {verb} from them."

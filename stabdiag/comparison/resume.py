@@ -1,4 +1,4 @@
-"""A run and its resume: does the second continue where the first stopped?"""
+"""A run and its resume: whether the second continues where the first stopped."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Iterator
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RESUME_PARTS
 from stabdiag.comparison.points import close, largest, losses, measured
-from stabdiag.model.comparison import Comparison, Parting, Run
+from stabdiag.model.comparison import Comparison, Divergence, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import jump_up
 
 
 def resume_parts(comparison: Comparison) -> Iterator[Finding]:
-    """Find the first resume after which losses or learning rate do not continue as they were."""
+    """Find the first resume that does not continue the losses or the learning rate."""
     for run in comparison.others:
-        one, other = sorted((comparison.against, run), key=span)
-        found = comparison.of(run.label)
-        rate, loss = found.get("lr"), found.get("loss")
+        first, second = sorted((comparison.against, run), key=span)
+        divergences = comparison.of(run.label)
+        rate, loss = divergences.get("lr"), divergences.get("loss")
         if rate is not None and rate.unrounded is not None:
-            change: Finding | None = _rate(one, other, rate)
+            change: Finding | None = _rate_differs(first, second, rate)
         else:
-            change = _rate_jump(comparison, one, other)
+            change = _rate_jumps(comparison, first, second)
         if change is None and loss is not None and loss.unrounded is not None:
-            change = _parted(one, other, loss, comparison.limits.compare.noise_sigma)
-        change = change or _jumped(comparison, one, other)
+            change = _loss_differs(first, second, loss, comparison.limits.compare.noise_sigma)
+        change = change or _loss_jumps(comparison, first, second)
         if change is not None:
             yield change
             return
 
 
-def _rate(one: Run, other: Run, rate: Parting) -> Finding:
-    start = span(other)[0]
+def _rate_differs(first: Run, second: Run, rate: Divergence) -> Finding:
+    start = span(second)[0]
     return RESUME_PARTS.found(
-        f"{other.label} continues {one.label} at step {start}. At step {rate.unrounded} its "
+        f"{second.label} continues {first.label} at step {start}. At step {rate.unrounded} its "
         f"learning rate differs: {close(rate.unrounded_values)}.",
         Action(
             ActionKind.FIX_SCHEDULE,
@@ -46,71 +46,69 @@ def _rate(one: Run, other: Run, rate: Parting) -> Finding:
     )
 
 
-def _rate_jump(comparison: Comparison, one: Run, other: Run) -> Finding | None:
-    """Return the change of the learning rate where no step is logged by both runs, if too large."""
-    if len(losses(one.history, other.history)):
+def _rate_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | None:
+    """Find a large change of the learning rate between runs without a common step."""
+    if len(losses(first.history, second.history)):
         return None
-    start, limit = span(other)[0], comparison.limits.resume.lr_ratio
-    before = one.history.finite("lr").until(start).values
-    after = other.history.finite("lr").values
+    start, limit = span(second)[0], comparison.limits.resume.lr_ratio
+    before = first.history.finite("lr").until(start).values
+    after = second.history.finite("lr").values
     if len(before) < 2 or not len(after) or before[-1] <= 0 or after[0] <= 0:
         return None
     if 1 / limit <= after[0] / before[-1] <= limit:
         return None
     old, new = float(before[-1]), float(after[0])
     return RESUME_PARTS.found(
-        f"{one.label} ended at step {span(one)[1]} with a learning rate of {num(old)}. "
-        f"{other.label} begins at step {start} with {num(new)}.",
+        f"{first.label} ended at step {span(first)[1]} with a learning rate of {num(old)}. "
+        f"{second.label} begins at step {start} with {num(new)}.",
         Action(ActionKind.FIX_SCHEDULE, "Save and load the schedule's state with the checkpoint."),
         step=start,
         measured={"role": "lr", "before": old, "after": new},
     )
 
 
-def _parted(one: Run, other: Run, loss: Parting, sigmas: float) -> Finding:
-    start, noise = span(other)[0], loss.noise or 0.0
-    # The same batches and weights make the same losses: one that leaves the noise is enough.
-    quiet = loss.largest <= sigmas * noise
+def _loss_differs(first: Run, second: Run, loss: Divergence, sigmas: float) -> Finding:
+    start, noise = span(second)[0], loss.noise or 0.0
+    # Equal batches and weights give equal losses, so one loss outside the noise is enough.
+    is_within_noise = loss.largest <= sigmas * noise
     if loss.unrounded is not None and loss.unrounded > start:
         cause = (
             "The first loss after the resume is equal, so weights and batch were restored. The "
             "optimizer state, the scaler or the random state was not."
         )
-        first = Action(
+        action = Action(
             ActionKind.RESTORE_STATE,
             f"Check that the checkpoint of step {start} contains the optimizer state, and that it "
-            f"is "
-            "loaded before the first step.",
+            "is loaded before the first step.",
             checkpoint=start,
         )
     else:
         cause = "The first loss differs already, so the weights or the batch differ."
-        first = Action(
+        action = Action(
             ActionKind.RESTORE_STATE,
             f"Compare the batch of step {start} in both runs. If it differs, save the data "
-            f"position "
-            "with the checkpoint; otherwise the weights differ.",
+            "position with the checkpoint; otherwise the weights differ.",
             also=(ActionKind.INSPECT_DATA,),
             step=start,
         )
     return RESUME_PARTS.found(
-        f"{other.label} continues {one.label} at step {start}. The first of {loss.points} common "
-        f"losses to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
-        f"difference ({largest(loss)}) is {'within' if quiet else 'above'} the noise of the loss "
-        f"({num(noise)}). {cause}",
-        first,
+        f"{second.label} continues {first.label} at step {start}. The first of {loss.points} "
+        f"common losses to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
+        f"difference ({largest(loss)}) is {'within' if is_within_noise else 'above'} the noise of "
+        f"the loss ({num(noise)}). {cause}",
+        action,
         step=loss.unrounded,
-        severity=Severity.NOTE if quiet else None,
+        severity=Severity.NOTE if is_within_noise else None,
         measured={"role": "loss", "resumed_at": start, **measured(loss)},
     )
 
 
-def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
-    """Return the jump of the loss's level from the first run to the second, if it is one."""
-    limits, start = comparison.limits.resume, span(other)[0]
+def _loss_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | None:
+    """Find a jump of the loss level from the first run to the second."""
+    limits, start = comparison.limits.resume, span(second)[0]
     jump = jump_up(
-        one.history.finite("loss").until(start - 1).values,
-        other.history.finite("loss").values,
+        first.history.finite("loss").until(start - 1).values,
+        second.history.finite("loss").values,
         limits.points,
         sigmas=limits.jump_sigma,
         least_share=comparison.limits.spike.min_rise,
@@ -118,8 +116,8 @@ def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
     if jump is None:
         return None
     return RESUME_PARTS.found(
-        f"{other.label} continues {one.label} at step {start}. The loss jumps from {num(jump.old)} "
-        f"to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
+        f"{second.label} continues {first.label} at step {start}. The loss jumps from "
+        f"{num(jump.old)} to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
         Action(
             ActionKind.RESTORE_STATE,
             f"Check that the checkpoint of step {start} contains the optimizer state (Adam's "
@@ -133,25 +131,25 @@ def _jumped(comparison: Comparison, one: Run, other: Run) -> Finding | None:
 
 def gap_note(comparison: Comparison) -> tuple[str, ...]:
     """Return a note if steps are missing between the two runs."""
-    one, other = sorted(comparison.runs, key=span)[:2]
-    last, start, usual = span(one)[1], span(other)[0], stride(one)
-    if start - last <= comparison.limits.resume.gap_ratio * usual:
+    first, second = sorted(comparison.runs, key=span)[:2]
+    last, start, spacing = span(first)[1], span(second)[0], stride(first)
+    if start - last <= comparison.limits.resume.gap_ratio * spacing:
         return ()
-    missing = plural(int(start - last - usual), "step")
+    missing = plural(int(start - last - spacing), "step")
     return (f"{missing} between {last} and {start} are missing from both logs",)
 
 
 def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
-    """Return the summary of a resume that continues well, and its numbers."""
-    one, other = sorted(comparison.runs, key=span)[:2]
-    shared, start = len(losses(one.history, other.history)), span(other)[0]
+    """Return the summary of a resume without a finding, and its evidence."""
+    first, second = sorted(comparison.runs, key=span)[:2]
+    shared, start = len(losses(first.history, second.history)), span(second)[0]
     if shared:
-        told = f"their {plural(shared, 'common loss is', 'common losses are')} equal"
+        result = f"their {plural(shared, 'common loss is', 'common losses are')} equal"
     else:
-        told = "they share no step, and the loss stays at its level"
-    rates = "lr" in one.history.series and "lr" in other.history.series
+        result = "they share no step, and the loss stays at its level"
+    rates = "lr" in first.history.series and "lr" in second.history.series
     rate = ", and the learning rate continues" if rates else ""
     return (
-        f"{other.label} continues {one.label} at step {start}: {told}{rate}.",
+        f"{second.label} continues {first.label} at step {start}: {result}{rate}.",
         {"resumed_at": start, "common_points": shared},
     )

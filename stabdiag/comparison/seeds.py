@@ -1,4 +1,4 @@
-"""Runs that differ in their seed: do they end alike, as far as this number of runs can show?"""
+"""Runs with different seeds: whether they end at the same loss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
-from stabdiag.comparison.settings import explaining, joined
+from stabdiag.comparison.settings import explaining, join_words
 from stabdiag.model.comparison import Comparison, Level, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.frozen import frozen
@@ -18,23 +18,23 @@ from stabdiag.model.text import num
 from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import diff_sigma, median
 
-# A mean at the end of a run needs this many losses; the start is the mean of this many.
+# A mean at the end of a run needs this many losses; the start is the mean of this many losses.
 _MIN_END_POINTS: Final = 5
 _START_POINTS: Final = 3
 
-# At most this many runs are listed one by one.
-_LISTED: Final = 3
+# At most this many runs are listed individually.
+_MAX_LISTED: Final = 3
 
 # Below this, a p-value is rounding error.
-_LEAST_P: Final = 1e-16
+_MIN_P_VALUE: Final = 1e-16
 
-# Evaluations are few: a run's end is the median of this many, and the noise needs twice as many.
+# Evaluations are rare: the end is the median of this many, and the noise needs twice as many.
 _LAST_EVALUATIONS: Final = 3
 
-# Ends of evaluations differ from this many standard deviations of a single evaluation.
+# Evaluations differ from this many standard deviations of a single evaluation.
 _EVALUATION_SIGMAS: Final = 4.0
 
-# The evaluation series that are compared, and what a sentence calls them.
+# The evaluation series that are compared, and their names in a sentence.
 _EVALUATIONS: Final = {
     "eval_loss": "evaluation losses",
     "eval_accuracy": "evaluation scores",
@@ -47,7 +47,7 @@ _EVALUATIONS: Final = {
 class Ends:
     """The final levels of runs up to a step, and the labels of runs that are not finite there.
 
-    ``descent`` is the usual decrease of the loss.
+    ``descent`` is the typical decrease of the loss.
     """
 
     levels: tuple[Level, ...]
@@ -57,12 +57,12 @@ class Ends:
 
     @property
     def noise(self) -> float:
-        """The usual deviation of a single loss at the end."""
+        """The typical deviation of a single loss at the end."""
         return median(np.array([level.noise for level in self.levels]))
 
     @property
     def error(self) -> float:
-        """The usual error of a mean at the end."""
+        """The typical error of a mean at the end."""
         return median(np.array([level.error for level in self.levels]))
 
     @property
@@ -85,15 +85,15 @@ def farthest_from_others(values: Sequence[float]) -> tuple[int, float]:
     """Return the index of the value farthest from the median of the others, and its distance."""
     array = np.array(values)
     distances = [float(array[i]) - median(np.delete(array, i)) for i in range(len(array))]
-    at = max(range(len(distances)), key=lambda i: (abs(distances[i]), distances[i]))
-    return at, distances[at]
+    index = max(range(len(distances)), key=lambda i: (abs(distances[i]), distances[i]))
+    return index, distances[index]
 
 
 def tolerance(values: Sequence[float], descent: float, fraction: float) -> float:
-    """Return the distance up to which final levels count as equal, on the scale of the levels.
+    """Return the distance up to which final levels count as equal.
 
-    A fraction of the descent alone would allow any difference after a high start. Levels that are
-    almost 0 compared with the descent differ by a factor among healthy runs, so they may double.
+    A fraction of the descent alone would allow any difference after a high start. Levels close to 0
+    vary by a factor even in healthy runs, so they may double.
     """
     if min(values) <= 0:
         return fraction * descent
@@ -102,23 +102,23 @@ def tolerance(values: Sequence[float], descent: float, fraction: float) -> float
 
 
 def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
-    """Return the final levels of runs, over the last part of the steps that all of them have.
+    """Return the final levels of runs, over the last part of their common steps.
 
-    A run whose losses are not finite there has no level; it is listed as lost.
+    A run with non-finite losses there has no level; it is listed as lost.
     """
     first, until = max(span(run)[0] for run in runs), min(span(run)[1] for run in runs)
-    begin = until - round(limits.final_fraction * (until - first))
-    levels, lost, descents = [], [], []
+    start = until - round(limits.final_fraction * (until - first))
+    levels, non_finite, descents = [], [], []
     for run in runs:
         loss = run.history.series["loss"]
-        last = loss.between(begin, until)
-        if len(last) < _MIN_END_POINTS:  # sparse logs
-            last = loss.between(first, until)
-            if len(last) > _MIN_END_POINTS:
-                last = last.between(int(last.steps[-_MIN_END_POINTS]), until)
-        finite = last.finite().values
-        if 2 * len(finite) < len(last):
-            lost.append(run.label)
+        end = loss.between(start, until)
+        if len(end) < _MIN_END_POINTS:  # sparse logs
+            end = loss.between(first, until)
+            if len(end) > _MIN_END_POINTS:
+                end = end.between(int(end.steps[-_MIN_END_POINTS]), until)
+        finite = end.finite().values
+        if 2 * len(finite) < len(end):
+            non_finite.append(run.label)
         elif len(finite) >= _MIN_END_POINTS:
             mean = mean_and_error(finite)
             levels.append(
@@ -126,53 +126,57 @@ def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
             )
             descents.append(float(loss.finite().values[:_START_POINTS].mean()) - mean.value)
     descent = max(median(np.array(descents)), 0.0) if descents else 0.0
-    return Ends(levels=tuple(levels), lost=tuple(lost), until=until, descent=descent)
+    return Ends(levels=tuple(levels), lost=tuple(non_finite), until=until, descent=descent)
 
 
 def seed_variance(comparison: Comparison) -> Iterator[Finding]:
-    """Find runs that end away from the others, by more than noise and by enough to matter."""
+    """Find runs whose end differs from the others by more than noise, and enough to matter."""
     limits = comparison.limits.compare
-    found = ends(comparison.runs, limits)
-    if found.lost:
-        yield _lost(comparison, found)
+    final = ends(comparison.runs, limits)
+    if final.lost:
+        yield _non_finite(comparison, final)
         return
-    different = list(_loss_differs(comparison, found))
-    yield from different or _evaluation_differs(comparison, found)
+    different = list(_loss_differs(comparison, final))
+    yield from different or _evaluation_differs(comparison, final)
 
 
-def _loss_differs(comparison: Comparison, found: Ends) -> Iterator[Finding]:
+def _loss_differs(comparison: Comparison, final: Ends) -> Iterator[Finding]:
     limits = comparison.limits.compare
-    if len(found.levels) < 2:
+    if len(final.levels) < 2:
         return
-    between, (odd, distance) = found.spread, found.farthest
-    values = [level.value for level in found.levels]
-    allowed = max(tolerance(values, found.descent, limits.seed_fraction), found.noise)
-    if between.p_value > limits.seed_significance or abs(distance) <= allowed:
+    variation, (outlier, distance) = final.spread, final.farthest
+    values = [level.value for level in final.levels]
+    allowed = max(tolerance(values, final.descent, limits.seed_fraction), final.noise)
+    if variation.p_value > limits.seed_significance or abs(distance) <= allowed:
         return
-    p_value = f"p = {between.p_value:.1g}" if between.p_value >= _LEAST_P else f"p < {_LEAST_P:g}"
+    p_value = (
+        f"p = {variation.p_value:.1g}"
+        if variation.p_value >= _MIN_P_VALUE
+        else f"p < {_MIN_P_VALUE:g}"
+    )
     yield SEED_VARIANCE.found(
-        f"{_described(found)} {_distance(found, odd, distance)} Noise within a run makes each mean "
-        f"uncertain by {num(found.error)}, which does not explain the spread ({p_value}). "
-        f"{_precision(len(found.levels), between)}",
-        _first_action(comparison, odd.run),
+        f"{_describe_ends(final)} {_describe_distance(final, outlier, distance)} Noise within a "
+        f"run makes each mean uncertain by {num(final.error)}, which does not explain the spread "
+        f"({p_value}). {_describe_spread(len(final.levels), variation)}",
+        _first_action(comparison, outlier.run),
         measured={
-            **_measured(found, between),
+            **_evidence(final, variation),
             "farthest_off": distance,
-            "descent": found.descent,
-            "compared_up_to": found.until,
+            "descent": final.descent,
+            "compared_up_to": final.until,
         },
     )
 
 
-def _evaluation_differs(comparison: Comparison, found: Ends) -> Iterator[Finding]:
-    """Find an evaluation series with different ends although the training losses agree."""
+def _evaluation_differs(comparison: Comparison, final: Ends) -> Iterator[Finding]:
+    """Find an evaluation series that ends differently although the training losses agree."""
     fraction = comparison.limits.compare.seed_fraction
     for role, name in _EVALUATIONS.items():
         values = {}
         noises, changes = [], []
         for run in comparison.runs:
             series = run.history.get(role)
-            points = None if series is None else series.until(found.until).finite().values
+            points = None if series is None else series.until(final.until).finite().values
             if points is None or len(points) < _LAST_EVALUATIONS:
                 break
             values[run.label] = median(points[-_LAST_EVALUATIONS:])
@@ -184,125 +188,126 @@ def _evaluation_differs(comparison: Comparison, found: Ends) -> Iterator[Finding
         i, distance = farthest_from_others([*values.values()])
         change = median(np.array(changes))
         allowed = tolerance([*values.values()], change, fraction)
-        # Scores have a ceiling, so a share of their change is the scale; so is a loss that rose.
+        # Scores have a ceiling, so their scale is a fraction of their change.
         if role != "eval_loss":
             allowed = fraction * change
         noise = _EVALUATION_SIGMAS * max(noises) if noises else allowed
         if abs(distance) <= max(allowed, noise):
             continue
-        odd = [*values][i]
+        outlier = [*values][i]
         ordered = sorted(values.items(), key=lambda item: item[1])
-        if len(ordered) > _LISTED:
+        if len(ordered) > _MAX_LISTED:
             ordered = [ordered[0], ordered[-1]]
-        listed = joined([f"{num(value)} ({label})" for label, value in ordered])
+        values_text = join_words([f"{num(value)} ({label})" for label, value in ordered])
         yield SEED_VARIANCE.found(
-            f"The training losses end alike, but the {name} end at {listed}. The noise of a single "
-            f"evaluation is {num(max(noises)) if noises else 'unknown'}.",
+            f"The training losses end at the same level, but the {name} end at {values_text}. The "
+            f"noise of a single evaluation is {num(max(noises)) if noises else 'unknown'}.",
             Action(
                 ActionKind.CHECK_EVALUATION,
-                f"Check that {odd} and the others evaluate the same data in evaluation mode, then "
-                "compare their training data: equal training losses with unequal evaluations mean "
-                "that the runs generalize differently.",
+                f"Check that {outlier} and the others evaluate the same data in evaluation mode, "
+                "then compare their training data: equal training losses with unequal evaluations "
+                "mean that the runs generalize differently.",
             ),
             title=f"The runs end at different {name}",
             measured={
                 "role": role,
                 "farthest_off": distance,
-                "compared_up_to": found.until,
-                **dict(list(values.items())[:_LISTED]),
+                "compared_up_to": final.until,
+                **dict(list(values.items())[:_MAX_LISTED]),
             },
         )
         return
 
 
 def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
-    """Return the summary of runs that end alike, and its numbers."""
-    found = ends(comparison.runs, comparison.limits.compare)
-    if len(found.levels) < 2:
+    """Return the summary of runs with equal ends, and its evidence."""
+    final = ends(comparison.runs, comparison.limits.compare)
+    if len(final.levels) < 2:
         return "The runs have too few losses at the end to compare.", {}
-    between = found.spread
-    text = f"{_described(found)} {_precision(len(found.levels), between)}"
-    return text, _measured(found, between)
+    variation = final.spread
+    text = f"{_describe_ends(final)} {_describe_spread(len(final.levels), variation)}"
+    return text, _evidence(final, variation)
 
 
-def _lost(comparison: Comparison, found: Ends) -> Finding:
-    rest = [level.run for level in found.levels]
-    others = f"; {joined(rest)} ended finite" if rest else ""
+def _non_finite(comparison: Comparison, final: Ends) -> Finding:
+    finite = [level.run for level in final.levels]
+    others = f"; {join_words(finite)} ended finite" if finite else ""
     return SEED_VARIANCE.found(
-        f"{len(found.lost)} of {len(comparison.runs)} runs ended with a non-finite loss: "
-        f"{joined(found.lost)}{others}.",
+        f"{len(final.lost)} of {len(comparison.runs)} runs ended with a non-finite loss: "
+        f"{join_words(final.lost)}{others}.",
         Action(
             ActionKind.SEE_FINDING,
-            f"Run stabdiag diagnose {comparison.run(found.lost[0]).name} to see when and why.",
+            f"Run stabdiag diagnose {comparison.run(final.lost[0]).name} to see when and why.",
         ),
-        measured={"seeds": len(comparison.runs), "lost": len(found.lost)},
+        measured={"seeds": len(comparison.runs), "lost": len(final.lost)},
     )
 
 
-def _first_action(comparison: Comparison, odd: str) -> Action:
-    suspects = [one.key for one in explaining(comparison.differences)]
+def _first_action(comparison: Comparison, outlier: str) -> Action:
+    suspects = [difference.key for difference in explaining(comparison.differences)]
     if suspects:
         return Action(
             ActionKind.CHECK_SETTINGS,
-            f"Give the runs the same {joined(suspects)} first: they differ in more than the seed.",
+            f"Give the runs the same {join_words(suspects)} first: the seed is not the only "
+            "difference.",
             setting=suspects[0],
         )
     if len(comparison.runs) == 2:
         return Action(
             ActionKind.RERUN,
-            "Run at least three seeds, ideally five: with two you cannot tell which one is the "
+            "Run at least three seeds, ideally five: with two, it is unclear which one is the "
             "outlier.",
         )
     return Action(
         ActionKind.SEE_FINDING,
-        f"Run stabdiag diagnose {comparison.run(odd).name}, the outlier, and find where it leaves "
-        "the others.",
+        f"Run stabdiag diagnose {comparison.run(outlier).name}, the outlier, and find where it "
+        "leaves the others.",
     )
 
 
-def _described(found: Ends) -> str:
-    ordered = sorted(found.levels, key=lambda level: level.value)
-    if len(ordered) > _LISTED:
+def _describe_ends(final: Ends) -> str:
+    ordered = sorted(final.levels, key=lambda level: level.value)
+    if len(ordered) > _MAX_LISTED:
         low, high = ordered[0], ordered[-1]
         text = f"between {num(low.value)} ({low.run}) and {num(high.value)} ({high.run})"
     else:
-        text = f"at {joined([f'{num(level.value)} ({level.run})' for level in ordered])}"
-    return f"The {len(ordered)} runs end {text}, measured up to step {found.until}."
+        text = f"at {join_words([f'{num(level.value)} ({level.run})' for level in ordered])}"
+    return f"The {len(ordered)} runs end {text}, measured up to step {final.until}."
 
 
-def _distance(found: Ends, odd: Level, distance: float) -> str:
-    share = (
-        "and neither run made progress" if len(found.levels) == 2 else "and no run made progress"
+def _describe_distance(final: Ends, outlier: Level, distance: float) -> str:
+    extent = (
+        "and neither run made progress" if len(final.levels) == 2 else "and no run made progress"
     )
-    if found.descent:
-        share = f"{abs(distance) / found.descent:.2g} of the loss's decrease"
-    low = min(level.value for level in found.levels)
-    if low > 0 and abs(distance) >= low:
-        share = f"{num((low + abs(distance)) / low, 2)} times the lowest"
-    if len(found.levels) == 2:
-        return f"They differ by {num(abs(distance))}, {share}."
-    where = "above" if distance > 0 else "below"
-    return f"{odd.run} is {num(abs(distance))} {where} the median of the others, {share}."
+    if final.descent:
+        extent = f"{abs(distance) / final.descent:.2g} of the loss's decrease"
+    lowest = min(level.value for level in final.levels)
+    if lowest > 0 and abs(distance) >= lowest:
+        extent = f"{num((lowest + abs(distance)) / lowest, 2)} times the lowest"
+    if len(final.levels) == 2:
+        return f"They differ by {num(abs(distance))}, {extent}."
+    side = "above" if distance > 0 else "below"
+    return f"{outlier.run} is {num(abs(distance))} {side} the median of the others, {extent}."
 
 
-def _precision(count: int, between: Spread) -> str:
-    """Return a sentence on the spread between runs and its 95% interval."""
-    low, high = num(between.low), num(between.high)
+def _describe_spread(count: int, variation: Spread) -> str:
+    """Describe the spread between runs and its 95% interval."""
+    low, high = num(variation.low), num(variation.high)
     if count == 2:
         return (
             "Two runs say little about the variation between seeds: their standard deviation of "
-            f"{num(between.deviation)} has a 95% interval of {low} to {high}."
+            f"{num(variation.deviation)} has a 95% interval of {low} to {high}."
         )
     return (
-        f"The standard deviation over {count} runs is {num(between.deviation)} (95% interval {low} "
-        f"to {high})."
+        f"The standard deviation over {count} runs is {num(variation.deviation)} (95% interval "
+        f"{low} to {high})."
     )
 
 
-def _measured(found: Ends, between: Spread) -> dict[str, Scalar]:
+def _evidence(final: Ends, variation: Spread) -> dict[str, Scalar]:
     return {
-        "seeds": len(found.levels),
-        "deviation_between_seeds": between.deviation,
-        "noise_within_a_run": found.noise,
-        "p_value": between.p_value,
+        "seeds": len(final.levels),
+        "deviation_between_seeds": variation.deviation,
+        "noise_within_a_run": final.noise,
+        "p_value": variation.p_value,
     }

@@ -9,13 +9,13 @@ from typing import Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
-from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run, same
+from stabdiag.model.comparison import Bearing, Comparison, Difference, Divergence, Kind, Run, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import listed
 
-# Where a run is kept, what it is called, when and where it ran, how often it logs and saves: by
-# the last words of the key: "hostname" is one, and "learning_rate" is not.
+# Settings without influence on the result: paths, names, times, machines, intervals of logging and
+# saving. The last words of the key count: "hostname" matches, "learning_rate" does not.
 _IDLE: Final = re.compile(
     r"(^|_)(run_?name|exp(eriment)?_?name|uuid|tags?|notes?|group|project|entity|user"
     r"|(out|output|save|log|logging|logger|work|run|result|results|tb|tensorboard|wandb|ckpt"
@@ -26,16 +26,16 @@ _IDLE: Final = re.compile(
     r"|checkpoint_every|checkpoints_kept|save_total_limit|wandb\w*|version_dir|push_to_hub)$"
 )
 
-# A name or a number explains nothing unless it is that of a model or of data.
+# A name or an identifier explains nothing unless it names a model or data.
 _LABEL: Final = re.compile(r"(^|_)(name|id)$")
 
-# What a run starts from: nothing, or another run's checkpoint.
+# Settings that name the checkpoint that a run starts from.
 _BEGINS: Final = re.compile(
     r"(^|_)(load|resume\w*|ckpt_path|restore\w*|init_from\w*|pretrained\w*|checkpoint_to_load)$"
 )
 
-# What each process of a job has of its own.
-_OF_A_RANK: Final = re.compile(
+# Settings that each process of a job has for itself.
+_RANK_KEYS: Final = re.compile(
     r"(^|_)(rank|local_rank|global_rank|node_rank|process_index|process_rank|dist_rank)$"
 )
 
@@ -63,96 +63,105 @@ _SHOWN: Final = 5
 
 
 def settings(run: Run) -> dict[str, object]:
-    """Return a run's configuration by field name or key."""
+    """Return the configuration of a run by field name or key."""
     others = {**run.manifest.also, **run.manifest.unknown}
     return run.manifest.known | {str(key): value for key, value in others.items()}
 
 
 def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
-    """Return the settings that differ, those that can explain something first.
+    """Return the settings that differ, explanatory ones first.
 
     Runs without a known configuration are ignored.
     """
-    known = {run.label: values for run in runs if (values := settings(run))}
-    if len(known) < 2:
+    configurations = {run.label: values for run in runs if (values := settings(run))}
+    if len(configurations) < 2:
         return ()
-    found = []
-    for key in dict.fromkeys(key for values in known.values() for key in values):
-        values = {label: of.get(key) for label, of in known.items()}
+    result = []
+    for key in dict.fromkeys(key for values in configurations.values() for key in values):
+        values = {label: configuration.get(key) for label, configuration in configurations.items()}
         if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
-            found.append(Difference(key=key, values=shown, bearing=bearing_of(key, kind)))
+            result.append(Difference(key=key, values=shown, bearing=find_bearing(key, kind)))
     order = list(Bearing)
-    return tuple(sorted(found, key=lambda one: (order.index(one.bearing), -_apart(one))))
+    return tuple(
+        sorted(
+            result,
+            key=lambda difference: (order.index(difference.bearing), -_magnitude(difference)),
+        )
+    )
 
 
-def _apart(difference: Difference) -> float:
-    """Return the orders of magnitude by which a setting differs; words count as 1."""
+def _magnitude(difference: Difference) -> float:
+    """Return the difference of a setting in orders of magnitude; words count as 1."""
     if plain(difference.key).endswith("seed"):
         return 0.0
-    sizes = [abs(read) for one in difference.values.values() if (read := number(one))]
+    sizes = [abs(parsed) for value in difference.values.values() if (parsed := number(value))]
     return math.log10(max(sizes) / min(sizes)) if len(sizes) == len(difference.values) else 1.0
 
 
-def explaining(found: Sequence[Difference]) -> tuple[Difference, ...]:
-    """Return the differences that explain something, or may."""
-    return tuple(one for one in found if one.bearing in (Bearing.EXPLAINS, Bearing.MAY))
+def explaining(differences: Sequence[Difference]) -> tuple[Difference, ...]:
+    """Return the differences that explain, or may explain, different results."""
+    return tuple(
+        difference
+        for difference in differences
+        if difference.bearing in (Bearing.EXPLAINS, Bearing.MAY)
+    )
 
 
 def is_secret(key: str) -> bool:
-    """Return True if the name of a setting says that its value must stay secret."""
+    """Return True if the name of a setting marks its value as secret."""
     return _SECRET.search(plain(key)) is not None
 
 
-def joined(words: Sequence[str]) -> str:
-    """Return words as an enumeration: ``A, B and C``, cut after the first if there are many."""
+def join_words(words: Sequence[str]) -> str:
+    """Join words as in ``A, B and C``; long lists are cut."""
     if len(words) > _SHOWN + 1:
         return f"{', '.join(words[:_SHOWN])} and {len(words) - _SHOWN} more"
     return listed(words)
 
 
 def config_differs(comparison: Comparison) -> Iterator[Finding]:
-    """Find settings, or a learning rate in the log, that differ where they should not."""
+    """Find settings, or logged learning rates, that differ although they should not."""
     causes = explaining(comparison.differences)
     # After a resume the learning rate has a finding of its own.
     rates = [] if comparison.kind is Kind.RESUME else comparison.unrounded("lr")
     if not causes and not rates:
         return
-    losses = comparison.parted("loss")
+    losses = comparison.divergences("loss")
     parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
     evaluations = first_evaluation_difference(comparison)
-    harmless = not losses and evaluations is None and comparison.kind is Kind.RERUNS
+    is_harmless = not losses and evaluations is None and comparison.kind is Kind.RERUNS
     step = first_unrounded(rates)
     if step is None:
-        step = min((one.step or 0 for one in losses), default=None)
+        step = min((divergence.step or 0 for divergence in losses), default=None)
     yield CONFIG_DIFFERS.found(
         " ".join(filter(None, parts)),
-        _first(causes, rates),
+        _first_action(causes, rates),
         step=step,
         measured={**_values(causes), **(measured(losses[0]) if losses else {})},
-        severity=Severity.NOTE if harmless else None,
+        severity=Severity.NOTE if is_harmless else None,
     )
 
 
-def first_evaluation_difference(comparison: Comparison) -> Parting | None:
-    """Return the first evaluation series that differs by more than rounding, if there is one."""
+def first_evaluation_difference(comparison: Comparison) -> Divergence | None:
+    """Return the first evaluation series that differs by more than rounding, if any."""
     different = [part for role in EVALUATIONS for part in comparison.unrounded(role)]
     return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
-def bearing_of(key: str, kind: Kind) -> Bearing:
-    """Return whether a setting can explain that runs of a kind differ, by its name."""
-    word, last = plain(key), plain(key.rpartition(".")[2])
-    if last.endswith("seed"):
+def find_bearing(key: str, kind: Kind) -> Bearing:
+    """Return whether a setting can explain different results, by its name."""
+    key_words, name = plain(key), plain(key.rpartition(".")[2])
+    if name.endswith("seed"):
         return Bearing.EXPECTED if kind is Kind.SEEDS else Bearing.EXPLAINS
-    if _BEGINS.search(last):
+    if _BEGINS.search(name):
         return Bearing.EXPECTED if kind is Kind.RESUME else Bearing.EXPLAINS
-    if kind is Kind.RANKS and _OF_A_RANK.search(last):
+    if kind is Kind.RANKS and _RANK_KEYS.search(name):
         return Bearing.EXPECTED
-    causes = _CAUSES.search(word) is not None
-    if _IDLE.search(word) or _IDLE.search(last) or (_LABEL.search(word) and not causes):
+    causes = _CAUSES.search(key_words) is not None
+    if _IDLE.search(key_words) or _IDLE.search(name) or (_LABEL.search(key_words) and not causes):
         return Bearing.CANNOT
-    return Bearing.EXPLAINS if causes and not _EVALUATION.search(word) else Bearing.MAY
+    return Bearing.EXPLAINS if causes and not _EVALUATION.search(key_words) else Bearing.MAY
 
 
 def _shown(key: str, value: object) -> Scalar:
@@ -167,28 +176,28 @@ def _manifests(causes: tuple[Difference, ...]) -> str:
     if not causes:
         return ""
     shown = "; ".join(map(_in_words, causes[:_SHOWN]))
-    more = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
-    unsure = all(one.bearing is Bearing.MAY for one in causes)
+    ending = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
+    unsure = all(cause.bearing is Bearing.MAY for cause in causes)
     tail = ". Their names do not show whether they matter" if unsure else ""
-    return f"The manifests differ: {shown}{more}{tail}."
+    return f"The manifests differ: {shown}{ending}{tail}."
 
 
 def _in_words(difference: Difference) -> str:
-    """Return a setting with its values: ``peak_lr is 0.003 in base, 0.001 in low``."""
-    parts = [f"{value} in {joined(labels)}" for value, labels in difference.by_value]
+    """Describe a setting with its values: ``peak_lr is 0.003 in base, 0.001 in low``."""
+    parts = [f"{value} in {join_words(labels)}" for value, labels in difference.by_value]
     return f"{difference.key} is {', '.join(parts)}"
 
 
-def _rates(rates: list[Parting]) -> str:
+def _rates(rates: list[Divergence]) -> str:
     if not rates:
         return ""
-    one = min(rates, key=lambda rate: rate.unrounded or 0)
-    text = f"The logged learning rates of {one.runs[0]} and {one.runs[1]} diverge at step"
-    return f"{text} {one.unrounded}: {close(one.unrounded_values)}."
+    first = min(rates, key=lambda rate: rate.unrounded or 0)
+    text = f"The logged learning rates of {first.runs[0]} and {first.runs[1]} diverge at step"
+    return f"{text} {first.unrounded}: {close(first.unrounded_values)}."
 
 
-def _effect(comparison: Comparison, rates: list[Parting]) -> str:
-    losses = comparison.parted("loss")
+def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
+    losses = comparison.divergences("loss")
     if not losses:
         evaluation = first_evaluation_difference(comparison)
         if evaluation is not None:
@@ -199,20 +208,22 @@ def _effect(comparison: Comparison, rates: list[Parting]) -> str:
         return "The losses are identical: the difference had no effect."
     if comparison.kind is not Kind.RERUNS:
         return ""
-    first = min(losses, key=lambda one: one.step or 0)
+    first = min(losses, key=lambda divergence: divergence.step or 0)
     parts = [where(first)]
     rate = first_unrounded(rates)
     if rate is not None and rate < (first.unrounded or 0):
         parts.append("The learning rate diverges before the loss does: it is the cause.")
-    batches = min((one.step or 0 for one in comparison.parted("batch_id")), default=None)
+    batches = min(
+        (divergence.step or 0 for divergence in comparison.divergences("batch_id")), default=None
+    )
     if batches is not None:
         parts.append(f"The batches differ from step {batches} on.")
     return " ".join(parts)
 
 
-def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:
+def _first_action(causes: tuple[Difference, ...], rates: list[Divergence]) -> Action:
     if causes:
-        keys = ", ".join(one.key for one in causes[:_SHOWN])
+        keys = ", ".join(cause.key for cause in causes[:_SHOWN])
         return Action(ActionKind.RERUN, f"Give the runs the same {keys}, and compare again.")
     step = first_unrounded(rates)
     return Action(
@@ -225,7 +236,7 @@ def _first(causes: tuple[Difference, ...], rates: list[Parting]) -> Action:
 
 def _values(causes: tuple[Difference, ...]) -> dict[str, Scalar]:
     return {
-        f"{one.key} ({label})": value
-        for one in causes[:_SHOWN]
-        for label, value in list(one.values.items())[:_SHOWN]
+        f"{cause.key} ({label})": value
+        for cause in causes[:_SHOWN]
+        for label, value in list(cause.values.items())[:_SHOWN]
     }

@@ -57,7 +57,7 @@ class Run:
 
 
 @frozen(eq=True)
-class Parting:
+class Divergence:
     """Where two runs part in one role, over the steps at which both logged it.
 
     ``step`` is the first at which the values differ at all, ``unrounded`` the first at which they
@@ -139,7 +139,7 @@ class Comparison(Diagnosed):
     runs: tuple[Run, ...]
     reference: str
     common: int
-    partings: tuple[Parting, ...]
+    partings: tuple[Divergence, ...]
     differences: tuple[Difference, ...]
     limits: Limits
     levels: tuple[Level, ...] = ()
@@ -159,14 +159,14 @@ class Comparison(Diagnosed):
         """Return the run of a label."""
         return next(run for run in self.runs if run.label == label)
 
-    def of(self, label: str) -> dict[str, Parting]:
+    def of(self, label: str) -> dict[str, Divergence]:
         """Return where a run parts from the reference, by role."""
         return {one.role: one for one in self.partings if one.runs[1] == label}
 
-    def parted(self, role: str) -> list[Parting]:
+    def divergences(self, role: str) -> list[Divergence]:
         """Return where runs differ at all in a role."""
         return [one for one in self.partings if one.role == role and one.step is not None]
 
-    def unrounded(self, role: str) -> list[Parting]:
+    def unrounded(self, role: str) -> list[Divergence]:
         """Return where runs differ by more than rounding in a role."""
         return [one for one in self.partings if one.role == role and one.unrounded is not None]

@@ -12,7 +12,7 @@ from stabdiag.baseline.findings import finding_of
 from stabdiag.baseline.judge import judge
 from stabdiag.baseline.kept import read_store
 from stabdiag.baseline.profile import RunProfile, identity
-from stabdiag.comparison.settings import bearing_of
+from stabdiag.comparison.settings import find_bearing
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
 from stabdiag.model.comparison import Bearing, Kind
@@ -64,7 +64,7 @@ def _shared_settings(profile: RunProfile) -> Settings:
             (key, value)
             for key, value in profile.settings.items()
             if not plain(key).endswith("seed")
-            and bearing_of(key, Kind.SEEDS) in (Bearing.EXPLAINS, Bearing.MAY)
+            and find_bearing(key, Kind.SEEDS) in (Bearing.EXPLAINS, Bearing.MAY)
         )
     )
 

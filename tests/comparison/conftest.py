@@ -1,4 +1,4 @@
-"""The comparisons of the trained pairs, each made once."""
+"""The comparisons of the trained pairs, cached."""
 
 import json
 from functools import cache
@@ -12,7 +12,7 @@ NAMES = sorted(folder.name for folder in PAIRS.iterdir())
 
 @cache
 def about(pair):
-    """Return what is known of a pair."""
+    """Return the description of a pair."""
     return json.loads((PAIRS / pair / "about.json").read_text(encoding="utf-8"))
 
 
@@ -24,6 +24,6 @@ def logs(pair):
 
 @cache
 def compared(pair):
-    """Compare the logs of a pair, of ranks by their folder."""
+    """Compare the logs of a pair, or the folder of ranks."""
     is_job = about(pair)["kind"] == "ranks"
     return stabdiag.compare([PAIRS / pair] if is_job else logs(pair))

@@ -1,4 +1,4 @@
-"""``stabdiag compare``: what it prints, where, and the exit code."""
+"""``stabdiag compare``: its output and its exit codes."""
 
 import json
 from functools import partial
@@ -27,40 +27,40 @@ def compare(stabdiag):
         (SAME, "warning", 0),
     ],
 )
-def test_exit_code(compare, runs, fail_on, code):
-    found = compare(*runs, "--fail-on", fail_on)
-    assert (found.code, found.err) == (code, "")
+def test_fail_on_decides_the_exit_code(compare, runs, fail_on, code):
+    result = compare(*runs, "--fail-on", fail_on)
+    assert (result.code, result.err) == (code, "")
 
 
-def test_json_to_a_file(compare, tmp_path):
-    found = compare(*LR, "-f", "json", "-o", "found.json")
-    assert found.out == ""
+def test_json_is_written_to_a_file(compare, tmp_path):
+    result = compare(*LR, "-f", "json", "-o", "found.json")
+    assert result.out == ""
     written = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
     assert written["diagnosis"]["slug"] == "config-differs"
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 
 def test_markdown_names_the_command(compare):
-    found = compare(*LR, "--as", "reruns", "--limit", "compare.rounding=1e-4", "-f", "markdown")
-    assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in found.out
+    result = compare(*LR, "--as", "reruns", "--limit", "compare.rounding=1e-4", "-f", "markdown")
+    assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in result.out
 
 
-def test_manifests_are_taken_in_the_order_of_the_runs(compare, tmp_path):
+def test_manifests_belong_to_the_runs_in_order(compare, tmp_path):
     for name, rate in (("a.json", 1), ("b.json", 2)):
         (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
-    found = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json", "-f", "json")
-    (difference,) = json.loads(found.out)["differences"]
+    result = compare(*SAME, "--manifest", "a.json", "--manifest", "b.json", "-f", "json")
+    (difference,) = json.loads(result.out)["differences"]
     assert difference["values"] == {"first": 1, "second": 2}
     short = compare(*SAME, "--manifest", "a.json")
     assert (short.code, short.out) == (2, "")
 
 
-def test_columns_and_formats_are_taken(compare, tmp_path):
+def test_columns_and_formats_are_accepted(compare, tmp_path):
     for name in ("a.jsonl", "b.jsonl"):
         rows = [json.dumps({"step": i, "mine": 2.0 - i / 40}) for i in range(40)]
         (tmp_path / name).write_text("\n".join(rows), encoding="utf-8")
-    found = compare("a.jsonl", "b.jsonl", "--column", "loss=mine", "--log-format", "jsonl")
-    assert "[agree]" in found.out
+    result = compare("a.jsonl", "b.jsonl", "--column", "loss=mine", "--log-format", "jsonl")
+    assert "[agree]" in result.out
 
 
 def test_a_comparison_is_written_as_a_page(compare, tmp_path):
@@ -79,11 +79,11 @@ def test_a_comparison_is_written_as_a_page(compare, tmp_path):
         ([SAME[0], "bad.jsonl"], ["bad.jsonl"]),
     ],
 )
-def test_what_cannot_be_done_is_one_line(compare, tmp_path, arguments, words):
+def test_errors_are_one_line(compare, tmp_path, arguments, words):
     (tmp_path / "bad.jsonl").write_bytes(b"\x00\x01\x02")
-    found = compare(*arguments)
-    assert (found.code, found.out) == (2, "")
-    assert found.err.startswith("stabdiag: ")
-    assert found.err.count("\n") == 1
+    result = compare(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("stabdiag: ")
+    assert result.err.count("\n") == 1
     for word in words:
-        assert word in found.err
+        assert word in result.err

@@ -1,4 +1,4 @@
-"""A failing run next to a sound one, and what the settings that differ point to."""
+"""A failing run next to a good one, and the cause that different settings point to."""
 
 import json
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.comparison.failures import Family, family_of, settings_in_label
+from stabdiag.comparison.failures import Family, find_family, settings_in_label
 from stabdiag.comparison.seeds import tolerance
 
 N = 300
@@ -18,34 +18,34 @@ def sound(seed=0, n=N, start=3.0, end=1.0, noise=0.03):
     return {"step": steps, "loss": curve + np.random.default_rng(seed).normal(0, noise, n)}
 
 
-def not_finite(seed=0, first=200, **how):
-    run = sound(seed, **how)
+def not_finite(seed=0, first=200, **options):
+    run = sound(seed, **options)
     run["loss"][first:] = np.nan
     return run
 
 
-def diverged(seed=0, **how):
-    run = sound(seed, **how)
+def diverged(seed=0, **options):
+    run = sound(seed, **options)
     run["loss"][150:] += np.linspace(0, 4, len(run["loss"]) - 150)
     return run
 
 
-def flat(seed=0, **how):
-    return sound(seed, start=3.0, end=3.0, **how)
+def flat(seed=0, **options):
+    return sound(seed, start=3.0, end=3.0, **options)
 
 
 def compare(good, bad, good_settings, bad_settings):
-    """Compare in both orders and return the diagnosis, which must not depend on it."""
-    found = stabdiag.compare([good, bad], manifests=[good_settings, bad_settings])
+    """Compare in both orders and return the diagnosis, which must not depend on the order."""
+    comparison = stabdiag.compare([good, bad], manifests=[good_settings, bad_settings])
     other = stabdiag.compare([bad, good], manifests=[bad_settings, good_settings])
-    assert other.diagnosis.slug == found.diagnosis.slug
+    assert other.diagnosis.slug == comparison.diagnosis.slug
     assert (
         other.diagnosis.first_action.replace("run 1", "run 3")
         .replace("run 2", "run 1")
         .replace("run 3", "run 2")
-        == found.diagnosis.first_action
+        == comparison.diagnosis.first_action
     )
-    return found.diagnosis
+    return comparison.diagnosis
 
 
 PRECISION = ({"dtype": "fp32", "seed": 1}, {"dtype": "fp16", "seed": 1})
@@ -67,59 +67,63 @@ DATA = ({"dataset": "tiny", "total_steps": 300}, {"dataset": "full", "total_step
         (({}, {}), "lower-lr", "No recorded setting"),
     ],
 )
-def test_suspects(bad, settings, kind, words):
-    found = compare(sound(), bad(1), *settings)
-    assert (found.slug, found.severity) == ("run-fails", "error")
-    assert found.actions[0].kind == kind
-    assert words in found.summary
-    assert "again with the same" not in " ".join(action.text for action in found.actions).lower()
+def test_different_settings_are_suspects(bad, settings, kind, words):
+    diagnosis = compare(sound(), bad(1), *settings)
+    assert (diagnosis.slug, diagnosis.severity) == ("run-fails", "error")
+    assert diagnosis.actions[0].kind == kind
+    assert words in diagnosis.summary
+    assert (
+        "again with the same" not in " ".join(action.text for action in diagnosis.actions).lower()
+    )
 
 
-def test_the_rate_of_the_sound_run_is_the_first_action():
-    found = compare(sound(), not_finite(1), {"lr": 1e-3}, {"lr": 1e-1})
-    action = found.actions[0]
+def test_the_first_action_is_the_learning_rate_of_the_good_run():
+    diagnosis = compare(sound(), not_finite(1), {"lr": 1e-3}, {"lr": 1e-1})
+    action = diagnosis.actions[0]
     assert (action.setting, action.from_, action.to) == ("peak_lr", 0.1, 0.001)
 
 
-def test_a_setting_that_a_sound_run_shares_is_no_suspect():
+def test_a_setting_shared_with_a_good_run_is_not_a_suspect():
     runs = [sound(0), sound(1), not_finite(2)]
     manifests = [{"dtype": "fp16", "lr": 1e-3}, {"dtype": "fp32", "lr": 1e-3}]
-    found = stabdiag.compare(runs, kind="seeds", manifests=[*manifests, {"dtype": "fp16", "lr": 1}])
-    assert "dtype" not in found.diagnosis.summary
-    assert found.diagnosis.actions[0].setting == "peak_lr"
+    comparison = stabdiag.compare(
+        runs, kind="seeds", manifests=[*manifests, {"dtype": "fp16", "lr": 1}]
+    )
+    assert "dtype" not in comparison.diagnosis.summary
+    assert comparison.diagnosis.actions[0].setting == "peak_lr"
 
 
-def test_names_serve_where_no_configuration_is_known(tmp_path):
+def test_names_replace_an_unknown_configuration(tmp_path):
     for name, run in (("gpt-1gpu", sound()), ("gpt-8gpus", not_finite(1))):
         rows = [
             {"step": step, "loss": loss}
             for step, loss in zip(run["step"].tolist(), run["loss"].tolist(), strict=True)
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    found = stabdiag.compare(sorted(tmp_path.glob("*.jsonl"))).diagnosis
-    assert found.slug == "run-fails"
-    assert "gpt-8gpus has a non-finite loss from step 200 on" in found.summary
-    assert "By their names" in found.summary
-    assert found.actions[0].kind == "check-ranks"
+    diagnosis = stabdiag.compare(sorted(tmp_path.glob("*.jsonl"))).diagnosis
+    assert diagnosis.slug == "run-fails"
+    assert "gpt-8gpus has a non-finite loss from step 200 on" in diagnosis.summary
+    assert "By their names" in diagnosis.summary
+    assert diagnosis.actions[0].kind == "check-ranks"
 
 
-def test_a_run_that_broke_off_after_a_nan_is_compared_too():
+def test_a_run_that_ended_after_a_nan_is_compared():
     short = {name: values[:12] for name, values in not_finite(1, first=8).items()}
     assert compare(sound(), short, *PRECISION).slug == "run-fails"
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (sound(), sound(1)),
-        (sound(), sound(1, end=1.5)),  # worse, and not failing
+        (sound(), sound(1, end=1.5)),  # worse, but not failing
         (flat(), flat(1)),
         (not_finite(), not_finite(1)),
         (diverged(), diverged(1)),
     ],
 )
-def test_near_misses(one, other):
-    assert compare(one, other, *PRECISION).slug != "run-fails"
+def test_near_misses_are_not_failures(first, second):
+    assert compare(first, second, *PRECISION).slug != "run-fails"
 
 
 def test_a_spike_that_recovered_is_not_a_failure():
@@ -129,20 +133,21 @@ def test_a_spike_that_recovered_is_not_a_failure():
     assert compare(sound(), spiked, *PRECISION).slug != "run-fails"
 
 
-def test_resumes_and_ranks_have_findings_of_their_own():
+def test_resumes_and_ranks_have_their_own_findings():
     for kind in ("ranks", "resume"):
-        found = stabdiag.compare([sound(), not_finite(1)], kind=kind)
-        assert "run-fails" not in {one.slug for one in found.findings}
+        comparison = stabdiag.compare([sound(), not_finite(1)], kind=kind)
+        assert "run-fails" not in {finding.slug for finding in comparison.findings}
 
 
-def test_a_rank_that_alone_is_not_finite():
-    found = stabdiag.compare([sound(0), not_finite(1), sound(2)], kind="ranks").diagnosis
-    assert (found.slug, found.severity, found.step) == ("ranks-disagree", "error", 200)
-    assert found.evidence["ranks"] == "run 2"
-    # All ranks became NaN, one of them a step later; and a skipped step is not the end.
+def test_a_rank_that_alone_is_not_finite_is_reported():
+    diagnosis = stabdiag.compare([sound(0), not_finite(1), sound(2)], kind="ranks").diagnosis
+    assert (diagnosis.slug, diagnosis.severity, diagnosis.step) == ("ranks-disagree", "error", 200)
+    assert diagnosis.evidence["ranks"] == "run 2"
+    # All ranks became NaN, one of them a step later. A single skipped step does not count.
     for other in (not_finite(1, first=201), not_finite(1, first=200)):
         slugs = [
-            one.slug for one in stabdiag.compare([not_finite(0), other], kind="ranks").findings
+            finding.slug
+            for finding in stabdiag.compare([not_finite(0), other], kind="ranks").findings
         ]
         assert "ranks-disagree" not in slugs
     skipped = sound(1)
@@ -150,11 +155,14 @@ def test_a_rank_that_alone_is_not_finite():
     assert stabdiag.compare([sound(0), skipped], kind="ranks").diagnosis.slug == "agree"
 
 
-def test_seeds_with_other_settings_as_well():
+def test_seeds_with_different_settings_are_compared():
     manifests = [{"lr": 1e-3, "seed": 1}, {"lr": 1e-2, "seed": 2}]
-    found = stabdiag.compare([sound(0), sound(1, end=1.6)], manifests=manifests).diagnosis
-    assert found.slug == "seed-variance"
-    assert (found.actions[0].kind, found.actions[0].setting) == ("check-settings", "peak_lr")
+    diagnosis = stabdiag.compare([sound(0), sound(1, end=1.6)], manifests=manifests).diagnosis
+    assert diagnosis.slug == "seed-variance"
+    assert (diagnosis.actions[0].kind, diagnosis.actions[0].setting) == (
+        "check-settings",
+        "peak_lr",
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,8 +184,8 @@ def test_seeds_with_other_settings_as_well():
         ("hidden_size", Family.OTHER),
     ],
 )
-def test_families(key, family):
-    assert family_of(key) is family
+def test_the_family_follows_from_the_key(key, family):
+    assert find_family(key) is family
 
 
 @pytest.mark.parametrize(
@@ -192,7 +200,7 @@ def test_families(key, family):
         ("fp160", {}),
     ],
 )
-def test_settings_in_names(label, settings):
+def test_settings_are_read_from_names(label, settings):
     assert settings_in_label(label) == settings
 
 
@@ -212,40 +220,42 @@ def converged(end, seed, eval_end=None, n=400):
 
 
 def test_a_high_start_does_not_hide_different_ends():
-    found = stabdiag.compare([converged(0.0012, 0), converged(0.057, 1)], kind="seeds").diagnosis
-    assert (found.slug, found.severity) == ("seed-variance", "warning")
+    diagnosis = stabdiag.compare(
+        [converged(0.0012, 0), converged(0.057, 1)], kind="seeds"
+    ).diagnosis
+    assert (diagnosis.slug, diagnosis.severity) == ("seed-variance", "warning")
 
 
-def test_evaluation_losses_count():
+def test_evaluation_losses_are_compared():
     pair = [converged(0.05, 0, 0.11), converged(0.05, 1, 5.2)]
-    found = stabdiag.compare(pair, kind="seeds").diagnosis
-    assert (found.slug, found.evidence["role"]) == ("seed-variance", "eval_loss")
-    assert "evaluation losses end at 0.1" in found.summary
+    diagnosis = stabdiag.compare(pair, kind="seeds").diagnosis
+    assert (diagnosis.slug, diagnosis.evidence["role"]) == ("seed-variance", "eval_loss")
+    assert "evaluation losses end at 0.1" in diagnosis.summary
     alike = [converged(0.05, 0, 0.11), converged(0.05, 1, 0.112)]
     assert stabdiag.compare(alike, kind="seeds").diagnosis.slug == "agree"
 
 
-def test_scores_count():
+def test_scores_are_compared():
     runs = []
     for seed, best in enumerate((0.95, 0.7)):
         run = converged(0.05, seed)
         score = best - (best - 0.1) * np.exp(-run["step"] / 40)
         run["eval_accuracy"] = [s if i % 20 == 19 else None for i, s in enumerate(score.tolist())]
         runs.append(run)
-    found = stabdiag.compare(runs, kind="seeds").diagnosis
-    assert (found.slug, found.evidence["role"]) == ("seed-variance", "eval_accuracy")
+    diagnosis = stabdiag.compare(runs, kind="seeds").diagnosis
+    assert (diagnosis.slug, diagnosis.evidence["role"]) == ("seed-variance", "eval_accuracy")
 
 
-def test_evaluations_that_differ_after_identical_training():
-    one, other = converged(0.05, 0, 0.11), converged(0.05, 0, 0.4)
-    other["loss"] = one["loss"]
-    found = stabdiag.compare([one, other], kind="reruns").diagnosis
-    assert (found.slug, found.evidence["role"]) == ("nondeterminism", "eval_loss")
-    assert found.actions[0].kind == "check-evaluation"
+def test_different_evaluations_after_identical_training_are_reported():
+    first, second = converged(0.05, 0, 0.11), converged(0.05, 0, 0.4)
+    second["loss"] = first["loss"]
+    diagnosis = stabdiag.compare([first, second], kind="reruns").diagnosis
+    assert (diagnosis.slug, diagnosis.evidence["role"]) == ("nondeterminism", "eval_loss")
+    assert diagnosis.actions[0].kind == "check-evaluation"
     settings = [{"eval_batch_size": 8}, {"eval_batch_size": 64}]
-    found = stabdiag.compare([one, other], kind="reruns", manifests=settings).diagnosis
-    assert (found.slug, found.severity) == ("config-differs", "warning")
-    assert "eval_loss differs from step" in found.summary
+    diagnosis = stabdiag.compare([first, second], kind="reruns", manifests=settings).diagnosis
+    assert (diagnosis.slug, diagnosis.severity) == ("config-differs", "warning")
+    assert "eval_loss differs from step" in diagnosis.summary
 
 
 @pytest.mark.parametrize(
@@ -258,5 +268,5 @@ def test_evaluations_that_differ_after_identical_training():
         ((-1.0, 2.0), 4.0, 0.6),  # no scale of its own
     ],
 )
-def test_tolerance(values, descent, allowed):
+def test_tolerance_depends_on_level_and_descent(values, descent, allowed):
     assert tolerance(values, descent, 0.15) == pytest.approx(allowed)

@@ -1,4 +1,4 @@
-"""Runs that were really trained, side by side: what is found of them, and what is not."""
+"""Comparisons of trained runs: the findings, and the near misses."""
 
 import json
 import re
@@ -17,33 +17,35 @@ every_pair = pytest.mark.parametrize("pair", NAMES)
 
 
 @every_pair
-def test_the_finding_is_right(pair):
-    label, found = about(pair), compared(pair)
-    assert found.kind == label["kind"]
-    assert found.diagnosis.slug == label["expect"]
-    assert found.diagnosis.severity == label["severity"]
-    assert {one.slug for one in found.also_found} == set(label["also"])
+def test_each_pair_has_its_expected_finding(pair):
+    label, comparison = about(pair), compared(pair)
+    assert comparison.kind == label["kind"]
+    assert comparison.diagnosis.slug == label["expect"]
+    assert comparison.diagnosis.severity == label["severity"]
+    assert {finding.slug for finding in comparison.also_found} == set(label["also"])
     if label["step"] is not None:
-        assert found.diagnosis.step == label["step"]
+        assert comparison.diagnosis.step == label["step"]
 
 
 @every_pair
-def test_the_order_of_the_runs_decides_nothing(pair):
-    found, other = compared(pair), stabdiag.compare(logs(pair)[::-1])
-    assert other.kind is found.kind  # of ranks, a folder is its logs
-    if found.kind is Kind.RESUME:
+def test_the_order_of_the_runs_does_not_matter(pair):
+    comparison, other = compared(pair), stabdiag.compare(logs(pair)[::-1])
+    assert other.kind is comparison.kind  # a folder of ranks is compared by its logs
+    if comparison.kind is Kind.RESUME:
         return
-    assert [one.slug for one in other.findings] == [one.slug for one in found.findings]
-    assert other.diagnosis.severity is found.diagnosis.severity
-    if found.kind is not Kind.RANKS:
-        assert other.diagnosis.step == found.diagnosis.step
+    assert [finding.slug for finding in other.findings] == [
+        finding.slug for finding in comparison.findings
+    ]
+    assert other.diagnosis.severity is comparison.diagnosis.severity
+    if comparison.kind is not Kind.RANKS:
+        assert other.diagnosis.step == comparison.diagnosis.step
 
 
-def test_every_finding_is_shown_by_real_runs():
+def test_every_finding_has_a_trained_pair():
     assert {about(pair)["expect"] for pair in NAMES} == set(BY_SLUG)
 
 
-# Runs that come near a finding: it was looked for, and it is not there.
+# Pairs that are close to a finding but do not have it.
 NEAR_MISSES = {
     "seed-variance": ("agree-seeds", "agree-seeds-noisy", "agree-seeds-smooth"),
     "nondeterminism": ("agree-twice", "agree-names", "config-differs-lr", "config-differs-unsaid"),
@@ -57,18 +59,18 @@ NEAR_MISSES = {
 }
 
 
-def test_near_misses_do_not_fire():
+def test_near_misses_are_not_reported():
     assert set(NEAR_MISSES) == set(BY_SLUG)
     for slug, pairs in NEAR_MISSES.items():
         for pair in pairs:
             assert compared(pair).kind in BY_SLUG[slug].kinds, pair
-            assert slug not in {one.slug for one in compared(pair).findings}, pair
+            assert slug not in {finding.slug for finding in compared(pair).findings}, pair
 
 
 @pytest.mark.parametrize(
     ("pair", "evidence"),
     [
-        # Three ranks complain of a lost peer; the one that does not is the dead one.
+        # Three ranks report a lost peer; the one that does not is dead.
         ("rank-died", {"rank": 2, "ranks_that_lost_a_peer": 3}),
         ("run-fails-precision", {"failed": 1, "sound": 1, "dtype (half)": "fp16"}),
         ("nondeterminism-stays", {"beyond_rounding_from": None}),
@@ -76,9 +78,9 @@ def test_near_misses_do_not_fire():
         ("resume-parts-schedule", {"role": "lr"}),
     ],
 )
-def test_the_numbers_that_tell_the_cause(pair, evidence):
-    found = compared(pair).diagnosis.evidence
-    assert {name: found[name] for name in evidence} == evidence
+def test_the_evidence_shows_the_cause(pair, evidence):
+    numbers = compared(pair).diagnosis.evidence
+    assert {name: numbers[name] for name in evidence} == evidence
 
 
 @pytest.mark.parametrize(
@@ -93,15 +95,15 @@ def test_the_numbers_that_tell_the_cause(pair, evidence):
         ("ranks-disagree-scale", "dynamic-loss-scale"),
     ],
 )
-def test_the_pattern_of_the_differences_tells_what_to_do(pair, kind):
+def test_the_pattern_of_differences_decides_the_first_action(pair, kind):
     assert compared(pair).diagnosis.actions[0].kind == kind
 
 
-def test_two_of_the_seeds_are_told_apart_and_n_is_honoured():
+def test_two_seeds_need_a_third_and_five_have_an_outlier():
     folder = PAIRS / "seed-variance"
-    odd = stabdiag.compare([folder / "seed3.csv", folder / "seed4.csv"])
-    assert odd.diagnosis.slug == "seed-variance"
-    assert odd.diagnosis.actions[0].kind == "rerun"  # a third seed
+    pair = stabdiag.compare([folder / "seed3.csv", folder / "seed4.csv"])
+    assert pair.diagnosis.slug == "seed-variance"
+    assert pair.diagnosis.actions[0].kind == "rerun"  # a third seed
     assert stabdiag.compare([folder / "seed2.csv", folder / "seed3.csv"]).diagnosis.slug == "agree"
     assert "seed4.csv" in compared("seed-variance").diagnosis.first_action  # the odd one of five
 
@@ -111,10 +113,10 @@ def test_ranks_share_the_manifest_of_their_folder():
 
 
 @every_pair
-def test_its_json_is_strict_and_every_finding_says_what_to_do(pair):
-    found = json.loads(compared(pair).to_json(), parse_constant=pytest.fail)
-    jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(found)
-    assert found["diagnosis"]["slug"] == about(pair)["expect"]
+def test_json_is_strict_and_every_finding_has_an_action(pair):
+    content = json.loads(compared(pair).to_json(), parse_constant=pytest.fail)
+    jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(content)
+    assert content["diagnosis"]["slug"] == about(pair)["expect"]
     for finding in compared(pair).findings:
         outcome = BY_SLUG[finding.slug]
         assert finding.title == outcome.title

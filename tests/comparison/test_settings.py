@@ -1,4 +1,4 @@
-"""Settings that differ: which explain something, and which are not to be blamed."""
+"""Settings that differ: which of them can explain different results."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,9 @@ LOSS = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 40)}
 OTHER = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 30)}
 
 
-def of(one, other, *, same=False, **more):
-    manifests = [{"seed": 1, **one}, {"seed": 1, **other}]
-    return stabdiag.compare([LOSS, LOSS if same else OTHER], manifests=manifests, **more)
+def compare_settings(settings, other_settings, *, same=False, **options):
+    manifests = [{"seed": 1, **settings}, {"seed": 1, **other_settings}]
+    return stabdiag.compare([LOSS, LOSS if same else OTHER], manifests=manifests, **options)
 
 
 IDLE = [
@@ -37,10 +37,10 @@ CAUSES = [
         *((key, Bearing.MAY, "config-differs") for key in ("frobnicate", "device", "eval_steps")),
     ],
 )
-def test_what_a_setting_can_explain(key, bearing, slug):
-    found = of({key: "1"}, {key: "2"})
-    assert [one.bearing for one in found.differences] == [bearing]
-    assert [one.slug for one in found.findings] == [slug]
+def test_the_name_of_a_setting_decides_what_it_explains(key, bearing, slug):
+    comparison = compare_settings({key: "1"}, {key: "2"})
+    assert [part.bearing for part in comparison.differences] == [bearing]
+    assert [part.slug for part in comparison.findings] == [slug]
 
 
 @pytest.mark.parametrize(
@@ -52,46 +52,54 @@ def test_what_a_setting_can_explain(key, bearing, slug):
         ("rank", "ranks", Bearing.EXPECTED),
     ],
 )
-def test_what_differs_by_the_kind_of_comparison(key, kind, bearing):
-    assert of({key: 1}, {key: 2}, kind=kind).differences[0].bearing is bearing
+def test_the_kind_of_comparison_decides_which_settings_may_differ(key, kind, bearing):
+    assert compare_settings({key: 1}, {key: 2}, kind=kind).differences[0].bearing is bearing
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_of_what_bears_the_same_the_setting_that_differs_most_leads(swap):
+def test_the_setting_that_differs_most_comes_first(swap):
     runs = [
         {"weight_decay": 0.1, "peak_lr": 2e-4, "optimizer": "adam", "seed": 1},
         {"weight_decay": 0.05, "peak_lr": 0.3, "optimizer": "sgd", "seed": 90210},
     ]
-    found = of(*(reversed(runs) if swap else runs)).differences
-    assert [one.key for one in found] == ["peak_lr", "optimizer", "weight_decay", "seed"]
+    differences = compare_settings(*(reversed(runs) if swap else runs)).differences
+    assert [difference.key for difference in differences] == [
+        "peak_lr",
+        "optimizer",
+        "weight_decay",
+        "seed",
+    ]
 
 
-def test_another_spelling_is_no_difference():
-    assert of({"learning_rate": 1e-3}, {"lr": "0.001"}).differences == ()
+def test_another_spelling_is_not_a_difference():
+    assert compare_settings({"learning_rate": 1e-3}, {"lr": "0.001"}).differences == ()
 
 
-def test_without_an_effect_it_is_a_note():
-    found = of({"peak_lr": 1e-3}, {"peak_lr": 2e-3}, same=True).diagnosis
-    assert (found.slug, found.severity) == ("config-differs", "note")
+def test_a_setting_without_an_effect_is_a_note():
+    diagnosis = compare_settings({"peak_lr": 1e-3}, {"peak_lr": 2e-3}, same=True).diagnosis
+    assert (diagnosis.slug, diagnosis.severity) == ("config-differs", "note")
 
 
 @pytest.mark.parametrize("key", ["wandb.api_key", "hf_token", "db.password", "SECRET"])
 def test_secrets_are_not_shown(key):
-    found = of({key: "abc"}, {key: "def"})
-    assert set(found.differences[0].values.values()) == {"(not shown)"}
-    assert "abc" not in found.to_json()
+    comparison = compare_settings({key: "abc"}, {key: "def"})
+    assert set(comparison.differences[0].values.values()) == {"(not shown)"}
+    assert "abc" not in comparison.to_json()
 
 
-def test_runs_without_a_configuration_differ_in_nothing():
-    found = stabdiag.compare([LOSS, OTHER], kind="reruns")
-    assert found.differences == ()
-    assert found.notes == ("no configuration is known for run 1, run 2",)
+def test_runs_without_a_configuration_have_no_differences():
+    comparison = stabdiag.compare([LOSS, OTHER], kind="reruns")
+    assert comparison.differences == ()
+    assert comparison.notes == ("no configuration is known for run 1, run 2",)
 
 
-def test_runs_are_grouped_by_value_and_one_may_lack_it():
+def test_runs_are_grouped_by_value_and_may_lack_a_setting():
     manifests = [{"seed": i, "peak_lr": 1e-3 * (i % 2), "note": "x" * 99} for i in range(9)]
-    found = stabdiag.compare([LOSS] * 9, manifests=manifests)
-    assert "0 in run 1, run 3, run 5, run 7 and run 9, 0.001 in run 2, " in found.diagnosis.summary
-    found = of({"dropout": 0.1}, {})
-    assert found.differences[0].values == {"run 1": 0.1, "run 2": None}
-    assert "0.1 in run 1, not recorded in run 2" in found.diagnosis.summary
+    comparison = stabdiag.compare([LOSS] * 9, manifests=manifests)
+    assert (
+        "0 in run 1, run 3, run 5, run 7 and run 9, 0.001 in run 2, "
+        in comparison.diagnosis.summary
+    )
+    comparison = compare_settings({"dropout": 0.1}, {})
+    assert comparison.differences[0].values == {"run 1": 0.1, "run 2": None}
+    assert "0.1 in run 1, not recorded in run 2" in comparison.diagnosis.summary

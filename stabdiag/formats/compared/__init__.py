@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.comparison import Bearing, Comparison, Difference, Kind, Parting, Run
+from stabdiag.model.comparison import Bearing, Comparison, Difference, Divergence, Kind, Run
 from stabdiag.model.findings import Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import plural
 
-PARTINGS: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
+DIVERGENCES: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS: Final = ("run", "final loss", "error", "noise of one")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
@@ -85,7 +85,7 @@ def _points(run: Run, role: str) -> int:
 
 def _chosen(comparison: Comparison) -> list[Run]:
     """Return the reference and the runs to draw with it: seeds, or the run that differs most."""
-    parted = {one.runs[1]: one.largest for one in comparison.parted("loss")}
+    parted = {one.runs[1]: one.largest for one in comparison.divergences("loss")}
     others = sorted(comparison.others, key=lambda run: -parted.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":
         dead = comparison.diagnosis.evidence.get("rank")
@@ -131,12 +131,12 @@ def gap(one: Series, other: Series) -> Series | None:
     return replace(one, role="gap", steps=steps[apart], values=size[apart])
 
 
-def partings(comparison: Comparison) -> list[tuple[str, ...]]:
+def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return the first difference of each role and its run, the earliest on top.
 
     For groups, such as weight norms, the group that differs first is shown.
     """
-    first: dict[str, Parting] = {}
+    first: dict[str, Divergence] = {}
     for one in comparison.partings:
         role = one.role.partition("/")[0]
         if role not in first or _order(one) < _order(first[role]):
@@ -156,7 +156,7 @@ def partings(comparison: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
-def _order(one: Parting) -> tuple[bool, int]:
+def _order(one: Divergence) -> tuple[bool, int]:
     return one.step is None, one.step or 0
 
 

@@ -46,7 +46,7 @@ def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
-    picture, rows = view.overlay(comparison), view.partings(comparison)
+    picture, rows = view.overlay(comparison), view.divergence_rows(comparison)
     if not rows:
         return
     rest = f"compared with {comparison.reference}, at common steps"
@@ -55,7 +55,7 @@ def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
     if drawn:
         yield from drawn
         yield Text("")
-    yield from fitted(view.PARTINGS, rows, page)
+    yield from fitted(view.DIVERGENCES, rows, page)
 
 
 def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
@@ -155,9 +155,9 @@ def _bars(comparison: Comparison) -> Iterator[str]:
 
 
 def _tables(comparison: Comparison) -> Iterator[str]:
-    rows = view.partings(comparison)
+    rows = view.divergence_rows(comparison)
     if rows:
-        yield table(view.PARTINGS, _cells(rows))
+        yield table(view.DIVERGENCES, _cells(rows))
     if comparison.levels:
         yield "**Where they end**"
         yield table(view.LEVELS, _cells(view.levels(comparison)))

@@ -91,7 +91,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         literal=False,
         otherwise="",
         tables=(
-            ("Where they diverge", view.PARTINGS, view.partings(comparison)),
+            ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
             ("Where they end", view.LEVELS, view.levels(comparison)),
             ("Settings that differ", ("setting", "bearing"), differences),
             (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
