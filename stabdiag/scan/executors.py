@@ -100,7 +100,11 @@ def _create_local(count: int) -> Executor:
     Unlike those of multiprocessing, loky's processes do not run the caller's script again.
     """
     executor: Executor = _local_executor_type()(
-        max_workers=count, timeout=None, env=ENVIRONMENT, initializer=prepare_worker
+        max_workers=count,
+        timeout=None,
+        env=ENVIRONMENT,
+        initializer=prepare_worker,
+        initargs=(os.getpid(),),
     )
     return executor
 

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
@@ -27,13 +28,16 @@ ENVIRONMENT: Final = {
 # In a worker process: the file to which faulthandler writes before it ends a stuck process.
 _devnull: Final[list[int]] = []
 
+# Seconds between two looks at whether the parent of a worker is alive.
+_PARENT_INTERVAL: Final = 1.0
+
 
 class TimedOut(BaseException):
     """A log takes too long. Not an ``Exception``, so that no reader swallows it."""
 
 
-def prepare_worker() -> None:
-    """Prepare a process that reads logs and nothing else."""
+def prepare_worker(parent: int) -> None:
+    """Prepare a process that reads logs and nothing else, and ends with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinating process handles Ctrl-C
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep stray prints out of the report
     _devnull.append(os.open(os.devnull, os.O_WRONLY))
@@ -42,6 +46,18 @@ def prepare_worker() -> None:
 
     gc.freeze()
     gc.disable()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process once its parent has ended.
+
+    The pipes of a pool stay open in its other workers: each would wait forever for work, or for a
+    reader of a result that is larger than a pipe holds.
+    """
+    while os.getppid() == parent:
+        time.sleep(_PARENT_INTERVAL)
+    os._exit(1)
 
 
 def is_worker_process() -> bool:
