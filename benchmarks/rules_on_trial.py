@@ -48,13 +48,13 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="recurring outliers",
         purpose="a peak that others of the run come near is no spike",
-        off={f"{STATS}.peaks:Excursions.recur": always(False)},
+        off={f"{STATS}.peaks:Excursions.is_recurring": always(False)},
         needed="a hard batch in every epoch: Caffe and AlgoPerf logs",
     ),
     Rule(
         name="gap in the tail",
         purpose="a single outlier that came back is no spike unless a gap parts it from the others",
-        off={f"{STATS}.peaks:Excursions.are_parted": always(True)},
+        off={f"{STATS}.peaks:Excursions.is_separated_by_gap": always(True)},
     ),
     Rule(
         name="as high elsewhere",
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="made good before",
         purpose="a rise counts against the largest that the run has made good",
-        off={f"{STATS}.rise:WANDERS": 0.0},
+        off={f"{STATS}.rise:DRAWUP_FACTOR": 0.0},
     ),
     Rule(
         name="repeats each epoch",
@@ -162,7 +162,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="obvious",
         purpose="a rise far beyond the run's ups and downs needs no trend",
-        off={f"{TREE}.rises:WANDERS": 1e99},
+        off={f"{TREE}.rises:DRAWUP_FACTOR": 1e99},
         needed="four real incidents, such as one of `mdkrasnow/research-repo`",
     ),
     Rule(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.api.earlier_runs import failed_runs
-from stabdiag.api.partly_read import SAY_NOTHING, headed_by, partly_read
+from stabdiag.api.partly_read import SAY_NOTHING, partly_read, with_incomplete_first
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
 from stabdiag.model.report import Detected, Tree
@@ -66,7 +66,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     beside_it += failed_runs(history, told, limits, literal=literal)
     findings = worst_first(symptoms.without_expected((outcome, *of_the_tree[1:])), beside_it)
     if incomplete is not None:
-        findings = headed_by(incomplete, findings)
+        findings = with_incomplete_first(incomplete, findings)
         outcome = incomplete if outcome.slug in SAY_NOTHING else outcome
     return Report(
         findings=findings,

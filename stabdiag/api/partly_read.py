@@ -98,7 +98,9 @@ def _evidence(history: History, left_out: list[Event]) -> dict[str, Scalar]:
     return told
 
 
-def headed_by(incomplete: Finding, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def with_incomplete_first(
+    incomplete: Finding, findings: tuple[Finding, ...]
+) -> tuple[Finding, ...]:
     """Return the findings of a run with the one on what was not read as the first warning.
 
     It replaces the outcomes that say too little was logged, or that nothing was found.

@@ -42,7 +42,7 @@ from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_
 from stabdiag.model.roles.opponents import loss_kind
 from stabdiag.model.roles.other_losses import other_losses_of
 from stabdiag.model.roles.scores import scores_of
-from stabdiag.model.roles.settings import hardens, is_part, setting_of, settings_of
+from stabdiag.model.roles.settings import difficulty_direction, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, names_in, plural
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ def _is_setting(series: Series, records: int) -> bool:
     one_way = (after >= before).all() or (after <= before).all()
     names = (series.column, series.role.partition("/")[2])
     is_kept = bool(one_way) or _has_outlier(series, records)
-    return is_kept and any(hardens(name) is not None for name in names)
+    return is_kept and any(difficulty_direction(name) is not None for name in names)
 
 
 def _has_outlier(series: Series, records: int) -> bool:

@@ -9,7 +9,7 @@ from stabdiag.baseline.profile import RunProfile
 from stabdiag.comparison.settings import find_bearing
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import LeftOut, SettingDifference
-from stabdiag.model.comparison import Bearing, Kind
+from stabdiag.model.comparison import Kind, Relevance
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import num
 
@@ -104,7 +104,7 @@ def differing_settings(
         if not shared or _same(value, others[0]) or plain(key).endswith("seed"):
             continue
         bearing = find_bearing(key, Kind.SEEDS)
-        if bearing in (Bearing.EXPLAINS, Bearing.MAY):
-            found.append((bearing is Bearing.MAY, key, value, others[0]))
+        if bearing in (Relevance.EXPLAINS, Relevance.MAY):
+            found.append((bearing is Relevance.MAY, key, value, others[0]))
     for _, key, value, other in sorted(found, key=lambda item: (item[0], item[1])):
         yield SettingDifference(key=key, value=value, reference=other)

@@ -111,7 +111,7 @@ def _loss_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | No
         second.history.finite("loss").values,
         limits.points,
         sigmas=limits.jump_sigma,
-        least_share=comparison.limits.spike.min_rise,
+        min_range_share=comparison.limits.spike.min_rise,
     )
     if jump is None:
         return None

@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
 from stabdiag.comparison.points import close, first_unrounded, measured, where
-from stabdiag.model.comparison import Bearing, Comparison, Difference, Divergence, Kind, Run, same
+from stabdiag.model.comparison import Comparison, Difference, Divergence, Kind, Relevance, Run, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import listed
@@ -82,7 +82,7 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
         if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
             result.append(Difference(key=key, values=shown, bearing=find_bearing(key, kind)))
-    order = list(Bearing)
+    order = list(Relevance)
     return tuple(
         sorted(
             result,
@@ -104,7 +104,7 @@ def explaining(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     return tuple(
         difference
         for difference in differences
-        if difference.bearing in (Bearing.EXPLAINS, Bearing.MAY)
+        if difference.bearing in (Relevance.EXPLAINS, Relevance.MAY)
     )
 
 
@@ -149,19 +149,19 @@ def first_evaluation_difference(comparison: Comparison) -> Divergence | None:
     return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
-def find_bearing(key: str, kind: Kind) -> Bearing:
+def find_bearing(key: str, kind: Kind) -> Relevance:
     """Return whether a setting can explain different results, by its name."""
     key_words, name = plain(key), plain(key.rpartition(".")[2])
     if name.endswith("seed"):
-        return Bearing.EXPECTED if kind is Kind.SEEDS else Bearing.EXPLAINS
+        return Relevance.EXPECTED if kind is Kind.SEEDS else Relevance.EXPLAINS
     if _BEGINS.search(name):
-        return Bearing.EXPECTED if kind is Kind.RESUME else Bearing.EXPLAINS
+        return Relevance.EXPECTED if kind is Kind.RESUME else Relevance.EXPLAINS
     if kind is Kind.RANKS and _RANK_KEYS.search(name):
-        return Bearing.EXPECTED
+        return Relevance.EXPECTED
     causes = _CAUSES.search(key_words) is not None
     if _IDLE.search(key_words) or _IDLE.search(name) or (_LABEL.search(key_words) and not causes):
-        return Bearing.CANNOT
-    return Bearing.EXPLAINS if causes and not _EVALUATION.search(key_words) else Bearing.MAY
+        return Relevance.CANNOT
+    return Relevance.EXPLAINS if causes and not _EVALUATION.search(key_words) else Relevance.MAY
 
 
 def _shown(key: str, value: object) -> Scalar:
@@ -177,7 +177,7 @@ def _manifests(causes: tuple[Difference, ...]) -> str:
         return ""
     shown = "; ".join(map(_in_words, causes[:_SHOWN]))
     ending = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
-    unsure = all(cause.bearing is Bearing.MAY for cause in causes)
+    unsure = all(cause.bearing is Relevance.MAY for cause in causes)
     tail = ". Their names do not show whether they matter" if unsure else ""
     return f"The manifests differ: {shown}{ending}{tail}."
 

@@ -29,7 +29,7 @@ class Kind(StrEnum):
     BASELINE = "baseline"
 
 
-class Bearing(StrEnum):
+class Relevance(StrEnum):
     """Whether a setting that differs can explain why runs part."""
 
     EXPLAINS = "explains"
@@ -90,7 +90,7 @@ class Difference:
 
     key: str
     values: Mapping[str, Scalar]
-    bearing: Bearing = Bearing.MAY
+    bearing: Relevance = Relevance.MAY
     in_name: bool = False
 
     @property

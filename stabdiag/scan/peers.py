@@ -15,7 +15,7 @@ from stabdiag.baseline.profile import RunProfile, identity
 from stabdiag.comparison.settings import find_bearing
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
-from stabdiag.model.comparison import Bearing, Kind
+from stabdiag.model.comparison import Kind, Relevance
 from stabdiag.model.manifest.keys import plain
 from stabdiag.model.scan import Peers, WorseThanPeers
 from stabdiag.scan.rows import Rows
@@ -64,7 +64,7 @@ def _shared_settings(profile: RunProfile) -> Settings:
             (key, value)
             for key, value in profile.settings.items()
             if not plain(key).endswith("seed")
-            and find_bearing(key, Kind.SEEDS) in (Bearing.EXPLAINS, Bearing.MAY)
+            and find_bearing(key, Kind.SEEDS) in (Relevance.EXPLAINS, Relevance.MAY)
         )
     )
 

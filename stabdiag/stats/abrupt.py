@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
-from stabdiag.stats.levels import BESIDE, IN_A_ROW
+from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE
 from stabdiag.stats.peaks import HALF
-from stabdiag.stats.quantiles import FEWEST, NOUGHT
-from stabdiag.stats.rise import RANGES
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_EPS
+from stabdiag.stats.rise import MIN_RANGE_MULTIPLE
 from stabdiag.stats.rolling import Baseline, rounding
-from stabdiag.stats.shape import Reach, Spike, describe
+from stabdiag.stats.shape import SearchWindows, Spike, describe
 from stabdiag.stats.trend import without_line
 
 # In a log shorter than two windows the search of the whole log is blind to much that is plain to
 # see. There a rise is abrupt that begins so many times as far above so many points before it as any
 # of the last few such windows spans beside its trend, and is that many times as high as the highest
 # of them. Of losses that are no means over an epoch, so many in a row are no single hard batch.
-TIMES_AS_HIGH = 1.5
+MIN_LEVEL_RATIO = 1.5
 
 
 def abrupt_spikes(
-    x: Floats, reach: Reach, sigmas: float, together: int, atypical: Mask | None
+    x: Floats, reach: SearchWindows, sigmas: float, together: int, atypical: Mask | None
 ) -> tuple[Spike, ...]:
     """Return the spike that the points just before it are enough to tell, if there is one.
 
@@ -37,9 +37,9 @@ def abrupt_spikes(
     at = _abrupt_rise(x, together)
     if at is None:
         return ()
-    beside = points_before(len(x))
+    beside = context_size(len(x))
     before, same = x[at - beside : at], np.ones(len(x))
-    sigma = max(float(before.std(ddof=1)), rounding(x), NOUGHT * float(np.ptp(x[: at + 1])))
+    sigma = max(float(before.std(ddof=1)), rounding(x), RELATIVE_EPS * float(np.ptp(x[: at + 1])))
     base = Baseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=beside, least=beside), atypical)
     return (spike,) if spike.score > sigmas else ()
@@ -51,7 +51,7 @@ def _abrupt_rise(x: Floats, together: int) -> int | None:
     On a descent the noise over a long window is that of the way down: what was just before tells
     more. But if other rises are nearly as high, it is what the run does.
     """
-    beside = points_before(len(x))
+    beside = context_size(len(x))
     if len(x) < beside + together or x.min() <= 0:
         return None
     windows = np.lib.stride_tricks.sliding_window_view
@@ -60,9 +60,9 @@ def _abrupt_rise(x: Floats, together: int) -> int | None:
     up = windows(x[beside:], together).min(axis=1) - highest
 
     def is_abrupt(place: int) -> bool:
-        lately = before[max(place - FEWEST + 1, 0) : place + 1]
+        lately = before[max(place - MIN_TREND_POINTS + 1, 0) : place + 1]
         spread = max(float(np.ptp(without_line(row))) for row in lately)
-        least = max(RANGES * spread, (TIMES_AS_HIGH - 1) * float(highest[place]))
+        least = max(MIN_RANGE_MULTIPLE * spread, (MIN_LEVEL_RATIO - 1) * float(highest[place]))
         return bool(up[place] > least)
 
     top = int(np.argmax(up))
@@ -82,11 +82,11 @@ def multiplies(x: Floats, spike: Spike) -> bool:
 
     A bad batch lifts a loss once.
     """
-    last = x[max(spike.peak - IN_A_ROW, 0) : spike.peak + 1]
-    grew = (last[:-1] > 0) & (last[1:] > TIMES_AS_HIGH * last[:-1])
-    return spike.explodes and len(grew) == IN_A_ROW and bool(grew.all())
+    last = x[max(spike.peak - MIN_CONSECUTIVE, 0) : spike.peak + 1]
+    grew = (last[:-1] > 0) & (last[1:] > MIN_LEVEL_RATIO * last[:-1])
+    return spike.is_blowup and len(grew) == MIN_CONSECUTIVE and bool(grew.all())
 
 
-def points_before(count: int) -> int:
+def context_size(count: int) -> int:
     """Return how many points before a rise tell its level: fewer in a log of a few lines."""
-    return BESIDE if count >= 2 * BESIDE else IN_A_ROW
+    return CONTEXT_POINTS if count >= 2 * CONTEXT_POINTS else MIN_CONSECUTIVE

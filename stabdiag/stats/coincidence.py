@@ -6,19 +6,19 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import distinct
 
 # What happens with this share of the records happens all along: ids that come back are how the
 # loader numbers its batches, and a setting that changes is no step.
-ALL_ALONG = 0.1
+FREQUENT_RATE = 0.1
 
 # A setting may change so often however short the log is.
 FEW_CHANGES = 3
 
 
 @frozen
-class Near:
+class NearestChange:
     """The change that lies nearest to an onset: its number, and by how many points it is off.
 
     ``chance`` is that of so near a change by mere chance.
@@ -42,7 +42,7 @@ class Onset:
     points: int
 
 
-def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
+def nearest(low: Ints, high: Ints, onset: Onset) -> NearestChange | None:
     """Return the nearest change from one constant value to another; None if none is near.
 
     The chance is that of a place thrown anywhere in the log: the share of its points that lie as
@@ -60,22 +60,22 @@ def nearest(low: Ints, high: Ints, onset: Onset) -> Near | None:
     number = int(np.flatnonzero(near & (off == off[near].min()))[-1])
     least = int(off[number])
     width = onset.last - onset.first + 1 + int(high[number] - low[number]) + least
-    return Near(number=number, off=least, chance=len(high) * width / onset.points)
+    return NearestChange(number=number, off=least, chance=len(high) * width / onset.points)
 
 
 def _is_step(low: Ints, high: Ints) -> Mask:
     """Tell which changes part two constant values; the last one may lie at the very end."""
     # A value is constant if it stays for some points, before a change and after it.
-    before = np.diff(high, prepend=0) >= IN_A_ROW
-    after = np.append(np.diff(low) >= IN_A_ROW, True)
+    before = np.diff(high, prepend=0) >= MIN_CONSECUTIVE
+    after = np.append(np.diff(low) >= MIN_CONSECUTIVE, True)
     both: Mask = before & after
     return both
 
 
-def changes_all_along(values: Floats, points: int) -> bool:
+def changes_frequently(values: Floats, points: int) -> bool:
     """Tell whether a setting, shape (n,), changes all along a log of so many points."""
     changes = np.count_nonzero(values[1:] != values[:-1])
-    return bool(changes > max(ALL_ALONG * points, FEW_CHANGES))
+    return bool(changes > max(FREQUENT_RATE * points, FEW_CHANGES))
 
 
 def steps_since_seen(steps: Ints, values: Floats) -> Floats:

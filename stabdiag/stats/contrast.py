@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
-from stabdiag.stats.quantiles import NOUGHT
+from stabdiag.stats.quantiles import RELATIVE_EPS
 
 # Beyond so many outcomes a test is hardly discrete, and what is left of a small tail is nothing.
 _OUTCOMES = 1000
@@ -55,7 +55,7 @@ def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
     chances = _chances(np.arange(total_hits + 1)[None], sizes[:, None], total_hits, total)
     tails = chances[:, ::-1].cumsum(axis=1)
     # Tails that are equal may differ in their last digits.
-    bounds = p * (1 + NOUGHT)
+    bounds = p * (1 + RELATIVE_EPS)
     chance = [np.where(tails <= one, tails, 0.0).max(axis=1) @ splits for one in bounds.tolist()]
     return np.asarray(chance, dtype=np.float64)
 

@@ -6,13 +6,13 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, SUBSAMPLE_SIZE, median, medians, robust_sigma
 
 # The level beside an event is taken over this many points: their median withstands two outliers.
-BESIDE = 5
+CONTEXT_POINTS = 5
 
 # This many points in a row are no single outlier: the median of fewer withstands none.
-IN_A_ROW = 3
+MIN_CONSECUTIVE = 3
 
 # Of each block a tenth at either end is left out: of fewer points than these, none.
 _TENTH = 10
@@ -34,7 +34,7 @@ _STRETCHES = 20
 def beginning(x: Floats) -> float:
     """Return the level at which a series began, shape (n,), finite, n at least 1, in its unit."""
     # The highest of its first losses: a loss soon falls.
-    return float(x[:BESIDE].max())
+    return float(x[:CONTEXT_POINTS].max())
 
 
 def levels(x: Floats, stretches: int) -> Floats:
@@ -51,7 +51,7 @@ def levels(x: Floats, stretches: int) -> Floats:
     count = min(stretches, len(x))
     size = len(x) // count
     grid = x[len(x) - count * size :].reshape(count, size)
-    return medians(grid[:, :: max(size // ENOUGH, 1)])
+    return medians(grid[:, :: max(size // SUBSAMPLE_SIZE, 1)])
 
 
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
@@ -84,7 +84,7 @@ def last_digit(x: Floats) -> float:
     Args:
         x: shape (n,), finite, in its own unit.
     """
-    values = x[:: max(len(x) // ENOUGH, 1)]
+    values = x[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
     for digits in range(_MOST_DIGITS + 1):
         scaled = values * 10.0**digits
         if np.abs(scaled - np.rint(scaled)).max(initial=0.0) < _PRINTED * np.abs(scaled).max(
@@ -128,7 +128,7 @@ def noise_of_means(x: Floats, size: int, which: slice) -> float:
     ``level_noise``, is too small then.
     """
     blocks = x.reshape(-1, size)[which]
-    blocks = blocks[:: -(-blocks.size // ENOUGH)]
+    blocks = blocks[:: -(-blocks.size // SUBSAMPLE_SIZE)]
     apart = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
     return float(apart) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
 
@@ -175,19 +175,19 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
 
 
 def jump_up(
-    old: Floats, new: Floats, width: int, *, sigmas: float, least_share: float
+    old: Floats, new: Floats, width: int, *, sigmas: float, min_range_share: float
 ) -> Jump | None:
     """Return the jump of the level from the end of one series up to the beginning of the next.
 
     Args:
         old: shape (n,), finite.
-        new: at least ``width`` finite points, or there is none.
+        new: at least ``width`` finite points, else None is returned.
         width: how many points make a level.
-        sigmas: it is more than so many deviations of what the level changes by lately,
-        least_share: and than this share of the range that the old levels span.
+        sigmas: minimum jump, in standard deviations of the recent changes of the level.
+        min_range_share: minimum jump, as a fraction of the range of the old levels.
     """
     jump = level_jump(old[-_LATELY:], new[:width], width)
     if jump is None:
         return None
-    floor = least_share * float(np.ptp(levels(old, _STRETCHES)))
+    floor = min_range_share * float(np.ptp(levels(old, _STRETCHES)))
     return jump if jump.exceeds(sigmas, floor) else None

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import NOUGHT
-from stabdiag.stats.trend import MOST_POINTS, block_means, without_line
+from stabdiag.stats.quantiles import RELATIVE_EPS
+from stabdiag.stats.trend import MAX_POINTS, block_means, without_line
 
 # An error is never taken for smaller than this share of the largest.
 _EXACT = 1e-6
@@ -51,14 +51,14 @@ def mean_and_error(x: Floats) -> Mean:
     positive sequence of pairs (Geyer 1992, doi:10.1214/ss/1177011137, section 3.3); ours never
     narrows it.
     """
-    thin = block_means(x, MOST_POINTS)
+    thin = block_means(x, MAX_POINTS)
     n = len(thin)
     rest = without_line(thin)
     power = float(rest @ rest)
     rests = without_line(x)
     deviation = float(np.sqrt(rests @ rests / (len(x) - 2)))
     value = float(x.mean())
-    least = NOUGHT * abs(value)
+    least = RELATIVE_EPS * abs(value)
     if power <= (least * n) ** 2:
         return Mean(value=value, error=least, deviation=deviation)
     full = np.correlate(rest, rest, mode="full")[n - 1 :] / power

@@ -6,7 +6,13 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import ENOUGH, MAD_TO_SIGMA, NEARLY, median, medians
+from stabdiag.stats.quantiles import (
+    MAD_TO_SIGMA,
+    RELATIVE_TOLERANCE,
+    SUBSAMPLE_SIZE,
+    median,
+    medians,
+)
 
 # Noise is measured over so many points, since it falls with the loss.
 _BLOCK = 100
@@ -23,7 +29,7 @@ _LOW_BITS = np.uint32(0xFFFF)
 
 
 @frozen
-class Parted:
+class DivergencePoints:
     """Where two series part, as positions; None where they do not.
 
     ``first`` is the first difference of any size, ``unrounded`` the first that rounding does not
@@ -40,7 +46,7 @@ class Parted:
 
 def part(
     x: Floats, y: Floats, *, rounding: float, sigmas: float, points: int, coarse: bool = True
-) -> Parted | None:
+) -> DivergencePoints | None:
     """Return where two series of the same steps diverge; None if they are equal to the last bit.
 
     Args:
@@ -66,7 +72,7 @@ def part(
     noise = np.sqrt((local_noise(x) ** 2 + local_noise(y) ** 2) / 2)
     first = int(np.argmax(apart))
     beyond = lasting(size > np.maximum(sigmas * noise, slack), points)
-    return Parted(
+    return DivergencePoints(
         first=first,
         unrounded=int(np.argmax(unrounded)) if unrounded.any() else None,
         lasting=beyond,
@@ -142,7 +148,7 @@ def wander(x: Floats, size: int) -> float:
 def _sample(x: Floats) -> Floats | None:
     """Return some of the finite values; None where too few of them are distinct."""
     finite = x[np.isfinite(x)]
-    some = np.unique(finite[:: max(len(finite) // ENOUGH, 1)])
+    some = np.unique(finite[:: max(len(finite) // SUBSAMPLE_SIZE, 1)])
     return some if len(some) >= _DISTINCT else None
 
 
@@ -160,11 +166,11 @@ def _unit(x: Floats, scale: Floats) -> Floats:
         return _BF16 * scale
     for decimals in range(_DIGITS):
         if _are_round(some * 10.0**decimals):
-            return np.full(len(scale), (1 + NEARLY) * 10.0**-decimals)
+            return np.full(len(scale), (1 + RELATIVE_TOLERANCE) * 10.0**-decimals)
     first = _first_digit(some)
     for digits in range(_DIGITS):
         if _are_round(some * 10.0 ** (digits - first)):
-            return np.asarray((1 + NEARLY) * 10.0 ** (_first_digit(scale) - digits))
+            return np.asarray((1 + RELATIVE_TOLERANCE) * 10.0 ** (_first_digit(scale) - digits))
     return np.zeros(len(scale))
 
 

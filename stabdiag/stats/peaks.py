@@ -9,10 +9,10 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import ENOUGH, TELLING, median, medians, typical
+from stabdiag.stats.levels import MIN_CONSECUTIVE
+from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median, medians, typical
 from stabdiag.stats.rolling import Baseline, median_before
-from stabdiag.stats.shape import Reach, Spike
+from stabdiag.stats.shape import SearchWindows, Spike
 from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
 
 # Points this many deviations out, with no more than so many between them, are one excursion.
@@ -67,7 +67,7 @@ class Excursions:
         outside = (self.places < first) | (self.places > last)
         return outside & (~self.rises | (self.levels <= highest))
 
-    def recur(self, others: Floats, *, single: bool) -> bool:
+    def is_recurring(self, others: Floats, *, single: bool) -> bool:
         """Tell whether an excursion is a recurring outlier of this run, by how high others reach.
 
         Such are a hard batch every hundred steps, the first batch of each epoch, shards of data.
@@ -94,7 +94,7 @@ class Excursions:
         others = self.others(self.heights[top], self.scores[top], place - APART, place + window)
         return [] if (others >= HALF).any() else [place]
 
-    def are_parted(self, score: float, first: int, last: int, highest: float) -> bool:
+    def is_separated_by_gap(self, score: float, first: int, last: int, highest: float) -> bool:
         """Tell whether a gap too wide for noise separates this score from most others.
 
         The score is in deviations. The others are the rises outside the positions from ``first`` to
@@ -168,7 +168,7 @@ class Residuals:
             points=len(scores),
         )
 
-    def explain(self, at: int, spike: Spike, reach: Reach, limit: float) -> bool:
+    def explain(self, at: int, spike: Spike, reach: SearchWindows, limit: float) -> bool:
         """Tell whether what the run does elsewhere makes a spike seen at a position usual for it.
 
         Either the run has such excursions again and again; or the spike is a single point that came
@@ -183,11 +183,11 @@ class Residuals:
         halfway = float(self.level[at]) + spike.height / 2
         first, last = spike.onset - 2 * APART, over + APART
         others = self.excursions.others(height, score, first, last, halfway)
-        if self.excursions.recur(others, single=single and not stayed):
+        if self.excursions.is_recurring(others, single=single and not stayed):
             return True
         if single and stayed:
             return False  # a jump that stayed is more than the single point that it begins with
-        if single and not self.excursions.are_parted(score, first, last, halfway):
+        if single and not self.excursions.is_separated_by_gap(score, first, last, halfway):
             return True
         where = self._highest
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
@@ -201,16 +201,18 @@ class Residuals:
         Where a steep descent ends, the baseline overshoots downwards: points above it there are no
         noise.
         """
-        before = np.maximum(where[:, np.newaxis] - self.width * np.arange(1, IN_A_ROW + 1), 0)
+        before = np.maximum(
+            where[:, np.newaxis] - self.width * np.arange(1, MIN_CONSECUTIVE + 1), 0
+        )
         return self.values[where] - medians(self.values[before]) > NEAR * self.heights(where)
 
     @cached_property
     def _highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
         heights = self.heights(slice(self.settled, None))
-        if len(heights) <= ENOUGH:
+        if len(heights) <= SUBSAMPLE_SIZE:
             return np.arange(self.settled, len(self.values))
-        return np.argpartition(heights, -ENOUGH)[-ENOUGH:] + self.settled
+        return np.argpartition(heights, -SUBSAMPLE_SIZE)[-SUBSAMPLE_SIZE:] + self.settled
 
 
 def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
@@ -260,5 +262,5 @@ def _settled(level: Floats, first: int) -> int:
     far its noise goes.
     """
     usual = typical(level[first:])
-    begin = min(TELLING, first)
+    begin = min(MIN_SAMPLE, first)
     return begin + int(np.argmax(level[begin:] <= usual + (level[begin] - usual) / 4))

@@ -17,20 +17,20 @@ from stabdiag.model.arrays import Floats, Ints
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 
 # A sample of this many values is enough for a median or a deviation.
-ENOUGH = 20_000
+SUBSAMPLE_SIZE = 20_000
 
 # Fewer values than this tell neither a level nor its noise.
-TELLING = 8
+MIN_SAMPLE = 8
 
 # Fewer points than this in a row show no course: no order of them is unlikely, and a level that
 # follows them is noisier than they are.
-FEWEST = 10
+MIN_TREND_POINTS = 10
 
 # Values that differ by less than this share may be the same, written with fewer digits.
-NEARLY = 0.01
+RELATIVE_TOLERANCE = 0.01
 
 # A difference below this share of a value is rounding in a sum.
-NOUGHT = 1e-9
+RELATIVE_EPS = 1e-9
 
 
 def distinct(values: Floats | Ints) -> int:
@@ -53,14 +53,14 @@ def typical(x: Floats) -> float:
 
     The sample is evenly spaced. A million points take as long as the sample does.
     """
-    return median(x[:: max(len(x) // ENOUGH, 1)])
+    return median(x[:: max(len(x) // SUBSAMPLE_SIZE, 1)])
 
 
 def usual_gap(steps: Ints) -> float:
     """Return the typical difference between successive steps, shape (n,); 1 for a single one."""
     if len(steps) < 2:
         return 1.0
-    every = max((len(steps) - 1) // ENOUGH, 1)
+    every = max((len(steps) - 1) // SUBSAMPLE_SIZE, 1)
     return median((steps[1:][::every] - steps[:-1][::every]).astype(np.float64))
 
 
@@ -85,7 +85,7 @@ def diff_sigma(x: Floats) -> float:
         x: shape (n,), finite, n at least 2.
     """
     steps = np.diff(x)
-    return robust_sigma(steps[:: max(len(steps) // ENOUGH, 1)]) / float(np.sqrt(2))
+    return robust_sigma(steps[:: max(len(steps) // SUBSAMPLE_SIZE, 1)]) / float(np.sqrt(2))
 
 
 def median(x: Floats) -> float:

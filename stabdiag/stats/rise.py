@@ -10,24 +10,24 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import (
-    BESIDE,
+    CONTEXT_POINTS,
     block_levels,
     level_noise,
     moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import FEWEST, TELLING, diff_sigma, median
+from stabdiag.stats.quantiles import MIN_SAMPLE, MIN_TREND_POINTS, diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
 # Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
 _SHARES = (0.1, 0.5)
 
-# Of fewer points than twice FEWEST, a rise needs no trend if two points or more leave all that came
-# before far behind: by this many times its range, and to so many times its height; less is enough
-# for many points, and more is needed after a single one. Chosen on pieces of 3 to 19 losses, cut
-# out of healthy runs: one in five hundred is called a rise.
-RANGES = 3.0
+# In a series shorter than twice MIN_TREND_POINTS, a rise needs no trend if at least two points
+# exceed everything before them by this many times its range, and by a factor. The factor is smaller
+# after many points and larger after a single one. Chosen on pieces of 3 to 19 losses cut out of
+# healthy runs: 1 in 500 is called a rise.
+MIN_RANGE_MULTIPLE = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 
 # Nor does it if so many in a row each lie above the last, and the last so many times as high as the
@@ -40,11 +40,11 @@ _FAR_ABOVE = 1.5
 # A rise counts against this many deviations of such levels, and this many times the largest rise
 # that the run had made good before. That many times what both explain is obvious.
 _LEVEL_SIGMAS = 3.0
-WANDERS = 2.0
+DRAWUP_FACTOR = 2.0
 
 # A climb has begun where this share of it was made: by means whose deviation is less than that by
 # this factor.
-BEGUN = 0.1
+ONSET_FRACTION = 0.1
 _STANDS_OUT = 2.0
 
 # A level is no more exact than its last digit, even one that never varies.
@@ -91,25 +91,26 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
         significance: p-value below which a rise is a trend.
 
     Returns:
-        The rise at the time scale where it is clearest, of those where it stands out from the run's
-        own noise if there are any: by its trend if that is significant, else by its amount; None
-        for fewer points than ``window``, or than ``FEWEST``. Of fewer than twice ``FEWEST``, and
-        however few, one that leaves all before it far behind goes first.
+        The rise at the time scale where it is clearest. Scales where the rise exceeds the run's
+        own noise are preferred: the one with the most significant trend, else the one with the
+        largest amount. None if there are fewer points than ``window`` or ``MIN_TREND_POINTS``. In a
+        series shorter than twice ``MIN_TREND_POINTS``, a rise far above everything before it has
+        priority.
 
-    The yardstick needs no model of the noise: levels are means of blocks, and what they did and
-    undid before the best of them they may do again.
+    No model of the noise is needed: levels are means of blocks, and a rise that recovered before
+    the best level may happen again.
     """
-    if len(x) < 2 * FEWEST:
+    if len(x) < 2 * MIN_TREND_POINTS:
         plain = _left_behind(x) or _steady(x)
         if plain is not None:
             return plain
-    if len(x) < max(window, FEWEST):
+    if len(x) < max(window, MIN_TREND_POINTS):
         return None
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent, deviation) for size in sizes if len(x) >= 5 * size]
     # What ends at its best is back, however high the mean over the last window is.
-    rises = [rise for rise in rises if x[-BESIDE:].max() > rise.best_level] or rises[:1]
+    rises = [rise for rise in rises if x[-CONTEXT_POINTS:].max() > rise.best_level] or rises[:1]
     clearest = _clearest(rises, significance)
     return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
 
@@ -136,9 +137,11 @@ def _left_behind(x: Floats) -> Rise | None:
     span = high - np.minimum.accumulate(x)[:-1]
     low = np.minimum.accumulate(x[::-1])[::-1][1:]
     count = np.arange(n - 1, 0, -1)
-    times = np.where(count < BESIDE, _TIMES, _TIMES_OF_MANY)
+    times = np.where(count < CONTEXT_POINTS, _TIMES, _TIMES_OF_MANY)
     times[:1] = _TIMES_OF_ONE
-    left = (count > 1) & (high > 0) & (low > times * high) & (low > high + RANGES * span)
+    left = (
+        (count > 1) & (high > 0) & (low > times * high) & (low > high + MIN_RANGE_MULTIPLE * span)
+    )
     if not left.any():
         return None
     first = int(np.argmax(left)) + 1
@@ -195,14 +198,14 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     near = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = slice(0, near + 1 if near >= TELLING else len(levels))
+    calm = slice(0, near + 1 if near >= MIN_SAMPLE else len(levels))
     # While it comes down from above where it ends, a loss bends more than its noise does.
     down = int(np.argmax(levels <= low[-1]))
-    if calm.stop - down >= TELLING:
+    if calm.stop - down >= MIN_SAMPLE:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
-    bar = max(_LEVEL_SIGMAS * noise, WANDERS * float(drawup.max(initial=0.0)))
+    bar = max(_LEVEL_SIGMAS * noise, DRAWUP_FACTOR * float(drawup.max(initial=0.0)))
     # What ends a million times as high had left its level long before a fifth of that.
     onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
@@ -242,9 +245,9 @@ def climb_onset(x: Floats, rise: Rise, size: int) -> int:
         return rise.onset
     climbing = x[rise.best : rise.crest + 1]
     # What ends a million times as high had left its level long before a tenth of that.
-    share = min(BEGUN * rise.amount, max(BEGUN * rise.progress, rise.bar))
+    share = min(ONSET_FRACTION * rise.amount, max(ONSET_FRACTION * rise.progress, rise.bar))
     # The noise of a run that diverges grows with it.
-    noise = level_noise(block_levels(x[: max(rise.onset, TELLING * size)], size)[0])
+    noise = level_noise(block_levels(x[: max(rise.onset, MIN_SAMPLE * size)], size)[0])
     wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
     levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
     bar = levels.min() + share

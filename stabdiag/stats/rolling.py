@@ -9,7 +9,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import ENOUGH, FEWEST, MAD_TO_SIGMA, NOUGHT, medians, typical
+from stabdiag.stats.quantiles import (
+    MAD_TO_SIGMA,
+    MIN_TREND_POINTS,
+    RELATIVE_EPS,
+    SUBSAMPLE_SIZE,
+    medians,
+    typical,
+)
 
 # A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
 _CACHED = 1 << 14
@@ -128,7 +135,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
     of its own residuals is added, which takes a steady slope, up or down, out of them.
     """
-    short = max(window // 4, FEWEST)
+    short = max(window // 4, MIN_TREND_POINTS)
     level = median_before(x, short)
     level[0] = x[0]
     lag = median_before(x - level, 2 * short)
@@ -144,7 +151,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     nought -= np.minimum.accumulate(level)
     stood = nought <= 0
     nought[stood] = np.abs(x[stood] - level[stood])
-    nought *= NOUGHT
+    nought *= RELATIVE_EPS
     np.maximum(nought, floor, out=nought)
     return Baseline(level=level, sigma=np.fmax(sigma, nought, out=sigma))
 
@@ -155,8 +162,8 @@ def rounding(x: Floats) -> float:
     A loss that was logged to one digit stands still and then moves by a whole step: a deviation
     smaller than the step would make a spike of every move.
     """
-    values, counts = np.unique(x[-ENOUGH:], return_counts=True)
-    if 2 * len(values) > min(len(x), ENOUGH):
+    values, counts = np.unique(x[-SUBSAMPLE_SIZE:], return_counts=True)
+    if 2 * len(values) > min(len(x), SUBSAMPLE_SIZE):
         return 0.0
     # What was seen once or twice may be a spike above a constant.
     usual = values[counts > 2]

@@ -6,23 +6,23 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import Baseline
 from stabdiag.stats.tails import CLEAR
 
 # A loss that grows by this factor has exploded.
-EXPLODES = 20.0
+BLOWUP_RATIO = 20.0
 
 # No healthy loss is as large as this: its square is infinite in fp32.
-ABSURD = float(np.finfo(np.float32).max) ** 0.5
+FP32_SQUARE_OVERFLOW = float(np.finfo(np.float32).max) ** 0.5
 
 # A loss came back late if this share of its levels since then is low.
 _NEARLY_ALL = 0.8
 
 
 @frozen
-class Reach:
+class SearchWindows:
     """The lengths that the search for spikes works with, in logged points.
 
     ``window`` is that of the baseline, ``least`` the fewest points of it to judge by, ``recovery``
@@ -56,12 +56,14 @@ class Spike:
     recovered: bool | None
 
     @property
-    def explodes(self) -> bool:
+    def is_blowup(self) -> bool:
         """Whether the loss grew by a factor that no mere shift does."""
-        return self.height > EXPLODES * max(abs(self.base), self.sigma)
+        return self.height > BLOWUP_RATIO * max(abs(self.base), self.sigma)
 
 
-def describe(x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | None) -> Spike:
+def describe(
+    x: Floats, base: Baseline, at: int, reach: SearchWindows, atypical: Mask | None
+) -> Spike:
     """Return the spike that begins at a position.
 
     Args:
@@ -93,7 +95,7 @@ def describe(x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | 
 
 
 def _frozen(
-    x: Floats, base: Baseline, at: int, reach: Reach, atypical: Mask | None
+    x: Floats, base: Baseline, at: int, reach: SearchWindows, atypical: Mask | None
 ) -> tuple[float, float]:
     """Return mean and deviation of the window before the onset, earlier outliers left out."""
     before = x[:at] if atypical is None else x[:at][~atypical[:at]]
@@ -116,7 +118,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     least = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         soon = x[back : back + smooth]
-        if len(soon) < min(least, IN_A_ROW) or x[back] > level + 4 * slack:
+        if len(soon) < min(least, MIN_CONSECUTIVE) or x[back] > level + 4 * slack:
             continue
         # Where only a few points are left at the end of the log, each of them has to be back.
         last = median(soon) if len(soon) >= least else float(soon.max())
@@ -133,7 +135,7 @@ def _smoothing(reach: int) -> int:
     return min(max(reach // 5, 3), 10)
 
 
-def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
+def late_recovery(x: Floats, spike: Spike, sigmas: float) -> int | None:
     """Return the position by which a loss that recovered too late was back, or None.
 
     Args:
@@ -155,7 +157,7 @@ def back_after_all(x: Floats, spike: Spike, sigmas: float) -> int | None:
     return spike.end + skipped + (first + 1) * width - 1
 
 
-def exploded_from(x: Floats, at: int) -> int:
+def blowup_start(x: Floats, at: int) -> int:
     """Return since when a loss had stayed far above all that it had been, up to a position.
 
     Args:
@@ -166,15 +168,15 @@ def exploded_from(x: Floats, at: int) -> int:
     Far is by the factor of what explodes, beyond the highest of some points, and within as many.
     """
     before = x[:at]
-    if len(before) < 2 * IN_A_ROW or before.min() <= 0:
+    if len(before) < 2 * MIN_CONSECUTIVE or before.min() <= 0:
         return at
     highest, lowest = np.maximum.accumulate(before), np.minimum.accumulate(before[::-1])[::-1]
-    count, since = np.arange(1, at + 1), np.searchsorted(lowest, EXPLODES * highest, "right")
-    far = (count >= IN_A_ROW) & (since <= 2 * count) & (at - since >= IN_A_ROW)
+    count, since = np.arange(1, at + 1), np.searchsorted(lowest, BLOWUP_RATIO * highest, "right")
+    far = (count >= MIN_CONSECUTIVE) & (since <= 2 * count) & (at - since >= MIN_CONSECUTIVE)
     return int(since[far.argmax()]) if far.any() else at
 
 
-def rise_points(x: Floats, at: int, reach: Reach) -> int:
+def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     """Return how many points the loss took from 20% to 60% of its way up to the peak.
 
     Args:
@@ -189,7 +191,7 @@ def rise_points(x: Floats, at: int, reach: Reach) -> int:
     """
     first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
     part = x[first:last]
-    if part.min() > 0 and part.max() > EXPLODES * median(part[: at - first + 1]):
+    if part.min() > 0 and part.max() > BLOWUP_RATIO * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
     smooth = _centred_median(x[first:last], 5)
     before, after = smooth[: at - first + 1], smooth[at - first :]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import TELLING
+from stabdiag.stats.levels import MIN_CONSECUTIVE
+from stabdiag.stats.quantiles import MIN_SAMPLE
 
 # Slopes are taken over some points in a row, of a dense series over this share of the span.
 _SHARE = 1 / 8
@@ -37,7 +37,7 @@ def turn(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | 
     before = np.searchsorted(at, np.maximum(at - span, first))
     before = np.minimum(before, np.arange(len(at)))
     top = int(np.argmax(x - x[before]))
-    width = max(round(_SHARE * (top - int(before[top]))), IN_A_ROW)
+    width = max(round(_SHARE * (top - int(before[top]))), MIN_CONSECUTIVE)
     slopes = (x[width:] - x[:-width]) / (at[width:] - at[:-width])
     begin, end = int(before[top]), min(top, len(slopes))
     if begin >= end:
@@ -94,4 +94,4 @@ def _rises(x: Floats, height: float) -> list[tuple[int, int]]:
 
 def _is_smooth(rise: Floats) -> bool:
     way = float(np.abs(np.diff(rise)).sum())
-    return len(rise) > TELLING and float(rise[-1] - rise[0]) >= _STRAIGHT * way
+    return len(rise) > MIN_SAMPLE and float(rise[-1] - rise[0]) >= _STRAIGHT * way

@@ -13,12 +13,12 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.abrupt import abrupt_spikes
-from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals
-from stabdiag.stats.quantiles import ENOUGH, TELLING, median
+from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
-from stabdiag.stats.shape import Reach, Spike, describe
+from stabdiag.stats.shape import SearchWindows, Spike, describe
 from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
 
 # After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
@@ -48,12 +48,12 @@ class SpikeScan:
 
 def find_spikes(
     x: Floats,
-    reach: Reach,
+    reach: SearchWindows,
     sigmas: float,
     false_alarm: float,
-    least_share: float,
+    min_range_share: float,
     atypical: Mask | None = None,
-    suspect: Mask | None = None,
+    after_logged_cause: Mask | None = None,
     *,
     of_means: bool = False,
 ) -> SpikeScan:
@@ -62,51 +62,50 @@ def find_spikes(
     Args:
         x: shape (n,), finite.
         reach: windows in points.
-        sigmas: a spike's peak lies more than so many deviations above the mean of its window.
-        false_alarm: the chance that noise alone gives one spike anywhere in the log.
-        least_share: rises below this share of the range that the levels before them span are passed
-            over.
-        atypical: points, shape (n,), that are no part of what a spike has to come back to.
-        suspect: points, shape (n,), just after a logged cause.
+        sigmas: minimum height of a peak above the mean of its window, in standard deviations.
+        false_alarm: the probability that noise alone produces a spike anywhere in the log.
+        min_range_share: minimum height as a fraction of the range of the levels before the spike.
+        atypical: points, shape (n,), that are excluded from the level a spike has to return to.
+        after_logged_cause: points, shape (n,), just after a logged cause.
         of_means: whether each loss is a mean over many batches: of an epoch, or an evaluation.
 
-    A point is too high if its distance from the baseline, in deviations, lies beyond the
-    family-wise limit of this run's own scores; a stretch if the median of the next few points
-    does, so that a small but lasting shift is found as well. What recurs in the run is no spike.
+    A point is too high if its score, the distance from the baseline in standard deviations, exceeds
+    the family-wise limit of this run's own scores. A stretch is too high if the median of the next
+    few points exceeds it, which detects small but lasting shifts. Recurring peaks are not spikes.
     """
     n, first = len(x), reach.least
     abrupt: tuple[Spike, ...] = ()
     if of_means or n < 2 * reach.window:
-        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else IN_A_ROW, atypical)
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else MIN_CONSECUTIVE, atypical)
     if n <= first + 1:
         return SpikeScan(
             spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
         )
-    if suspect is None:
-        suspect = np.zeros(n, dtype=bool)
+    if after_logged_cause is None:
+        after_logged_cause = np.zeros(n, dtype=bool)
     single = _noise(x, reach, false_alarm)
     narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
     lasting = single if narrow.window >= reach.window else _noise(x, narrow, false_alarm)
     group = find_peak_group(single.points)
-    found = _candidates(x, single, lasting, suspect, group)
+    found = _candidates(x, single, lasting, after_logged_cause, group)
     spans = _spans(single.base.level, [one.onset for one in found])
     spikes: list[Spike] = []
     resume = 0
     # Where a spike of a width was explained by what the run does elsewhere, the windows that
     # overlap with it are not asked again.
-    explained_until = {1: 0, TELLING: 0}
+    explained_until = {1: 0, MIN_SAMPLE: 0}
     for one in found:
         width = one.residuals.width
         if one.at < max(resume, explained_until[width]):
             continue
         held = single if width == 1 else lasting
         spike = describe(x, held.base, one.onset, held.reach, atypical)
-        if spike.height <= max(sigmas * spike.sigma, least_share * spans[one.onset]):
+        if spike.height <= max(sigmas * spike.sigma, min_range_share * spans[one.onset]):
             continue
         if one.is_short and not spike.recovered:
             continue
         is_separated = group is not None and group.has(one.at) and spike.recovered is True
-        if not suspect[one.onset] and not is_separated:
+        if not after_logged_cause[one.onset] and not is_separated:
             if not _stands_out(spike, 2 * sigmas if width == 1 else CLEAR):
                 continue
             if one.residuals.explain(one.at, spike, reach, one.limit):
@@ -139,7 +138,7 @@ class _Noise:
     ``false_alarm`` the chance that noise alone gives one candidate anywhere among them.
     """
 
-    reach: Reach
+    reach: SearchWindows
     base: Baseline
     points: Residuals
     tail: UpperTail
@@ -156,7 +155,7 @@ class _Noise:
         return self.tail.exceeded_with_chance(self.chance)
 
 
-def _noise(x: Floats, reach: Reach, false_alarm: float) -> _Noise:
+def _noise(x: Floats, reach: SearchWindows, false_alarm: float) -> _Noise:
     base = baseline(x, reach.window)
     points = point_residuals(x, base, reach.least)
     scores = points.scores[reach.least :]
@@ -184,7 +183,7 @@ class _Candidate(NamedTuple):
 
 
 def _candidates(
-    x: Floats, single: _Noise, lasting: _Noise, suspect: Mask, group: PeakGroup | None
+    x: Floats, single: _Noise, lasting: _Noise, after_logged_cause: Mask, group: PeakGroup | None
 ) -> list[_Candidate]:
     """Return the places that may be spikes, in order.
 
@@ -192,11 +191,11 @@ def _candidates(
     """
     points, limit, first = single.points, single.limit, single.points.first
     high = points.scores > limit
-    suspects = int(suspect[first:].sum())
+    suspects = int(after_logged_cause[first:].sum())
     # After a logged cause the question is only about these points: fewer tests, a lower bar.
     caused = _chance_of_one(_LIKELIER * single.false_alarm, max(suspects, 1))
     if suspects:
-        high |= (points.scores > single.tail.exceeded_with_chance(caused)) & suspect
+        high |= (points.scores > single.tail.exceeded_with_chance(caused)) & after_logged_cause
     high[:first] = False
     # A rise that no other comes near needs no tail to be a candidate.
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
@@ -205,16 +204,16 @@ def _candidates(
     if group is not None:
         starts = {*group.starts.tolist()} - singles
         found += [_Candidate(at, at, points, limit, is_short=True) for at in starts]
-    medians = median_residuals(x, lasting.base, TELLING, lasting.points)
+    medians = median_residuals(x, lasting.base, MIN_SAMPLE, lasting.points)
     if medians is not None:
-        sample = medians.scores[first :: -(-len(x) // ENOUGH)]
-        tail = medians_tail(lasting.tail, sample, TELLING)
+        sample = medians.scores[first :: -(-len(x) // SUBSAMPLE_SIZE)]
+        tail = medians_tail(lasting.tail, sample, MIN_SAMPLE)
         bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
         if suspects:
             more = _stretches(medians, lasting.points, tail, caused)[1]
-            places = sorted({*places, *(at for at in more if suspect[at])})
+            places = sorted({*places, *(at for at in more if after_logged_cause[at])})
         found += [
-            _Candidate(at, change_point(x, lasting.base, at, TELLING), medians, bar)
+            _Candidate(at, change_point(x, lasting.base, at, MIN_SAMPLE), medians, bar)
             for at in places
         ]
     return sorted(found, key=lambda one: (one.at, one.residuals.width))
@@ -288,7 +287,7 @@ def _from_its_rise(x: Floats, spike: Spike) -> Spike:
     return replace(spike, onset=spike.onset + int(np.argmax(up)))
 
 
-def _over(spike: Spike, reach: Reach) -> int:
+def _over(spike: Spike, reach: SearchWindows) -> int:
     """Return from where on there may be another spike.
 
     After a shift that stays, the baseline needs a window to find its new level.
@@ -305,7 +304,9 @@ def _spans(level: Floats, places: list[int]) -> dict[int, float]:
     return {place: float(spans[place]) for place in places}
 
 
-def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> tuple[Spike, ...]:
+def _joined(
+    spikes: Iterable[Spike], others: Iterable[Spike], reach: SearchWindows
+) -> tuple[Spike, ...]:
     """Return spikes in their order, and of others those that do not overlap with them."""
     spikes = tuple(spikes)
 
@@ -319,7 +320,7 @@ def _joined(spikes: Iterable[Spike], others: Iterable[Spike], reach: Reach) -> t
     return tuple(sorted(both, key=lambda spike: spike.onset))
 
 
-def outliers(x: Floats, window: int, reach: Reach, sigmas: float) -> SpikeScan:
+def outliers(x: Floats, window: int, reach: SearchWindows, sigmas: float) -> SpikeScan:
     """Return every exceedance of the rolling mean plus ``sigmas`` deviations as a spike.
 
     Args:

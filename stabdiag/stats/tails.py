@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import TELLING, quantiles, quantiles_in_order
+from stabdiag.stats.quantiles import MIN_SAMPLE, quantiles, quantiles_in_order
 
 _NORMAL = NormalDist()
 
@@ -76,7 +76,7 @@ def upper_tail(ordered: Floats) -> UpperTail:
     """
     n = len(ordered)
     # A few outliers are not to shape the tail that is to judge them.
-    depth = max(2, math.floor(math.log2(n / TELLING)))
+    depth = max(2, math.floor(math.log2(n / MIN_SAMPLE)))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])

@@ -11,7 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import median
 
 # Pairs are compared one by one; longer series are first averaged down to this many points.
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 
 def mann_kendall(x: Floats) -> float:
@@ -25,7 +25,7 @@ def mann_kendall(x: Floats) -> float:
     series stretches the variance. Ours differs in that only positive autocorrelations up to the
     first insignificant lag count, and that the correction never narrows the variance.
     """
-    x = block_means(x, MOST_POINTS)
+    x = block_means(x, MAX_POINTS)
     n = len(x)
     if n < 4 or np.ptp(x) == 0:
         return 1.0
@@ -78,7 +78,7 @@ def block_means(x: Floats, most: int) -> Floats:
     return means
 
 
-def adds_up(x: Floats) -> bool:
+def is_running_sum(x: Floats) -> bool:
     """Tell whether each point lies above the last, and by no more as the series goes on.
 
     Args:

@@ -12,8 +12,8 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num
-from stabdiag.stats.levels import IN_A_ROW, beginning, levels
-from stabdiag.stats.quantiles import TELLING, median
+from stabdiag.stats.levels import MIN_CONSECUTIVE, beginning, levels
+from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.symptoms.losses import (
     HARDLY,
     TENTHS,
@@ -155,15 +155,17 @@ def _by_accuracy(case: Case) -> Guess | None:
         return None
     for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
         loss, accuracy = case.history.finite(name), case.history.finite(role)
-        if len(accuracy) < IN_A_ROW:  # to look for what they share takes three times the memory
+        if (
+            len(accuracy) < MIN_CONSECUTIVE
+        ):  # to look for what they share takes three times the memory
             continue
         steps, at, beside = np.intersect1d(
             loss.steps, accuracy.steps, assume_unique=True, return_indices=True
         )
-        if len(steps) < IN_A_ROW:
+        if len(steps) < MIN_CONSECUTIVE:
             continue
         parts = levels(loss.values[at], TENTHS)
-        count = max(IN_A_ROW, len(parts) // 2)
+        count = max(MIN_CONSECUTIVE, len(parts) // 2)
         late, since = parts[-count:], len(steps) - count * (len(steps) // len(parts))
         shares = accuracy.values[beside]
         shares = shares / 100 if shares.max() > 1 else shares
@@ -172,7 +174,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         band = case.limits.learning.chance_band if moves else HARDLY
         shares = shares[since:]
         found = _guess(case, late, shares, band)
-        if found is None and not moves and len(steps) >= TELLING:
+        if found is None and not moves and len(steps) >= MIN_SAMPLE:
             found = _one_class(case, late, median(shares))
         if found is None or _learned(case, found[1], late, band):
             continue

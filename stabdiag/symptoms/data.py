@@ -10,9 +10,16 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
-from stabdiag.stats.coincidence import ALL_ALONG
-from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import ENOUGH, distinct, median, medians, robust_sigma, usual_gap
+from stabdiag.stats.coincidence import FREQUENT_RATE
+from stabdiag.stats.levels import CONTEXT_POINTS
+from stabdiag.stats.quantiles import (
+    SUBSAMPLE_SIZE,
+    distinct,
+    median,
+    medians,
+    robust_sigma,
+    usual_gap,
+)
 from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -50,7 +57,9 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
     steps = loss.steps[at]
     if usual_gap(at) < LEAST or _rate_restarts(case, steps):
         return None
-    elsewhere = np.arange(BESIDE, len(loss) - BESIDE, -(-len(loss) // ENOUGH))
+    elsewhere = np.arange(
+        CONTEXT_POINTS, len(loss) - CONTEXT_POINTS, -(-len(loss) // SUBSAMPLE_SIZE)
+    )
     noise = robust_sigma(_changes(loss.values, elsewhere))
     usual = median(_changes(loss.values, at))
     least = limits.epoch_jump_fraction * abs(median(loss.values))
@@ -75,13 +84,13 @@ def _boundaries(case: Case) -> Ints:
     epoch, steps = case.history.finite("epoch"), case.loss.steps
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
     found: Ints = np.searchsorted(steps, turns)
-    return found[(found >= BESIDE) & (found <= len(steps) - BESIDE)]
+    return found[(found >= CONTEXT_POINTS) & (found <= len(steps) - CONTEXT_POINTS)]
 
 
 def _changes(x: Floats, places: Ints) -> Floats:
     """Return how far the median from each place on lies above that of the points before it."""
-    windows = np.lib.stride_tricks.sliding_window_view(x, BESIDE)
-    return medians(windows[places]) - medians(windows[places - BESIDE])
+    windows = np.lib.stride_tricks.sliding_window_view(x, CONTEXT_POINTS)
+    return medians(windows[places]) - medians(windows[places - CONTEXT_POINTS])
 
 
 def _rate_restarts(case: Case, steps: Ints) -> bool:
@@ -117,7 +126,7 @@ def batch_repeats(case: Case) -> Evidence | None:
     which, different = distinct(ids[soon]), distinct(ids)
     # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
     is_one = which == different == 1 and _is_memorised(case)
-    usual = which > ALL_ALONG * different
+    usual = which > FREQUENT_RATE * different
     by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
     if (usual or count <= by_chance) and not is_one:
         return None

@@ -8,8 +8,8 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median, usual_gap
+from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, levels
+from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median, usual_gap
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
@@ -115,7 +115,9 @@ def knew_before(case: Case) -> bool:
     if not from_the_start(case) or late > FALLEN * early:
         return True
     right = case.history.finite("accuracy").values
-    return len(right) >= BESIDE and float(right[:BESIDE].min()) >= median(right[-BESIDE:])
+    return len(right) >= CONTEXT_POINTS and float(right[:CONTEXT_POINTS].min()) >= median(
+        right[-CONTEXT_POINTS:]
+    )
 
 
 def _end_of_first_epoch(case: Case) -> int:
@@ -158,11 +160,11 @@ def _keeps_above(x: Floats, at: int) -> bool:
     and if enough evaluations follow, they have to rise.
     """
     level, after = median(x[max(at - 1, 0) : at + 2]), x[at + 1 :]
-    rise = median(after[-IN_A_ROW:]) - level
-    noise = diff_sigma(x[at:]) if len(after) >= BESIDE else 0.0
+    rise = median(after[-MIN_CONSECUTIVE:]) - level
+    noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
         return False
-    return len(after) < TELLING or mann_kendall(x[at:]) < _RISES_BY_CHANCE
+    return len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE
 
 
 def find_turn(case: Case) -> Turn | None:
@@ -173,7 +175,7 @@ def find_turn(case: Case) -> Turn | None:
     (train, held), limits = pair, case.limits.generalisation
     x = held.values
     at = int(np.argmin(x))
-    after = x[at + 1 :][-IN_A_ROW:]
+    after = x[at + 1 :][-MIN_CONSECUTIVE:]
     if len(after) < 2:  # one may be noise
         return None
     best, last = float(x[at]), median(after)

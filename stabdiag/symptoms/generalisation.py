@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import IN_A_ROW, beginning, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.gap import (
@@ -126,7 +126,7 @@ def _jump(case: Case, turn: Turn) -> Action | None:
     best = int(np.searchsorted(held.steps, turn.step))
     rises = np.diff(x)
     at = best + int(rises[best:].argmax())
-    least = _AT_ONCE * (median(x[-IN_A_ROW:]) - float(x.min()))
+    least = _AT_ONCE * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
     if at < _BEFORE or rises[at] < max(least, CLEAR * diff_sigma(x[at // 2 : at + 1])):
         return None
     since, step = int(held.steps[at]), int(held.steps[at + 1])
@@ -338,7 +338,7 @@ def underfitting(case: Case) -> Evidence | None:
     chance = chance_loss(case)
     if pair is None or chance is None:
         return None
-    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-IN_A_ROW:])
+    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-MIN_CONSECUTIVE:])
     learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
     if not learned or last < case.limits.generalisation.underfit * chance or held < last:
         return None

@@ -9,10 +9,10 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
 from stabdiag.stats.quantiles import (
-    NEARLY,
-    TELLING,
+    MIN_SAMPLE,
+    RELATIVE_TOLERANCE,
     diff_sigma,
     distinct,
     median,
@@ -148,7 +148,7 @@ def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
     """Report a size that is not finite any more, where no loss tells how the run is."""
     good = np.flatnonzero(np.isfinite(norm.values))
     begin = int(good[-1]) + 1 if len(good) else 0
-    if len(norm) - begin < IN_A_ROW:
+    if len(norm) - begin < MIN_CONSECUTIVE:
         return None
     first = int(norm.steps[begin])
     return Evidence(
@@ -171,7 +171,7 @@ def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
 
 def _losses_to_tell(case: Case) -> str:
     """Return that there are too few losses, where any were logged."""
-    return at_least(TELLING, "loss")(case) if case.history.get("loss") else ""
+    return at_least(MIN_SAMPLE, "loss")(case) if case.history.get("loss") else ""
 
 
 @Symptom(
@@ -227,10 +227,10 @@ def _stays_up(case: Case, since: int) -> bool:
         return False
     reached = levels(values, TWENTIETHS)
     late = case.loss.between(since, int(case.loss.steps[-1])).values
-    if reached[-1] < _LITTLE_LEFT * reached[0] or len(late) < 2 * TELLING:
+    if reached[-1] < _LITTLE_LEFT * reached[0] or len(late) < 2 * MIN_SAMPLE:
         return False
-    change = median(late[-TELLING:]) - median(late[:TELLING])
-    return bool(change > -CLEAR * diff_sigma(late) / TELLING**0.5)
+    change = median(late[-MIN_SAMPLE:]) - median(late[:MIN_SAMPLE])
+    return bool(change > -CLEAR * diff_sigma(late) / MIN_SAMPLE**0.5)
 
 
 def _got_worse(case: Case) -> bool:
@@ -238,7 +238,7 @@ def _got_worse(case: Case) -> bool:
     if not len(case.loss):
         return False
     loss = levels(case.loss.values, TWENTIETHS)
-    worse = median(case.loss.values[-TELLING:]) - float(loss.min())
+    worse = median(case.loss.values[-MIN_SAMPLE:]) - float(loss.min())
     return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
 
 
@@ -347,12 +347,13 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         return None
     x, threshold = norm.values[len(norm) // 10 :], case.manifest.grad_clip
     highest = float(x.max())
-    fraction = float(np.mean(x >= highest * (1 - NEARLY))) if highest > 0 else 0.0
+    fraction = float(np.mean(x >= highest * (1 - RELATIVE_TOLERANCE))) if highest > 0 else 0.0
     is_threshold = (
-        abs(highest - threshold) <= NEARLY * threshold
+        abs(highest - threshold) <= RELATIVE_TOLERANCE * threshold
         if threshold
         # A norm that never moves may be a placeholder, unless it is one that people clip at.
-        else distinct(norm.values) > 1 or any(np.isclose(highest, _USUAL_CLIPS, rtol=NEARLY))
+        else distinct(norm.values) > 1
+        or any(np.isclose(highest, _USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
     )
     if fraction < case.limits.gradients.clip_rate or not is_threshold:
         return None
@@ -384,7 +385,7 @@ def _clipped_counts(case: Case) -> Evidence | None:
     clipped = np.diff(values) if is_total else values[1:]
     per_record = np.ones(len(clipped)) if is_flag else gaps
     fraction = float(clipped.sum() / per_record.sum())
-    if not case.limits.gradients.clip_rate <= fraction <= 1 + NEARLY:
+    if not case.limits.gradients.clip_rate <= fraction <= 1 + RELATIVE_TOLERANCE:
         return None
     return Evidence(
         because=f"{min(fraction, 1.0):.0%} of the updates were clipped ({counts.column!r}, "

@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import BESIDE, block_levels, levels
+from stabdiag.stats.levels import CONTEXT_POINTS, block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
@@ -42,7 +42,7 @@ _FIRST = (2, 3, 5, 10)
 _BY_CHANCE = 0.001
 
 # With so many losses in each tenth, the levels of tenths tell whether any of them fell.
-_TOLD = BESIDE * TENTHS
+_TOLD = CONTEXT_POINTS * TENTHS
 
 
 def _few_losses(case: Case) -> str:

@@ -11,9 +11,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LARGEST_READ, Series
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import BESIDE, IN_A_ROW, levels
-from stabdiag.stats.quantiles import TELLING, median, robust_sigma
-from stabdiag.stats.shape import ABSURD
+from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, levels
+from stabdiag.stats.quantiles import MIN_SAMPLE, median, robust_sigma
+from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
@@ -61,7 +61,11 @@ def loss_absurd(case: Case) -> Evidence | None:
     """Is a finite loss larger than its square fits into fp32, or ten orders above the others?"""
     sizes = np.abs(case.loss.values)
     usual = median(sizes)
-    bar = min(ABSURD, _ORDERS * usual) if len(sizes) >= IN_A_ROW and usual > 0 else ABSURD
+    bar = (
+        min(FP32_SQUARE_OVERFLOW, _ORDERS * usual)
+        if len(sizes) >= MIN_CONSECUTIVE and usual > 0
+        else FP32_SQUARE_OVERFLOW
+    )
     high = np.flatnonzero(sizes > bar)
     if not len(high):
         return None
@@ -98,9 +102,9 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
 
     The level is the lowest one that the size had, or its median level; at least ``least``.
     """
-    reached, last = levels(size.values, TWENTIETHS), median(size.values[-TELLING:])
+    reached, last = levels(size.values, TWENTIETHS), median(size.values[-MIN_SAMPLE:])
     # A steady rise is far above its start by the middle of the first stretch.
-    lowest = min(float(reached.min()), median(size.values[:BESIDE]))
+    lowest = min(float(reached.min()), median(size.values[:CONTEXT_POINTS]))
     level = max(lowest if from_lowest else median(reached), least)
     return last / level if level > 0 else 0.0, level, last
 
@@ -206,7 +210,9 @@ def attention_logits_growing(case: Case) -> Evidence | None:
     ratio, level, last = growth(size, 1.0, from_lowest=True)
     is_explosion = ratio > case.limits.gradients.explode_ratio
     reached = levels(size.values, TWENTIETHS)
-    grows_on = len(reached) > BESIDE and bool((reached[-IN_A_ROW:] > reached[-BESIDE]).all())
+    grows_on = len(reached) > CONTEXT_POINTS and bool(
+        (reached[-MIN_CONSECUTIVE:] > reached[-CONTEXT_POINTS]).all()
+    )
     is_large = ratio > _LOGIT_GROWTH and last > _LARGE_LOGIT and grows_on
     if not (is_explosion or is_large):
         return None
@@ -260,7 +266,7 @@ def norm_jump(case: Case) -> Evidence | None:
     """Did the norm of weights or gradients change suddenly by a factor, and stay there?"""
     weights = case.history.group("weight_norm").values()
     factor = case.limits.divergence.weight_norm_ratio
-    jumps = [_jump_of(series, factor, BESIDE) for series in weights]
+    jumps = [_jump_of(series, factor, CONTEXT_POINTS) for series in weights]
     # Gradient norms are heavy-tailed: it takes more of them to tell a level.
     jumps.append(_jump_of(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
     found = [jump for jump in jumps if jump is not None and not _changes_objective(case, jump)]

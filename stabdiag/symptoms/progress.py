@@ -13,8 +13,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
-from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import FEWEST, diff_sigma, median
+from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, diff_sigma, median
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     TENTHS,
@@ -48,7 +48,7 @@ _LOST_GAIN: Final = 0.5
 _LEAST_LOSS: Final = 0.2
 
 # Three values for the best level and three for the last one.
-_MIN_SCORES: Final = 2 * IN_A_ROW
+_MIN_SCORES: Final = 2 * MIN_CONSECUTIVE
 
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
@@ -59,7 +59,7 @@ _LEARNING: Final = (
 def _few_losses(case: Case) -> str:
     """Return why the log is too short to show progress, or ""."""
     longest = max(len(case.loss), len(case.history.finite("reward")))
-    return "" if longest >= FEWEST else too_few(FEWEST, f"{longest} of loss")
+    return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of loss")
 
 
 @Symptom(
@@ -144,7 +144,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
         return None
     values = accuracies[0].values
-    right = median(values[-IN_A_ROW:]) / (100.0 if values.max() > 1 else 1.0)
+    right = median(values[-MIN_CONSECUTIVE:]) / (100.0 if values.max() > 1 else 1.0)
     is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
     if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
         return None
@@ -245,23 +245,25 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     if len(good) < _MIN_SCORES:
         return None
     # The best value may be luck: the best level of three in a row counts.
-    level = np.array([median(good[i : i + IN_A_ROW]) for i in range(len(good) - IN_A_ROW + 1)])
+    level = np.array(
+        [median(good[i : i + MIN_CONSECUTIVE]) for i in range(len(good) - MIN_CONSECUTIVE + 1)]
+    )
     at = int(np.argmax(level))
     best, last = float(level[at]), float(level[-1])
     lost, gained = best - last, best - float(good[0])
     noise = 3 * diff_sigma(good)
     is_far = last < _COLLAPSED * best if best > 0 else last < best / _COLLAPSED
     least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
-    if not is_far or lost <= least or at + IN_A_ROW >= len(good):
+    if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
         return None
     best_value, last_value = best * score.direction, last * score.direction
     below = np.flatnonzero(good < (best + last) / 2)
-    step = int(steps[at + IN_A_ROW - 1])
+    step = int(steps[at + MIN_CONSECUTIVE - 1])
     onset = int(steps[below[below > at][0]]) if (below > at).any() else step
     return Evidence(
         because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
-        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, medians of {IN_A_ROW}); "
-        f"it began at {num(float(score.series.values[0]))}.",
+        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
+        f"medians of {MIN_CONSECUTIVE}); it began at {num(float(score.series.values[0]))}.",
         step=onset,
         measured={"best": best_value, "last": last_value},
         first=Action(

@@ -10,7 +10,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
@@ -292,7 +292,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
 
 def _falls_at_once(x: Floats, first: float, fell: float) -> bool:
     """Return True if a series fell more within its first level than after it, beyond its noise."""
-    at_once = median(x[:IN_A_ROW]) - first
+    at_once = median(x[:MIN_CONSECUTIVE]) - first
     return at_once > max(fell, BEYOND_CHANCE * diff_sigma(x))
 
 

@@ -11,7 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Retaken
 from stabdiag.model.text import every, num, whole
-from stabdiag.stats.levels import IN_A_ROW, jump_up
+from stabdiag.stats.levels import MIN_CONSECUTIVE, jump_up
 from stabdiag.stats.quantiles import distinct
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
 from stabdiag.tree.case import Case
@@ -47,7 +47,7 @@ class _Difference:
 )
 def resume_loss_jump(case: Case) -> Evidence | None:
     """Is the loss another after a resume than before it, or than at the same steps before it?"""
-    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= IN_A_ROW]
+    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= MIN_CONSECUTIVE]
     found = (check(case, paired, sign=sign) for sign in (1, -1) for check in (_came_back, _jumped))
     return next(filter(None, found), None)
 
@@ -107,7 +107,7 @@ def _jumped(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence
             sign * loss.values[at:],
             width,
             sigmas=case.limits.resume.jump_sigma,
-            least_share=case.limits.spike.min_rise,
+            min_range_share=case.limits.spike.min_rise,
         )
         if jump is None or step in compared:
             continue

@@ -10,7 +10,7 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import BEYOND_CHANCE, DECAYED, no_course
@@ -50,7 +50,7 @@ def _no_schedule(case: Case) -> str:
     family="schedule",
     title="The run began at its peak learning rate, and the loss went up",
     needs=("loss", "lr"),
-    enough=(_no_schedule, no_course, at_least(2 * IN_A_ROW + 1, "loss")),
+    enough=(_no_schedule, no_course, at_least(2 * MIN_CONSECUTIVE + 1, "loss")),
 )
 def lr_no_warmup(case: Case) -> Evidence | None:
     """Did the run begin at its peak learning rate, and did the loss go up at once?"""
@@ -58,9 +58,9 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     first, peak = float(lr.values[0]), float(lr.values.max())
     if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
         return None
-    count = max(round(limits.early * len(loss)), 2 * IN_A_ROW)
+    count = max(round(limits.early * len(loss)), 2 * MIN_CONSECUTIVE)
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
-    held = np.lib.stride_tricks.sliding_window_view(early, IN_A_ROW).min(axis=1)
+    held = np.lib.stride_tricks.sliding_window_view(early, MIN_CONSECUTIVE).min(axis=1)
     high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
     # A loss that has come down is less noisy by its share.
@@ -92,8 +92,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         act, then = off[1], warm
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
-        f"the loss went up from {num(begun)} to at least {num(high)} at {IN_A_ROW} logged points "
-        f"in a row from {case.unit} {step} on.",
+        f"the loss went up from {num(begun)} to at least {num(high)} at "
+        f"{MIN_CONSECUTIVE} logged points in a row from {case.unit} {step} on.",
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=act,

@@ -12,8 +12,8 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import IN_A_ROW, levels
-from stabdiag.stats.quantiles import TELLING, diff_sigma, median
+from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     FALLEN,
@@ -67,8 +67,8 @@ def _alike(case: Case) -> int:
     epochs = case.history.counts_epochs
     fell = not len(x) or x[-1] < (1 - HARDLY) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
-        return min(points, TELLING) if epochs else points
-    return min(points, FEW + 1 if epochs else TELLING)
+        return min(points, MIN_SAMPLE) if epochs else points
+    return min(points, FEW + 1 if epochs else MIN_SAMPLE)
 
 
 @Symptom(
@@ -281,7 +281,7 @@ def unchanged_norm(case: Case) -> float | None:
 def held_out_is_constant(case: Case) -> bool:
     """Tell whether all evaluations are the same to the last digit."""
     held = case.history.finite("eval_loss").values
-    enough = len(held) >= IN_A_ROW
+    enough = len(held) >= MIN_CONSECUTIVE
     return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
 
 

@@ -12,9 +12,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import BESIDE, levels
+from stabdiag.stats.levels import CONTEXT_POINTS, levels
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.rise import BEGUN
+from stabdiag.stats.rise import ONSET_FRACTION
 from stabdiag.symptoms.losses import TENTHS
 from stabdiag.symptoms.stuck import moved
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
@@ -79,7 +79,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     limit = case.limits.weights.norm_growth
     if group is None:
         return None
-    since_start = group.levels[-1] / median(group.points.values[:BESIDE])
+    since_start = group.levels[-1] / median(group.points.values[:CONTEXT_POINTS])
     if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
         return None
     decay = more_decay(case, group.name)
@@ -88,7 +88,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     if _ratio(group) > limit:
         return evidence
     # Much of the growth within the first tenth may be the way from the initialization.
-    begin, last = median(group.points.values[:BESIDE]), float(group.levels[-1])
+    begin, last = median(group.points.values[:CONTEXT_POINTS]), float(group.levels[-1])
     return replace(
         evidence,
         because=f"The weight norm of {group.name!r} went from {num(begin)} at the beginning to "
@@ -172,7 +172,7 @@ def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
     """Return the evidence for a norm that still does something at the end: growing, shrinking."""
     known = np.maximum(group.levels[1:], 1e-300)
     done = np.log(known / known[0]) / np.log(_ratio(group))
-    begun = int(np.flatnonzero(done <= BEGUN)[-1]) + 1
+    begun = int(np.flatnonzero(done <= ONSET_FRACTION)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
         because=f"The weight norm of {group.name!r} went from {num(begin)} at {case.unit} "

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import TELLING, median
+from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
@@ -109,7 +109,7 @@ class Case(Run):
             return False
         if scan.largest <= min(scan.limit, self.limits.data.tail_sigma):
             return False
-        after = x[scan.largest_at + 1 : scan.largest_at + 1 + TELLING]
+        after = x[scan.largest_at + 1 : scan.largest_at + 1 + MIN_SAMPLE]
         level = median(x[max(scan.largest_at - self.spike_window, 0) : scan.largest_at])
         return not len(after) or median(after) < (level + float(x[scan.largest_at])) / 2
 

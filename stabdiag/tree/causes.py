@@ -10,9 +10,9 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
-from stabdiag.stats.coincidence import ALL_ALONG, changes_all_along, steps_since_seen
-from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import FEWEST, NEARLY, usual_gap
+from stabdiag.stats.coincidence import FREQUENT_RATE, changes_frequently, steps_since_seen
+from stabdiag.stats.levels import CONTEXT_POINTS
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, usual_gap
 
 # Once or twice is no habit: more jumps of the learning rate are its schedule, and so many overflows
 # a scaler may let pass before it lowers the scale, as Megatron's and DeepSpeed's do.
@@ -81,7 +81,7 @@ class Causes:
             return None
         steps = batches.steps
         found = steps[self.seen_again]
-        return found if 0 < len(found) <= ALL_ALONG * len(steps) else None
+        return found if 0 < len(found) <= FREQUENT_RATE * len(steps) else None
 
     @cached_property
     def moves(self) -> tuple[Moves, ...]:
@@ -102,7 +102,9 @@ class Causes:
     def norm_is_clipped(self) -> bool:
         """Whether the gradient norm never exceeds the clip threshold: it was logged after it."""
         norm = self.history.finite("grad_norm").values
-        return bool(self.grad_clip and norm.max(initial=0.0) <= (1 + NEARLY) * self.grad_clip)
+        return bool(
+            self.grad_clip and norm.max(initial=0.0) <= (1 + RELATIVE_TOLERANCE) * self.grad_clip
+        )
 
 
 def stride_of(history: History, series: Series) -> float:
@@ -158,8 +160,10 @@ def steepest_fall(causes: Causes, first: int, last: int) -> Fall | None:
     if not len(inside):
         return None
     falls = values[inside - 1] - values[inside]
-    before = np.abs(_changes(values, inside[:, np.newaxis] - 1 - np.arange(1, FEWEST + 1)))
-    after = np.abs(_changes(values, inside[:, np.newaxis] + np.arange(FEWEST)))
+    before = np.abs(
+        _changes(values, inside[:, np.newaxis] - 1 - np.arange(1, MIN_TREND_POINTS + 1))
+    )
+    after = np.abs(_changes(values, inside[:, np.newaxis] + np.arange(MIN_TREND_POINTS)))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
     sudden = inside[falls > np.maximum(3 * usual, 1.5 * causes.lr_unit)]
     if not len(sudden):
@@ -212,7 +216,7 @@ def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
     above = (low > 0) & (at > 1)
     ratios[above] = high[above] / low[above]
     stays = to_come[at] < factor * high
-    ratios[(low == 0) & (high > 0) & (at > FEWEST) & stays] = np.inf
+    ratios[(low == 0) & (high > 0) & (at > MIN_TREND_POINTS) & stays] = np.inf
     return ratios
 
 
@@ -223,10 +227,10 @@ def unit_of(values: Floats) -> float:
     if not len(changes):
         return 0.0
     unit = float(changes.min())
-    if np.count_nonzero(changes < 1.5 * unit) < BESIDE:
+    if np.count_nonzero(changes < 1.5 * unit) < CONTEXT_POINTS:
         return 0.0
     counts = values / unit
-    return unit if (np.abs(counts - np.round(counts)) < NEARLY).all() else 0.0
+    return unit if (np.abs(counts - np.round(counts)) < RELATIVE_TOLERANCE).all() else 0.0
 
 
 def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
@@ -235,8 +239,8 @@ def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit:
     During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
     Of one that is written with few digits each digit is a rise: it takes more than the last.
     """
-    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, FEWEST + 1)))
-    after = _changes(values, at[:, np.newaxis] + np.arange(FEWEST))
+    before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, MIN_TREND_POINTS + 1)))
+    after = _changes(values, at[:, np.newaxis] + np.arange(MIN_TREND_POINTS))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
     are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
@@ -254,7 +258,7 @@ def _changes(values: Floats, where: Ints) -> Floats:
 def stepped_settings(history: History) -> list[Series]:
     """Return the settings but for those that change all along, and so nowhere in particular."""
     losses, settings = len(history.finite("loss")), history.group("setting").values()
-    return [one for one in settings if not changes_all_along(one.values, losses)]
+    return [one for one in settings if not changes_frequently(one.values, losses)]
 
 
 def _moves(setting: Series, steps: Ints) -> Moves:

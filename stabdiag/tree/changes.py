@@ -17,7 +17,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import is_measured_on, is_part
 from stabdiag.model.text import clipped, listed, num, plural
-from stabdiag.stats.coincidence import ALL_ALONG, Onset, nearest
+from stabdiag.stats.coincidence import FREQUENT_RATE, Onset, nearest
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
@@ -139,7 +139,7 @@ def find_outlier_at(run: Run, spike: Spike) -> SettingOutlier | None:
         elsewhere = np.count_nonzero(series.values >= _AS_HIGH * value) - len(near)
         if value < _TIMES_USUAL * usual or value <= highest or usual <= 0:
             continue
-        if elsewhere <= ALL_ALONG * len(series):
+        if elsewhere <= FREQUENT_RATE * len(series):
             outliers.append(
                 SettingOutlier(
                     name=named(series.column),

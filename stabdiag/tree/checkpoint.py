@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import every, listed, plural
-from stabdiag.stats.quantiles import FEWEST, usual_gap
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, usual_gap
 from stabdiag.tree.run import Run
 
 
@@ -103,6 +103,6 @@ def _at_the_beginning(run: Run, step: int) -> bool:
     logged = run.history.get("loss")
     if run.history.counts_records:
         return False  # a piece of a log may begin anywhere
-    if logged is None or len(logged) < FEWEST:
+    if logged is None or len(logged) < MIN_TREND_POINTS:
         return step <= 0
     return step <= int(logged.steps[1]) and int(logged.steps[0]) <= usual_gap(logged.steps)

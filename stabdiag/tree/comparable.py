@@ -16,11 +16,11 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.roles.settings import hardens, is_weight
+from stabdiag.model.roles.settings import difficulty_direction, is_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
-from stabdiag.stats.levels import BESIDE, beginning
-from stabdiag.stats.quantiles import FEWEST, NEARLY, median
+from stabdiag.stats.levels import CONTEXT_POINTS, beginning
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import Change, named, near_spike
@@ -95,7 +95,7 @@ def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> boo
     What is new may be as bad as at the beginning at first, and be learned; a part of the loss that
     weighs more may lift it by any height. Of a few losses after a jump nothing is known.
     """
-    if until - spike.onset < BESIDE:
+    if until - spike.onset < CONTEXT_POINTS:
         return False
     x = run.loss.values
     later = x[(spike.onset + until) // 2 : until]
@@ -111,11 +111,14 @@ def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
     """
     onset = shift.spike.onset
     first, last = run.at(max(onset - _FOUND_WITHIN, 0)), run.at(onset + _FOUND_WITHIN)
-    if run.suspect[onset] or _rises_elsewhere(run, first, last):
+    if run.after_logged_cause[onset] or _rises_elsewhere(run, first, last):
         return True
     norm = run.history.finite("grad_norm")
     begin, end = np.searchsorted(norm.steps, [first, run.at(onset + run.reach.recovery)])
-    before, later = norm.values[max(begin - BESIDE, 0) : begin], norm.values[begin : end + 1]
+    before, later = (
+        norm.values[max(begin - CONTEXT_POINTS, 0) : begin],
+        norm.values[begin : end + 1],
+    )
     if not (len(before) and len(later)):
         return False
     grew = max(shift.level / shift.spike.base, 1.0) if shift.spike.base > 0 else 1.0
@@ -138,9 +141,9 @@ def _ramp(
     run: Run, setting: Series, spikes: Sequence[Spike], shifts: Sequence[Shift]
 ) -> Ramp | None:
     course = _course(run, setting)
-    if course is None or len(course) <= 2 * FEWEST:
+    if course is None or len(course) <= 2 * MIN_TREND_POINTS:
         return None
-    n, near = len(course), NEARLY * np.ptp(course)
+    n, near = len(course), RELATIVE_TOLERANCE * np.ptp(course)
     until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
     if n - until < run.rise_window:
         until = n
@@ -153,7 +156,7 @@ def _ramp(
     weighs = setting.role == "loss_weight" or any(map(is_weight, _names(setting)))
     if not weighs and rise.last_level > beginning(run.loss.values):
         return None  # what gets harder lifts no loss to above where it began; what weighs more may
-    if last - first < 2 * FEWEST or 2 * (course[last] - course[first]) < np.ptp(course):
+    if last - first < 2 * MIN_TREND_POINTS or 2 * (course[last] - course[first]) < np.ptp(course):
         return None
     if not _goes_with(run, course, first, last, weighs=weighs):
         return None
@@ -179,7 +182,7 @@ def _course(run: Run, setting: Series) -> Floats | None:
     """
     way: int | None = 1
     if setting.role != "loss_weight":
-        told = () if setting.words else map(hardens, _names(setting))
+        told = () if setting.words else map(difficulty_direction, _names(setting))
         way = next((one for one in told if one is not None), None)
     if way is None or len(setting) <= FEW_CHANGES:
         return None
@@ -207,7 +210,7 @@ def _goes_with(run: Run, course: Floats, first: int, last: int, *, weighs: bool)
     The least that a sum can be is a concave function of the weights in it: with a weight, a rise
     may run ahead.
     """
-    x, near = run.loss.values, max((last - first) // FEWEST, 2)
+    x, near = run.loss.values, max((last - first) // MIN_TREND_POINTS, 2)
     low, high = median(x[first : first + near]), median(x[last - near : last + 1])
     for along in (run.loss.steps, course):
         half = (along[first] + along[last]) / 2

@@ -47,7 +47,7 @@ def _of_spike(case: Case) -> Confidence:
     spike, scan = case.focus or case.spikes[0], case.scan
     if spike in scan.abrupt or not scan.tested:
         return Confidence.MEDIUM
-    if spike.score <= scan.limit and not case.suspect[spike.onset]:
+    if spike.score <= scan.limit and not case.after_logged_cause[spike.onset]:
         return Confidence.LOW
     is_far = spike.score > _FAR_BEYOND * scan.limit
     return Confidence.HIGH if is_far and spike.recovered is not None else Confidence.MEDIUM

@@ -7,8 +7,8 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import NEARLY
+from stabdiag.stats.levels import CONTEXT_POINTS
+from stabdiag.stats.quantiles import RELATIVE_TOLERANCE
 from stabdiag.stats.smooth import turn
 from stabdiag.tree.run import Run
 
@@ -130,19 +130,19 @@ def why_not_known(run: Run, step: int) -> str:
         return f"no {'total ' if layers else ''}gradient norm was logged{layers}"
     if _is_clipped(run, norm, step):
         return "the gradient norm was logged after clipping"
-    few = len(norm.finite().until(step)) < 2 * BESIDE
+    few = len(norm.finite().until(step)) < 2 * CONTEXT_POINTS
     return "too few finite gradient norms were logged" if few else "the gradient norm was 0"
 
 
 def _largest(run: Run, norm: Series, step: int) -> Surge | None:
     norm = norm.finite().until(step)
-    if len(norm) < 2 * BESIDE:
+    if len(norm) < 2 * CONTEXT_POINTS:
         return None
-    near = norm.values[-BESIDE:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - BESIDE, 0) : -BESIDE]))
+    near = norm.values[-CONTEXT_POINTS:]
+    usual = float(np.mean(norm.values[max(len(norm) - 100 - CONTEXT_POINTS, 0) : -CONTEXT_POINTS]))
     if usual <= 0:
         return None
-    steps, at = norm.steps[-BESIDE:], int(np.argmax(near))
+    steps, at = norm.steps[-CONTEXT_POINTS:], int(np.argmax(near))
     surging = steps[near / usual > run.limits.nan.grad_surge]
     since = int(surging[0]) if len(surging) else None
     layer = norm.role.partition("/")[2]
@@ -155,5 +155,7 @@ def _is_clipped(run: Run, norm: Series, step: int) -> bool:
     clip, logged = run.manifest.grad_clip, norm.finite().until(step).values
     if not clip or not len(logged):
         return False
-    near = float(logged[-BESIDE:].max())
-    return near >= clip * (1 - NEARLY) and float(logged.max()) <= clip * (1 + NEARLY)
+    near = float(logged[-CONTEXT_POINTS:].max())
+    return near >= clip * (1 - RELATIVE_TOLERANCE) and float(logged.max()) <= clip * (
+        1 + RELATIVE_TOLERANCE
+    )

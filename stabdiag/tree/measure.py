@@ -8,9 +8,9 @@ from dataclasses import replace
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.opponents import LossKind
-from stabdiag.stats.abrupt import TIMES_AS_HIGH, multiplies
-from stabdiag.stats.levels import IN_A_ROW
-from stabdiag.stats.quantiles import FEWEST, medians
+from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
+from stabdiag.stats.levels import MIN_CONSECUTIVE
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
@@ -52,7 +52,7 @@ def measure(run: Run) -> Measures:
         limits.false_alarm,
         limits.min_rise,
         atypical=run.on_repeats,
-        suspect=run.suspect,
+        after_logged_cause=run.after_logged_cause,
         of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
     )
     scan = _judge_by_steps(run, scan)
@@ -82,7 +82,7 @@ def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tu
 
     def is_recurring(spike: Spike) -> bool:
         belongs = scan.group is not None and scan.group.has(spike.peak)
-        return bool(spike.recovered) and belongs and not run.suspect[spike.onset]
+        return bool(spike.recovered) and belongs and not run.after_logged_cause[spike.onset]
 
     return tuple(spike for spike in spikes if not is_recurring(spike))
 
@@ -97,10 +97,14 @@ def _judge_by_steps(run: Run, scan: SpikeScan) -> SpikeScan:
     def judge(spike: Spike) -> Spike:
         after = run.loss.values[spike.onset + 1 :]
         elapsed = int(run.loss.steps[-1]) - run.at(spike.onset)
-        if spike.recovered is not None or len(after) < IN_A_ROW or elapsed < run.recovery_steps:
+        if (
+            spike.recovered is not None
+            or len(after) < MIN_CONSECUTIVE
+            or elapsed < run.recovery_steps
+        ):
             return spike
         bound = spike.base + run.limits.spike.recovery_sigma * spike.sigma
-        is_high = bool((after[-IN_A_ROW:] > bound).all())
+        is_high = bool((after[-MIN_CONSECUTIVE:] > bound).all())
         return replace(spike, recovered=False) if is_high else spike
 
     return replace(
@@ -123,9 +127,9 @@ def _spikes(
     before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
     The loss of one of two opponents may shift, and so may one that is measured on something else.
     """
-    caused, shifted = run.suspect, [shift.spike for shift in shifts]
+    caused, shifted = run.after_logged_cause, [shift.spike for shift in shifts]
     lost = lost_reward(run)
-    longest = run.points(run.limits.spike.recovery_steps / 2, IN_A_ROW)
+    longest = run.points(run.limits.spike.recovery_steps / 2, MIN_CONSECUTIVE)
 
     def is_ours(spike: Spike) -> bool:
         # Up to its best level, the reward held.
@@ -135,7 +139,7 @@ def _spikes(
             return True
         if spike in shifted or (ramp is not None and ramp.holds(spike)):
             return False
-        return spike.explodes or run.history.loss_kind is not LossKind.ADVERSARIAL
+        return spike.is_blowup or run.history.loss_kind is not LossKind.ADVERSARIAL
 
     def is_sudden(spike: Spike) -> bool:
         took = rise_points(run.loss.values, spike.onset, run.reach)
@@ -207,11 +211,11 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
     A loss that stands still, or comes down, before it rises again has another trouble then. One
     that multiplies time and again to the end of a log too short to test for spikes diverges.
     """
-    span = run.points(2 * run.limits.spike.recovery_steps, FEWEST)
+    span = run.points(2 * run.limits.spike.recovery_steps, MIN_TREND_POINTS)
     after = run.loss.values[jump.onset :]
     if len(after) >= 2 * span:
         levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
-        if levels[1] <= TIMES_AS_HIGH * max(levels[0], 0.0):
+        if levels[1] <= MIN_LEVEL_RATIO * max(levels[0], 0.0):
             return False
     elif len(run.loss) >= run.fewest_for_spikes or not multiplies(run.loss.values, jump):
         return False

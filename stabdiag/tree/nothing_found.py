@@ -21,7 +21,7 @@ from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import FEWEST, median, robust_sigma
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import went
@@ -215,7 +215,7 @@ def _next_run(case: Case) -> Action:
 
 def _log_more(case: Case) -> Action:
     """Return what to log, and how much of it the questions about spikes and climbs need."""
-    needed = f"trends need {FEWEST} losses, spikes {case.fewest_for_spikes}"
+    needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.fewest_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
             "Log the losses of the policy and of the value function as well: the reward alone shows"

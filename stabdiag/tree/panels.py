@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Panel, Scalar
 from stabdiag.model.text import every, num, plural, whole
-from stabdiag.stats.coincidence import ALL_ALONG
+from stabdiag.stats.coincidence import FREQUENT_RATE
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
 from stabdiag.tree.causes import steepest_fall, steepest_rise
@@ -92,7 +92,7 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
         return panel(holds=False, because="no batch was seen twice around it")
     elsewhere = np.count_nonzero(again) - len(found)
     usual = elsewhere / max(len(again) - (high - low), 1)
-    if usual > ALL_ALONG:
+    if usual > FREQUENT_RATE:
         because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
         return panel(holds=None, because=because)
     # A loader that is stuck was so from the first of the repeats in a row.

@@ -13,12 +13,12 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalised, listed, num
-from stabdiag.stats.levels import IN_A_ROW, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
 from stabdiag.stats.quantiles import (
-    ENOUGH,
-    FEWEST,
-    NOUGHT,
-    TELLING,
+    MIN_SAMPLE,
+    MIN_TREND_POINTS,
+    RELATIVE_EPS,
+    SUBSAMPLE_SIZE,
     diff_sigma,
     median,
     quantiles,
@@ -168,7 +168,7 @@ def _changes(case: Case) -> Iterator[Change]:
         yield _eval_change(eval_loss)
     for score in scores(case)[:_SHOWN_SCORES]:
         values = score.series.values
-        gain = score.gain(score.goodness[:1], score.goodness[1:][-IN_A_ROW:])
+        gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])
         yield Change(
             role=score.series.role,
             name=repr(score.name),
@@ -177,7 +177,7 @@ def _changes(case: Case) -> Iterator[Change]:
             better=None if gain is None else gain > 0,
         )
     reward = case.history.finite("reward")
-    if len(reward) >= FEWEST:
+    if len(reward) >= MIN_TREND_POINTS:
         yield _reward_change(reward)
 
 
@@ -188,9 +188,9 @@ def _loss_change(case: Case) -> Change:
     return Change(
         role="loss",
         name="the loss",
-        first=median(x[:IN_A_ROW]),
+        first=median(x[:MIN_CONSECUTIVE]),
         last=float(levels(x, _TENTHS)[-1]),
-        better=_loss_falls(case) if comparable and len(x) >= FEWEST else None,
+        better=_loss_falls(case) if comparable and len(x) >= MIN_TREND_POINTS else None,
     )
 
 
@@ -205,7 +205,7 @@ def _loss_falls(case: Case) -> bool | None:
         return falls(x)
     lowest = levels(x, _TENTHS).argmin()
     parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // _TENTHS]]
-    long_enough = [part for part in parts if len(part) >= FEWEST]
+    long_enough = [part for part in parts if len(part) >= MIN_TREND_POINTS]
     if any(map(falls, long_enough)):
         return True
     return False if case.ramp is None and long_enough else None
@@ -219,11 +219,11 @@ def falls(x: Floats) -> bool:
 
     Its first values or levels are far above its second half, or it has a falling trend.
     """
-    every = max(len(x) // ENOUGH, 1)
+    every = max(len(x) // SUBSAMPLE_SIZE, 1)
     late, last = x[len(x) // 2 :: every], float(levels(x, _TENTHS)[-1])
     sigma = max(robust_sigma(late), diff_sigma(x))
     high = float(quantiles(late, (_HIGHEST,))[0])
-    start = float(x[:IN_A_ROW].min())
+    start = float(x[:MIN_CONSECUTIVE].min())
     if start > high and start - last > _FAR * sigma:
         return True
     highest = late.max()
@@ -246,10 +246,10 @@ def _levels_fall(parts: Floats, fine: Floats) -> bool:
     """
     early, later = parts[:_EARLY_LEVELS], parts[len(parts) // 2 :]
     error = float(later.std(ddof=1)) * (1 / len(early) + 1 / len(later)) ** 0.5
-    smallest = NOUGHT * float(np.abs(parts).max())
+    smallest = RELATIVE_EPS * float(np.abs(parts).max())
     if float(early.mean() - later.mean()) > _T_LEVELS * max(error, smallest):
         return True
-    if len(fine) and fine[:IN_A_ROW].min() > fine[len(fine) // 2 :].max():
+    if len(fine) and fine[:MIN_CONSECUTIVE].min() > fine[len(fine) // 2 :].max():
         return True
     return _kendall_sigmas(-parts) > _TREND_SIGMAS
 
@@ -270,9 +270,9 @@ def _kendall_sigmas(x: Floats) -> float:
 
 def _eval_change(series: Series) -> Change:
     x = series.values
-    last = median(x[1:][-IN_A_ROW:])
+    last = median(x[1:][-MIN_CONSECUTIVE:])
     few = _CLEAR_CHANGE * abs(float(x[0]))
-    clear = max(3 * diff_sigma(x), NOUGHT * few) if len(x) >= TELLING else few
+    clear = max(3 * diff_sigma(x), RELATIVE_EPS * few) if len(x) >= MIN_SAMPLE else few
     return Change(
         role="eval_loss",
         name="the evaluation loss",

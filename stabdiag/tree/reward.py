@@ -13,8 +13,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median, usual_gap
-from stabdiag.stats.rise import WANDERS, Rise, net_rise
-from stabdiag.stats.shape import EXPLODES
+from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
+from stabdiag.stats.shape import BLOWUP_RATIO
 from stabdiag.tree.run import Run
 
 # A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
@@ -65,10 +65,10 @@ def _explodes(run: Run, reward: Series, fall: Rise) -> bool:
     """
     x = run.loss.values
     ends = median(x[-max(len(x) // 10, 1) :])
-    if fall.progress <= fall.bar and ends > EXPLODES * median(np.abs(x)):
+    if fall.progress <= fall.bar and ends > BLOWUP_RATIO * median(np.abs(x)):
         return True
     most = (_REWARDS_TO_COME * float(np.abs(reward.values).max())) ** 2
-    return ends > max(most, EXPLODES * beginning(x))
+    return ends > max(most, BLOWUP_RATIO * beginning(x))
 
 
 def lost_reward(run: Run) -> Reward | None:
@@ -99,6 +99,8 @@ def _ending(reward: Series, fall: Rise) -> Reward:
 
 
 def _is_lost(run: Run, fall: Rise) -> bool:
-    clear = fall.p_value < run.limits.divergence.significance or fall.amount > WANDERS * fall.bar
+    clear = (
+        fall.p_value < run.limits.divergence.significance or fall.amount > DRAWUP_FACTOR * fall.bar
+    )
     least = _LOST * max(fall.progress, abs(fall.best_level))
     return clear and fall.amount > max(least, fall.bar)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.stats.levels import last_digit
-from stabdiag.stats.rise import WANDERS, Rise, net_rise
+from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.drivers import lr_over
@@ -47,7 +47,7 @@ def is_clear(run: Run, rise: Rise) -> bool:
     if not is_material(run, rise):
         return False
     significant = rise.p_value < run.limits.divergence.significance
-    return significant or rise.amount > WANDERS * rise.bar
+    return significant or rise.amount > DRAWUP_FACTOR * rise.bar
 
 
 def is_material(run: Run, rise: Rise) -> bool:

@@ -15,11 +15,11 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import is_pretrained
 from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import num
-from stabdiag.stats.levels import BESIDE
-from stabdiag.stats.quantiles import FEWEST, usual_gap
+from stabdiag.stats.levels import CONTEXT_POINTS
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, usual_gap
 from stabdiag.stats.rolling import trailing_moments
-from stabdiag.stats.shape import Reach
-from stabdiag.stats.trend import adds_up
+from stabdiag.stats.shape import SearchWindows
+from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 
 
@@ -54,9 +54,9 @@ class Run:
     def _is_running_sum(self) -> bool:
         """Tell whether each loss adds to the last: from 0 on, or while evaluations are better."""
         x, held = self.loss.values, self.history.finite("eval_loss").values
-        if len(x) < FEWEST or x[0] <= 0 or not adds_up(x):
+        if len(x) < MIN_TREND_POINTS or x[0] <= 0 or not is_running_sum(x):
             return False
-        if len(held) > BESIDE and held[1:].max() < held[0]:
+        if len(held) > CONTEXT_POINTS and held[1:].max() < held[0]:
             return True
         return len(x) >= self.limits.divergence.min_points and x[0] <= 2 * np.diff(x).max()
 
@@ -111,7 +111,7 @@ class Run:
     @cached_property
     def recovery_steps(self) -> int:
         """How many steps a spike has to recover; on a sparse log more than the limit."""
-        least = round(FEWEST * self.stride)
+        least = round(MIN_TREND_POINTS * self.stride)
         return least if self.by_epoch else max(self.limits.spike.recovery_steps, least)
 
     @property
@@ -128,16 +128,16 @@ class Run:
     def rise_window(self) -> int:
         """The window of §4 in logged points; on a short log, all of it."""
         wanted = self.points(self.limits.divergence.window, self.limits.divergence.min_points)
-        return min(wanted, max(len(self.loss), FEWEST))
+        return min(wanted, max(len(self.loss), MIN_TREND_POINTS))
 
     @cached_property
-    def reach(self) -> Reach:
+    def reach(self) -> SearchWindows:
         """How far §2 looks, in logged points."""
         limits = self.limits.spike
-        return Reach(
+        return SearchWindows(
             window=self.spike_window,
             least=limits.min_points,
-            recovery=self.points(limits.recovery_steps, FEWEST),
+            recovery=self.points(limits.recovery_steps, MIN_TREND_POINTS),
             recovery_sigma=limits.recovery_sigma,
         )
 
@@ -167,7 +167,7 @@ class Run:
         return step not in self.causes.lr_jumps
 
     @cached_property
-    def suspect(self) -> Mask:
+    def after_logged_cause(self) -> Mask:
         """The losses just after a jump of the learning rate or a repeated batch, as a mask."""
         steps = self.causes.lr_jumps
         if self.causes.repeated is not None:

@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_since_the_last
-from stabdiag.stats.quantiles import ENOUGH, distinct, median, usual_gap
+from stabdiag.stats.quantiles import SUBSAMPLE_SIZE, distinct, median, usual_gap
 from stabdiag.tree.case import Case
 
 # Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
@@ -362,7 +362,7 @@ def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
 
 def is_averaged(scale: Series) -> bool:
     """Tell whether a finite loss scale is a mean over steps: scalers keep powers of two."""
-    values = scale.values[:: max(len(scale) // ENOUGH, 1)]
+    values = scale.values[:: max(len(scale) // SUBSAMPLE_SIZE, 1)]
     # fairseq's floor is no power of two. (np.isin imports numpy.ma, 3% of the time of a small log.)
     values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
     if not len(values):

@@ -9,7 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import Direction, direction_of, is_training_score
-from stabdiag.stats.levels import IN_A_ROW
+from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.run import Run
 
@@ -63,8 +63,8 @@ class Score:
     def gain_since(self, step: int) -> float | None:
         """Return how much better the last values are than those up to a step, beyond noise."""
         until = len(self.series.until(step))
-        before = self.goodness[:until][-IN_A_ROW:]
-        return self.gain(before, self.goodness[until:][-IN_A_ROW:])
+        before = self.goodness[:until][-MIN_CONSECUTIVE:]
+        return self.gain(before, self.goodness[until:][-MIN_CONSECUTIVE:])
 
 
 def scores(run: Run) -> tuple[Score, ...]:

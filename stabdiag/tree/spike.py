@@ -11,8 +11,8 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.opponents import LossKind
 from stabdiag.model.text import num, plural, sigmas
-from stabdiag.stats.abrupt import points_before
-from stabdiag.stats.shape import Spike, exploded_from
+from stabdiag.stats.abrupt import context_size
+from stabdiag.stats.shape import Spike, blowup_start
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import went
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -62,7 +62,7 @@ def start(case: Case) -> Start:
 
 def exploded_at(case: Case, position: int) -> int | None:
     """Return the step at which the loss had exploded before a position, or None."""
-    since = exploded_from(case.loss.values, position)
+    since = blowup_start(case.loss.values, position)
     return None if since == position else case.at(since)
 
 
@@ -146,7 +146,7 @@ def exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
 
 def _abrupt(case: Case, spike: Spike) -> Reply:
     """Return that the loss rises as it does nowhere else, which the losses just before tell."""
-    beside = points_before(len(case.loss))
+    beside = context_size(len(case.loss))
     return yes(
         f"{_rose(case, spike)} above the {beside} losses before, and no other rise in the log "
         "comes near",

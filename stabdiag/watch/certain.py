@@ -32,7 +32,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventCode, EventKind, History, Series
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.report import Report
-from stabdiag.model.roles.settings import hardens
+from stabdiag.model.roles.settings import difficulty_direction
 from stabdiag.stats.quantiles import usual_gap
 
 # How many windows ago; the longest first, since a young finding fails there.
@@ -205,7 +205,11 @@ def _gets_harder(found: Finding, report: Report) -> bool:
     history, last = report.history, report.history.last_step or 0
     harder = [
         *history.group("loss_weight").values(),
-        *(one for one in history.group("setting").values() if hardens(one.column) is not None),
+        *(
+            one
+            for one in history.group("setting").values()
+            if difficulty_direction(one.column) is not None
+        ),
     ]
     over = (one.finite().between(found.step, last).values for one in harder)
     return any(len(values) > 1 and np.ptp(values) > 0 for values in over)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.comparison import Bearing
+from stabdiag.model.comparison import Relevance
 
 STEPS = np.arange(80)
 LOSS = {"step": STEPS, "loss": 1 + 3 * np.exp(-STEPS / 40)}
@@ -32,9 +32,9 @@ CAUSES = [
 @pytest.mark.parametrize(
     ("key", "bearing", "slug"),
     [
-        *((key, Bearing.CANNOT, "nondeterminism") for key in IDLE),
-        *((key, Bearing.EXPLAINS, "config-differs") for key in CAUSES),
-        *((key, Bearing.MAY, "config-differs") for key in ("frobnicate", "device", "eval_steps")),
+        *((key, Relevance.CANNOT, "nondeterminism") for key in IDLE),
+        *((key, Relevance.EXPLAINS, "config-differs") for key in CAUSES),
+        *((key, Relevance.MAY, "config-differs") for key in ("frobnicate", "device", "eval_steps")),
     ],
 )
 def test_the_name_of_a_setting_decides_what_it_explains(key, bearing, slug):
@@ -46,10 +46,10 @@ def test_the_name_of_a_setting_decides_what_it_explains(key, bearing, slug):
 @pytest.mark.parametrize(
     ("key", "kind", "bearing"),
     [
-        ("load", "resume", Bearing.EXPECTED),
-        ("seed", "seeds", Bearing.EXPECTED),
-        ("seed", "reruns", Bearing.EXPLAINS),
-        ("rank", "ranks", Bearing.EXPECTED),
+        ("load", "resume", Relevance.EXPECTED),
+        ("seed", "seeds", Relevance.EXPECTED),
+        ("seed", "reruns", Relevance.EXPLAINS),
+        ("rank", "ranks", Relevance.EXPECTED),
     ],
 )
 def test_the_kind_of_comparison_decides_which_settings_may_differ(key, kind, bearing):

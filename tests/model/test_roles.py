@@ -7,7 +7,7 @@ from stabdiag.model.roles.choice import assign, may_serve, stand_ins
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.opponents import LossKind, loss_kind, opponent_of
 from stabdiag.model.roles.settings import (
-    hardens,
+    difficulty_direction,
     is_measured_on,
     is_weight,
     setting_of,
@@ -421,7 +421,9 @@ def test_what_a_loss_is_measured_on(names, holds):
     ],
 )
 def test_which_way_a_setting_makes_a_loss_harder(names, way, weighs):
-    assert {(hardens(name), is_weight(name)) for name in names.split()} == {(way, weighs)}
+    assert {(difficulty_direction(name), is_weight(name)) for name in names.split()} == {
+        (way, weighs)
+    }
 
 
 def test_a_regularizer_is_not_a_discriminator_loss():

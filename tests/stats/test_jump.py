@@ -27,4 +27,4 @@ def test_what_the_level_did_lately_is_what_a_jump_is_held_against(restless_until
     old = 2.0 + np.random.default_rng(0).normal(0, 0.01, 1000)
     old[:restless_until] += np.arange(restless_until) // 10 % 2
     new = np.full(10, old[-10:].mean() + 1.5)
-    assert (jump_up(old, new, 10, sigmas=6.0, least_share=0.1) is not None) is jumped
+    assert (jump_up(old, new, 10, sigmas=6.0, min_range_share=0.1) is not None) is jumped

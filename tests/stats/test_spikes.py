@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from stabdiag.stats.rolling import baseline
-from stabdiag.stats.shape import Reach, Spike, back_after_all, rise_points
+from stabdiag.stats.shape import SearchWindows, Spike, late_recovery, rise_points
 from stabdiag.stats.spikes import change_point, find_spikes, outliers
 
-REACH = Reach(window=100, least=30, recovery=50)
+REACH = SearchWindows(window=100, least=30, recovery=50)
 
 
 def scan(x):
     return find_spikes(x, REACH, 3.0, 0.01, 0.02)
 
 
-def onsets(x, suspect=None):
-    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, suspect=suspect)
+def onsets(x, after_logged_cause=None):
+    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause)
     return [spike.onset for spike in found.spikes]
 
 
@@ -59,7 +59,9 @@ def epochs(*factors, n=30):
 
 
 def towers(x):
-    found = find_spikes(x, Reach(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_means=True)
+    found = find_spikes(
+        x, SearchWindows(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_means=True
+    )
     return [spike.onset for spike in found.spikes]
 
 
@@ -91,10 +93,10 @@ def test_other_epochs_are_none(x):
 def test_after_a_logged_cause_less_is_enough():
     x = calm(4, noise=0.2)
     x[600:608] += 0.2
-    suspect = np.zeros(1000, dtype=bool)
-    suspect[598:620] = True
+    after_logged_cause = np.zeros(1000, dtype=bool)
+    after_logged_cause[598:620] = True
     assert not onsets(x)
-    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, suspect=suspect).spikes
+    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause).spikes
     assert [spike.onset for spike in found if 595 <= spike.onset <= 608]
 
 
@@ -215,7 +217,7 @@ def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high, back):
         score=20.0,
         recovered=False,
     )
-    assert back_after_all(x, spike, 0.5) == back
+    assert late_recovery(x, spike, 0.5) == back
 
 
 @pytest.mark.parametrize("top", [1e4, 1e8, 1e12, 1e20])

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.comparison import Bearing, Comparison, Difference, Divergence, Kind, Run
+from stabdiag.model.comparison import Comparison, Difference, Divergence, Kind, Relevance, Run
 from stabdiag.model.findings import Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
@@ -20,7 +20,7 @@ LEVELS: Final = ("run", "final loss", "error", "noise of one")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
 # Settings listed for completeness alone; their names are enough.
-IDLE: Final = {Bearing.CANNOT: "explains nothing", Bearing.EXPECTED: "expected"}
+IDLE: Final = {Relevance.CANNOT: "explains nothing", Relevance.EXPECTED: "expected"}
 
 _MOST_RUNS: Final = 16
 _MOST_ROLES: Final = 8

@@ -154,7 +154,7 @@ def is_part(name: str) -> bool:
     return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
 
 
-def hardens(name: str) -> int | None:
+def difficulty_direction(name: str) -> int | None:
     """Return which way a setting makes a loss harder: 1 as it grows, -1 as it falls, 0 as it may.
 
     None if it does not, as far as its name tells.

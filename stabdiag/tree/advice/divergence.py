@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
-from stabdiag.stats.shape import ABSURD, EXPLODES
+from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     LEVEL,
@@ -224,7 +224,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
         rate = tenth_lr(case, found.first)
-        reload = _AGAIN if found_rise(case).best_level > ABSURD else found.reload
+        reload = _AGAIN if found_rise(case).best_level > FP32_SQUARE_OVERFLOW else found.reload
         first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
         then = (found.check(), *decay_unknown(case))
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
@@ -359,5 +359,5 @@ def _exploded(case: Case) -> bool:
     rise = found_rise(case)
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
-    far = rise.amount > EXPLODES * max(fell, abs(rise.best_level))
-    return far or rise.last_level > ABSURD
+    far = rise.amount > BLOWUP_RATIO * max(fell, abs(rise.best_level))
+    return far or rise.last_level > FP32_SQUARE_OVERFLOW

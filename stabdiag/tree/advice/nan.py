@@ -20,7 +20,7 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.text import capitalised, listed, num, sentence
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.shape import ABSURD, EXPLODES
+from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
@@ -369,7 +369,7 @@ def _has_exploded(case: Case, start: Origin) -> bool:
     loss = case.history.finite("loss").until(start.bad.step).values
     before, peak = loss[:-LEVEL], float(loss[-LEVEL:].max(initial=0.0))
     usual = abs(median(before)) if len(before) else math.inf
-    return bool(peak > min(EXPLODES * usual, ABSURD))
+    return bool(peak > min(BLOWUP_RATIO * usual, FP32_SQUARE_OVERFLOW))
 
 
 def _is_early(case: Case, step: int) -> bool:

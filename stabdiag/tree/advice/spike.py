@@ -8,7 +8,7 @@ from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import capitalised, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.shape import back_after_all
+from stabdiag.stats.shape import late_recovery
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import (
     LEVEL,
@@ -208,7 +208,7 @@ def _clip_now(case: Case) -> Action:
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up, or came back only after its time was over."""
     spike, time = _spike(case), time_to_recover(case)
-    at = back_after_all(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
+    at = late_recovery(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
     actions = (_restart(case, spike), *_skipped(case, spike), *_about_the_rate(case, spike))
