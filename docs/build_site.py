@@ -19,7 +19,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # What people come for, and the pages for it, by the files that they are made from.
 GROUPS = {
-    "Start": ("docs/logging.md", "docs/formats.md", "docs/places.md", "docs/names.md"),
+    "Start": (
+        *("docs/logging.md", "docs/recorder.md", "docs/formats.md", "docs/places.md"),
+        "docs/names.md",
+    ),
     "A run failed": ("docs/failure-modes.md", "docs/pages.md", "docs/postmortem.md"),
     "In CI": ("docs/ci.md", "docs/json.md"),
     "Before and beside a job": ("docs/preflight.md", "docs/watch.md"),

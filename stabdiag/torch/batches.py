@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +14,7 @@ import torch
 _TARGETS = ("labels", "label", "targets", "target", "y")
 
 # No more values of an input than this are read.
-_MAX_VALUES = 4096
+_MAX_VALUES = 1024
 
 # Labels are compared by a histogram of at most this many classes.
 _MAX_CLASSES = 1024
@@ -50,7 +53,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._last_histogram: torch.Tensor | None = None
-        self._mean_histogram: torch.Tensor | None = None
+        self._sum = torch.zeros(0)
         self._count = 0
 
     def measure(self, batch: Any) -> tuple[dict[str, float], list[tuple[str, torch.Tensor]]]:
@@ -82,35 +85,46 @@ class Batches:
         Each histogram is compared with the mean of all so far: in shuffled data its differences
         from the mean have nothing to do with those of the batch before.
         """
-        labels = labels.detach()
-        labels = labels[(labels >= 0) & (labels < _MAX_CLASSES)].long()
-        if not len(labels):
+        counts = torch.bincount(labels.detach().clamp(-1, _MAX_CLASSES - 1) + 1)[1:].float()
+        if not len(counts):
             return None
-        histogram = torch.bincount(labels, minlength=_MAX_CLASSES).double() / len(labels)
+        histogram = counts / counts.sum()
         self._count += 1
-        mean = histogram if self._mean_histogram is None else self._mean_histogram
-        self._mean_histogram = mean + (histogram - mean) / self._count
         last, self._last_histogram = self._last_histogram, histogram
+        size = max(len(histogram), len(self._sum))
+        self._sum = _padded(self._sum, size) + _padded(histogram, size)
         if last is None or self._count < 3:
             return None
-        one, other = last - self._mean_histogram, histogram - self._mean_histogram
+        mean = self._sum / self._count
+        one, other = _padded(last, size) - mean, _padded(histogram, size) - mean
         norm = float(one.norm() * other.norm())
         return float(one @ other) / norm if norm > 0 else None
 
 
+def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
+    return torch.nn.functional.pad(values, (0, size - len(values)))
+
+
 def _part(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view of at most 4,096 values of a tensor, at equal distances."""
+    """Return a view of at most 1,024 values of a tensor, at equal distances."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(-(-flat.numel() // _MAX_VALUES), 1)]
 
 
 def _digest(values: torch.Tensor) -> int:
     """Return a number that stands for the values of a batch and their order."""
-    contiguous = values.contiguous()
-    if contiguous.is_complex():
-        contiguous = torch.view_as_real(contiguous)
-    whole = contiguous.double().nan_to_num(0.5, 0.25, -0.25)
-    weights = torch.arange(1, whole.numel() + 1, dtype=torch.float64)
-    # Multiplication by irrational weights, then the bits: nearby sums differ in all of them.
-    total = (whole.reshape(-1) * (weights * 0.6180339887498949).frac().add(0.1)).sum()
-    return int(total.view(torch.int64)) * 0x9E3779B97F4A7C15 % 2**64 % _MODULUS
+    if values.is_complex():
+        values = torch.view_as_real(values)
+    whole = values.reshape(-1).double()
+    total = float(whole @ _weights(len(whole)))
+    if not math.isfinite(total):
+        total = float(whole.nan_to_num(0.5, 0.25, -0.25) @ _weights(len(whole)))
+    # Nearby sums differ in many bits after the multiplication.
+    (bits,) = struct.unpack("<q", struct.pack("<d", total))
+    return int(bits * 0x9E3779B97F4A7C15 % 2**64 % _MODULUS)
+
+
+@cache
+def _weights(count: int) -> torch.Tensor:
+    """Return irrational weights, by which the sum depends on the order."""
+    return (torch.arange(1, count + 1, dtype=torch.float64) * 0.6180339887498949).frac() + 0.1

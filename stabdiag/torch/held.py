@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stabdiag.torch.isolated import isolated, map_tensors, named_tensors
+from stabdiag.torch.isolated import isolated, map_tensors, named_tensors, unwrap
 from stabdiag.torch.layers import MAX_LAYERS
 
 # The batch is measured in this many parts, whose differences give a standard error.
@@ -53,7 +53,8 @@ class HeldBatch:
         """Move the average of the weights towards the current ones."""
         self._updates += 1
         weight = 1 / min(self._updates, _MEMORY)
-        with isolated(model) as inner, torch.no_grad():
+        inner = unwrap(model)
+        with torch.no_grad():
             pairs = [
                 (mine, theirs.detach())
                 for mine, theirs in zip(self._average.parameters(), inner.parameters(), strict=True)

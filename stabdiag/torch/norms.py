@@ -68,6 +68,7 @@ class StepMeasurement:
 
     def __init__(self, parameters: Parameters, *, by_layer: bool) -> None:
         self.by_layer = by_layer
+        self._parameters = parameters
         self._names = [name for name, p in parameters.named.items() if p.grad is not None]
         self._weights = [parameters.named[name] for name in self._names]
         self._before: torch.Tensor | None = None
@@ -114,6 +115,8 @@ class StepMeasurement:
             sums = torch.stack([piece.sum() for piece in pieces])
             vector.add([(kind, name) for name in self._names], sums)
         vector.add([("size", name) for name in self._names], torch.tensor(sizes))
+        names, differs = self._parameters.changes()
+        vector.add([("differs", name) for name in names], differs)
 
 
 def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:
@@ -126,6 +129,8 @@ def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, f
             continue
         kind, name = key
         layer = parameters.layer[name]
+        if kind == "differs":
+            continue
         squared = value**2 if kind in ("grad", "weight") else value
         if kind == "grad":
             total, has_gradients = total + squared, True
@@ -152,8 +157,3 @@ def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, f
     if counted:
         columns["recorder/unchanged"] = unchanged / counted
     return columns
-
-
-def moved_parameters(numbers: dict[Any, float]) -> dict[str, float]:
-    """Return how many sampled values of each parameter a step changed."""
-    return {key[1]: value for key, value in numbers.items() if key[0] == "changed"}

@@ -91,23 +91,33 @@ class Parameters:
                 name for name in self.never_had_gradient if self.named[name].grad is None
             }
 
-    def facts(self, optimized: set[int], moved: Mapping[str, float]) -> dict[str, float]:
+    def changes(self) -> tuple[list[str], torch.Tensor]:
+        """Return the matrices that looked random, and whether each has changed since, on a device.
+
+        Nothing waits for the device here: the numbers are read with those of the step.
+        """
+        names = [*self._random]
+        flags = [(sample(self.named[name]) != self._random[name]).any().float() for name in names]
+        device = flags[0].device if flags else torch.device("cpu")
+        return names, torch.stack([f.to(device) for f in flags]) if flags else torch.zeros(0)
+
+    def facts(self, optimized: set[int], numbers: Mapping[Any, float]) -> dict[str, float]:
         """Return how many values are not trained, in all and by layer, for each reason.
 
         Args:
             optimized: the ids of the parameters that an optimizer has.
-            moved: the fraction of each parameter's values that the last step changed.
+            numbers: what was measured of the last step.
         """
         trainable = {name for name, p in self.named.items() if p.requires_grad}
         missing = {name for name in trainable if id(self.named[name]) not in optimized}
         no_gradient = {name for name in trainable - missing if name in self.never_had_gradient}
-        still = {
-            name
-            for name, start in self._random.items()
-            if torch.equal(sample(self.named[name]), start)
-        }
+        still = {name for name in self._random if numbers.get(("differs", name)) == 0}
         frozen = {name for name in still if not self.named[name].requires_grad}
-        unmoved = {name for name in still & trainable - missing - no_gradient if name in moved}
+        unmoved = {
+            name
+            for name in still & trainable - missing - no_gradient
+            if ("changed", name) in numbers
+        }
         result: dict[str, float] = {}
         for fact, names in (
             ("not_in_optimizer", missing),

@@ -23,7 +23,7 @@ from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.isolated import is_finite
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
-from stabdiag.torch.norms import StepMeasurement, Vector, columns_of, moved_parameters
+from stabdiag.torch.norms import StepMeasurement, Vector, columns_of
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters, local
 from stabdiag.torch.stale import StaleGradients
@@ -245,6 +245,11 @@ class Recorder:
     def cost(self) -> float:
         """The fraction of the run's time that the recorder took so far."""
         return self._cost.fraction
+
+    @property
+    def cadence(self) -> tuple[int, int]:
+        """The steps between two rows, and between two measurements of all layers."""
+        return self._cost.row_every, self._cost.every
 
     def close(self) -> None:
         """Write what is left, and remove every hook; a second call does nothing."""
@@ -506,7 +511,7 @@ class Recorder:
         if not row["recorder/finite"]:
             self._on_failure(row)
         if row.pop("recorder/by_layer", None):
-            facts = self._parameters.facts(self._optimizers.seen_ids, moved_parameters(numbers))
+            facts = self._parameters.facts(self._optimizers.seen_ids, numbers)
             row.update({f"recorder/{name}": value for name, value in facts.items()})
         # Readers leave out a column that has a single value.
         if row["step"] <= 2:

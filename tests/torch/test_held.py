@@ -17,8 +17,10 @@ def train(model, path, *, steps=40, relabel=False, lr=1e-2, **options):
     optimizer = torch.optim.AdamW(model.parameters(), lr)
     options = {"held": held, "loss": cross_entropy, "probe_every": 5, "every": 2} | options
     with recorder(model, optimizer, path, **options) as rec:
-        data = batches(steps, size=64, seed=0)
-        for x, y in rec.batches((x, y.roll(1) if relabel else y) for x, y in data):
+        data = batches(steps, size=256, seed=0)
+        data = ((x, torch.cat([y[128:].roll(1), y[:128]]) if relabel else y) for x, y in data)
+        data = ((x.roll(-128, 0), y) if relabel else (x, y) for x, y in data)
+        for x, y in rec.batches(data):
             loss = functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
