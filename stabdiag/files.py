@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
-def keep_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
+def protect_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
     """Make sure that no output replaces an input or another output.
 
     Args:
@@ -92,7 +92,7 @@ def temporary_space() -> Iterator[None]:
 
 
 @contextmanager
-def written_whole(output: Path) -> Iterator[BinaryIO]:
+def atomic_write(output: Path) -> Iterator[BinaryIO]:
     """Give a file that takes the place of ``output`` when all went well.
 
     Raises:

@@ -16,7 +16,7 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from tests.conftest import RUNS, program, python
 
 LOG = RUNS / "spike-lr-jump" / "log.jsonl"
@@ -73,7 +73,7 @@ def test_a_link_stays_a_link(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    with written_whole(link) as file:
+    with atomic_write(link) as file:
         file.write(b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
@@ -93,7 +93,7 @@ def test_what_is_replaced_keeps_its_permissions(tmp_path):
         output = tmp_path / f"{mode:o}"
         output.touch()
         output.chmod(mode)
-        with written_whole(output) as file:
+        with atomic_write(output) as file:
             file.write(b"new")
         assert (output.read_text(), stat.S_IMODE(output.stat().st_mode)) == ("new", mode)
 

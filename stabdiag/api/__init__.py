@@ -203,10 +203,10 @@ def convert(
     [3.0, 2.0, 1.5]
     """
     from stabdiag.assemble.parquet import write_parquet
-    from stabdiag.files import keep_inputs
+    from stabdiag.files import protect_inputs
 
     sources = source if isinstance(source, list | tuple) else [source]
-    keep_inputs([Path(output)], [*sources, manifest])
+    protect_inputs([Path(output)], [*sources, manifest])
     options = Options(
         settings=settings or {},
         assume=assume or {},
@@ -216,7 +216,7 @@ def convert(
         attempt=attempt,
     )
     history, told = loaded_run(source, manifest, options)
-    keep_inputs([Path(output)], history.source.files)
+    protect_inputs([Path(output)], history.source.files)
     write_parquet(history, told, Path(output))
     return history
 

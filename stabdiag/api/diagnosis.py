@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.api.earlier_runs import failed_runs
-from stabdiag.api.partly_read import SAY_NOTHING, partly_read, with_incomplete_first
+from stabdiag.api.partly_read import INCONCLUSIVE_OUTCOMES, partly_read, with_incomplete_first
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
 from stabdiag.model.report import Detected, Tree
@@ -67,7 +67,7 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
     findings = worst_first(symptoms.without_expected((outcome, *of_the_tree[1:])), beside_it)
     if incomplete is not None:
         findings = with_incomplete_first(incomplete, findings)
-        outcome = incomplete if outcome.slug in SAY_NOTHING else outcome
+        outcome = incomplete if outcome.slug in INCONCLUSIVE_OUTCOMES else outcome
     return Report(
         findings=findings,
         tree=Tree(outcome=outcome, answers=answers),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.model.history import Event, History
 
 # Outcomes of a run in which nothing was found.
-SAY_NOTHING = frozenset({HEALTHY, INSUFFICIENT_DATA})
+INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})
 
 # What to do about each kind of content that was left out, the most telling first.
 _ACTIONS = {
@@ -105,5 +105,5 @@ def with_incomplete_first(
 
     It replaces the outcomes that say too little was logged, or that nothing was found.
     """
-    others = (one for one in findings if one.slug not in SAY_NOTHING)
+    others = (one for one in findings if one.slug not in INCONCLUSIVE_OUTCOMES)
     return tuple(sorted((incomplete, *others), key=lambda one: one.severity.rank))

@@ -14,7 +14,7 @@ import numpy as np
 from stabdiag.assemble.records import shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, LeftOut
-from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, tells_split
+from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
 from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
@@ -101,7 +101,7 @@ def _records(
     for name in columns.names:
         if is_evaluation(name) or direction_of(name) is not None or is_a_reward(name):
             measured |= columns.load(name).present
-        if tells_split(name):
+        if names_split(name):
             return
     count = int((~measured[after]).sum())
     if count >= max(_MIN_TAIL, _TAIL_FRACTION * losses):

@@ -33,13 +33,13 @@ from stabdiag.model.history import (
     EventKind,
     History,
     Part,
-    Retaken,
+    RepeatedSteps,
     Series,
     Source,
     unit_of,
 )
-from stabdiag.model.roles.names import is_setting, split_of, tells_split, words_of
-from stabdiag.model.roles.opponents import loss_kind
+from stabdiag.model.roles.loss_kinds import loss_kind
+from stabdiag.model.roles.names import is_setting, names_split, split_of, words_of
 from stabdiag.model.roles.other_losses import other_losses_of
 from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.roles.settings import difficulty_direction, is_part, setting_of, settings_of
@@ -301,7 +301,7 @@ def _unreadable(columns: Columns) -> list[Event]:
     return events
 
 
-def _retaken(losses: Losses, order: Order, number: int) -> Iterator[Retaken]:
+def _retaken(losses: Losses, order: Order, number: int) -> Iterator[RepeatedSteps]:
     """Yield what each resume of a run went over again, as far as both attempts logged it."""
     rows = np.flatnonzero(losses.records & np.isfinite(losses.values) & (order.number >= 0))
     steps, runs = order.steps[rows], order.number[rows]
@@ -315,7 +315,7 @@ def _retaken(losses: Losses, order: Order, number: int) -> Iterator[Retaken]:
         shared, old, new = np.intersect1d(steps[begin:at], steps[at:end], return_indices=True)
         values = losses.values[rows]
         if len(shared):
-            yield Retaken(
+            yield RepeatedSteps(
                 step=int(steps[at]),
                 steps=shared,
                 before=values[begin:at][old],
@@ -328,7 +328,7 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     unused = [
         name
         for name in names
-        if name not in used and not (is_setting(name) or setting_of(name) or tells_split(name))
+        if name not in used and not (is_setting(name) or setting_of(name) or names_split(name))
     ]
     if not unused:
         return []

@@ -31,7 +31,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LARGEST_READ, Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
-    counts_since_the_last,
+    counts_per_record,
     factor_of,
     is_evaluation,
     words_of,
@@ -272,7 +272,7 @@ def _wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:
     the loss is NaN. The number of skipped steps tells the two apart.
     """
     records = np.zeros(len(steps), dtype=bool)
-    if skipped is None or not counts_since_the_last(name):
+    if skipped is None or not counts_per_record(name):
         return records
     rows = np.flatnonzero(skipped.present)
     gaps = np.diff(steps[rows])

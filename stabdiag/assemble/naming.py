@@ -19,7 +19,7 @@ from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.choice import Assignment, assign, judge_without_a_loss, stand_ins
+from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, fallback_columns
 from stabdiag.model.roles.names import (
     Split,
     flagged_split,
@@ -27,9 +27,9 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     names_measurements,
     names_results,
+    names_split,
     normal,
     split_of,
-    tells_split,
 )
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
@@ -141,14 +141,16 @@ def _with_a_loss(named: Named) -> Named:
         others = {role: name for role, name in names.items() if role != "eval_loss"}
         note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
         return named.take({**others, "loss": names["eval_loss"]}, note)
-    for one in stand_ins(columns.names, counted=not names.keys().isdisjoint(("step", "epoch"))):
+    for one in fallback_columns(
+        columns.names, counted=not names.keys().isdisjoint(("step", "epoch"))
+    ):
         column = columns.load(one.loss)
         if not column.is_text and column.present.any() and one.loss not in names.values():
             evaluation = {} if one.eval_loss is None else {"eval_loss": one.eval_loss}
             return named.take({**names, "loss": one.loss, **evaluation}, one.note)
     if main is not None:
         return named
-    if judge_without_a_loss(names):
+    if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks that need none can run")
     shown = and_more([*map(shown_name, columns.names)], SHOWN)
     raise ColumnError(
@@ -278,7 +280,7 @@ def _with_splits(named: Named) -> Named:
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
         return named
     loss = columns.load(names["loss"])
-    telling = [name for name in columns.names if tells_split(name)]
+    telling = [name for name in columns.names if names_split(name)]
     found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
     if found is None:
         return named

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Ints
 from stabdiag.model.history import History, Series, Source, unit_of
 from stabdiag.model.manifest import Manifest
@@ -62,7 +62,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         retaken=history.retaken,
     )
     table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
-    with written_whole(output) as file:
+    with atomic_write(output) as file:
         parquet.write_table(table, file)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from stabdiag.baseline.profile import RunProfile
 from stabdiag.errors import StabdiagError
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from stabdiag.stats.bands import Levels
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def write_kept(profiles: Sequence[RunProfile], output: Path) -> None:
     """
     from pyarrow import parquet
 
-    with written_whole(output) as file:
+    with atomic_write(output) as file:
         parquet.write_table(table_of(profiles), file, compression="zstd")
 
 

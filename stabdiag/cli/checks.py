@@ -13,7 +13,7 @@ from stabdiag.cli.commands import exit_code
 from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
-from stabdiag.files import keep_inputs
+from stabdiag.files import protect_inputs
 
 if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
@@ -99,7 +99,7 @@ def checklist(
 
     with progress(logs):
         report = diagnose(logs, **how.arguments).ignoring(how.project.ignored)
-    keep_inputs([out.output], report.history.source.files)
+    protect_inputs([out.output], report.history.source.files)
     sheet = run(report)
     failed = [item for item in sheet.items if item.state is State.FAILED]
     line = f"{len(failed)} not done of {len([*sheet.items])}"

@@ -11,7 +11,7 @@ from stabdiag.cli import options
 from stabdiag.cli.commands import again, exit_code, verdict
 from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, progress
-from stabdiag.files import keep_inputs
+from stabdiag.files import protect_inputs
 from stabdiag.formats import names
 from stabdiag.model.comparison import Kind
 
@@ -67,7 +67,7 @@ def compare(
             format=how.log_format,
         ).ignoring(how.project.ignored)
     sources = [one.history.source for one in comparison.runs]
-    keep_inputs([out.output], [file for source in sources for file in source.files])
+    protect_inputs([out.output], [file for source in sources for file in source.files])
     one_line = verdict(comparison.diagnosis)
     shown = {"verbose": verbose, "command": again(context), **out.screen}
     out.tell(

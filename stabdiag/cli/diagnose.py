@@ -19,7 +19,7 @@ from stabdiag.cli.terminal import (
     write,
 )
 from stabdiag.errors import LogError, ManifestError, NothingLogged
-from stabdiag.files import keep_inputs
+from stabdiag.files import protect_inputs
 
 
 @options.bundled
@@ -51,7 +51,7 @@ def diagnose(
         raise _of_a_manifest(logs) or error from None
     tell_of_baseline(report)
     source = report.history.source
-    keep_inputs([out.output, *files], source.files)
+    protect_inputs([out.output, *files], source.files)
     tell_of_runs_beside(logs[0], source)
     if len(logs) > 1 and source.attempts > 1 and how.attempt is None:
         tell(

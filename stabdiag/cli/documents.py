@@ -12,7 +12,7 @@ from stabdiag.cli.commands import verdict
 from stabdiag.cli.rendering import terminal_fallback
 from stabdiag.cli.terminal import progress, terminal, write
 from stabdiag.errors import StabdiagError
-from stabdiag.files import keep_inputs
+from stabdiag.files import protect_inputs
 from stabdiag.formats import names
 from stabdiag.model.text import plural
 
@@ -40,7 +40,7 @@ def postmortem(
 
     with progress(logs):
         report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
-        keep_inputs([out.output], report.history.source.files)
+        protect_inputs([out.output], report.history.source.files)
         one_line = verdict(report.diagnosis)
         with terminal_fallback(report, chosen, verdict=one_line):
             text = document(report, chosen)

@@ -17,7 +17,7 @@ from stabdiag.cli.commands import FailOn
 from stabdiag.cli.config import Project, config_files, project_of
 from stabdiag.cli.terminal import Exit, Terminal, tell, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
-from stabdiag.files import keep_inputs, refuse_unwritable
+from stabdiag.files import protect_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
@@ -454,7 +454,7 @@ def check_outputs(
     What else is read, such as the manifest beside a log, is known only afterwards.
     """
     refuse_unwritable(outputs)
-    keep_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
+    protect_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
 def besides_of(

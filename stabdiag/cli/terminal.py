@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag.errors import StabdiagError
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from stabdiag.model.text import shown
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def write(text: str | Iterable[str], output: Path | None) -> None:
     """Write text, or pieces of it, to the terminal, or to a file as a whole or not at all."""
     pieces = _ended([text] if isinstance(text, str) else text)
     if output is not None:
-        with written_whole(output) as file:
+        with atomic_write(output) as file:
             file.writelines(piece.encode() for piece in pieces)
         return
     for piece in pieces:

@@ -19,7 +19,7 @@ from stabdiag.cli.commands import FailOn, report_exit_code, verdict
 from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
 from stabdiag.errors import StabdiagError
-from stabdiag.files import keep_inputs
+from stabdiag.files import protect_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _ended(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool:
 def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:
     """Write the report; where the disk has filled meanwhile, the verdict is still one."""
     try:
-        keep_inputs([out.output], read)
+        protect_inputs([out.output], read)
         out.tell(lambda: text, verdict)
     except StabdiagError as error:
         tell(f"{error}; the report goes to standard output")
@@ -177,7 +177,7 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
 
     job = Job(pid)
     if kill:
-        job.check_ours()
+        job.check_may_kill()
     return job
 
 

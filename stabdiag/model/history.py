@@ -15,7 +15,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.opponents import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind
 
 # No dtype that networks are trained in except fp64 holds more than 3.4e38. A number beyond this is
 # absurd but finite: it is read as this one, whose square is finite as well.
@@ -196,7 +196,7 @@ class Source:
 
 
 @frozen
-class Retaken:
+class RepeatedSteps:
     """The finite losses of the steps that a resume went over again: a pair of values for each.
 
     ``before`` are those of the attempt that was given up, ``after`` those that count. All have the
@@ -227,7 +227,7 @@ class History:
     config: Mapping[str, object] = field(default_factory=dict)
     loss_kind: LossKind | None = None
     unit: str = "step"
-    retaken: tuple[Retaken, ...] = ()
+    retaken: tuple[RepeatedSteps, ...] = ()
     earlier: tuple[History, ...] = ()
 
     def get(self, role: str) -> Series | None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind, Retaken
-from stabdiag.model.roles.opponents import LossKind
+from stabdiag.model.history import Event, EventCode, EventKind, RepeatedSteps
+from stabdiag.model.roles.loss_kinds import LossKind
 
 KEY: Final = b"stabdiag"
 SCHEMA: Final = 1
@@ -46,7 +46,7 @@ class Told:
     columns: Mapping[str, str]
     loss_kind: LossKind | None
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    retaken: tuple[Retaken, ...] = ()
+    retaken: tuple[RepeatedSteps, ...] = ()
 
 
 def as_metadata(told: Told, source: str) -> bytes:
@@ -96,11 +96,11 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
     )
 
 
-def _retaken(step: Any, steps: Any, before: Any, after: Any) -> Retaken:
+def _retaken(step: Any, steps: Any, before: Any, after: Any) -> RepeatedSteps:
     values = [np.array(one, dtype=np.float64) for one in (before, after)]
     if {one.shape for one in values} != {(len(steps),)}:
         raise ValueError("a pair of losses for each step")
-    return Retaken(
+    return RepeatedSteps(
         step=int(step), steps=np.array(steps, dtype=np.int64), before=values[0], after=values[1]
     )
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import Row
@@ -161,7 +161,7 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
 
     tables = rows.tables() if isinstance(rows, Rows) else [table_of(rows)]
     with (
-        written_whole(output) as file,
+        atomic_write(output) as file,
         parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
     ):
         for table in tables:

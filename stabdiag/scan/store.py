@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from stabdiag.baseline.kept import PROFILES_SUFFIX
 from stabdiag.errors import StabdiagError
-from stabdiag.files import written_whole
+from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
 from stabdiag.scan.rows import (
@@ -205,9 +205,9 @@ class Store:
             from pyarrow import parquet
 
             if profiles:  # first, so that no part lacks its profiles
-                with written_whole(part.with_suffix(PROFILES_SUFFIX)) as file:
+                with atomic_write(part.with_suffix(PROFILES_SUFFIX)) as file:
                     parquet.write_table(pa.concat_tables(profiles), file, compression="zstd")
-            with written_whole(part) as file:
+            with atomic_write(part) as file:
                 parquet.write_table(rows, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())

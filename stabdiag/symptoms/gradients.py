@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.names import counts_since_the_last
+from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
 from stabdiag.stats.quantiles import (
@@ -379,9 +379,7 @@ def _clipped_counts(case: Case) -> Evidence | None:
     values, gaps = counts.values, np.diff(counts.steps)
     # A flag says it of the record's own step; a total only rises.
     is_flag = values.max() <= 1
-    is_total = not (is_flag or counts_since_the_last(counts.column)) and np.all(
-        np.diff(values) >= 0
-    )
+    is_total = not (is_flag or counts_per_record(counts.column)) and np.all(np.diff(values) >= 0)
     clipped = np.diff(values) if is_total else values[1:]
     per_record = np.ones(len(clipped)) if is_flag else gaps
     fraction = float(clipped.sum() / per_record.sum())

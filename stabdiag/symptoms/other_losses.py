@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.opponents import is_of_opponents
+from stabdiag.model.roles.loss_kinds import is_adversarial_loss
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import listed, num, plural
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
@@ -113,7 +113,7 @@ def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
     """Yield the other losses. In a game one may rise as another falls."""
     for role in roles:
         for series in case.history.group(role).values():
-            if not is_of_opponents(series.column):
+            if not is_adversarial_loss(series.column):
                 yield series
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Retaken
+from stabdiag.model.history import RepeatedSteps
 from stabdiag.model.text import every, num, whole
 from stabdiag.stats.levels import MIN_CONSECUTIVE, jump_up
 from stabdiag.stats.quantiles import distinct
@@ -56,7 +56,7 @@ def _width(case: Case) -> int:
     return int(case.limits.resume.points)
 
 
-def _difference(one: Retaken) -> _Difference:
+def _difference(one: RepeatedSteps) -> _Difference:
     """Return the mean difference of pairs, and its standard error."""
     rise = one.after - one.before
     error = float(np.std(rise, ddof=1) / np.sqrt(len(rise)))

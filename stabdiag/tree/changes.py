@@ -15,7 +15,7 @@ import numpy as np
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.roles.settings import is_measured_on, is_part
+from stabdiag.model.roles.settings import changes_objective, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import FREQUENT_RATE, Onset, nearest
 from stabdiag.stats.peaks import BY_CHANCE
@@ -183,7 +183,7 @@ def _change(run: Run, one: Moves, number: int, off: int) -> Change:
         before=told[0],
         after=told[1],
         measured_on=setting.role == "loss_weight"
-        or any(map(is_measured_on, (setting.column, setting.role.partition("/")[2])))
+        or any(map(changes_objective, (setting.column, setting.role.partition("/")[2])))
         or is_part(setting.column),
         weighs=setting.role == "loss_weight",
         off=off,

@@ -16,7 +16,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.roles.settings import difficulty_direction, is_weight
+from stabdiag.model.roles.settings import difficulty_direction, is_loss_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import CONTEXT_POINTS, beginning
@@ -153,7 +153,7 @@ def _ramp(
         return None
     first = max(rise.best, int(np.argmax(np.abs(course - course[0]) > near)))
     last = min(until, n - 1)
-    weighs = setting.role == "loss_weight" or any(map(is_weight, _names(setting)))
+    weighs = setting.role == "loss_weight" or any(map(is_loss_weight, _names(setting)))
     if not weighs and rise.last_level > beginning(run.loss.values):
         return None  # what gets harder lifts no loss to above where it began; what weighs more may
     if last - first < 2 * MIN_TREND_POINTS or 2 * (course[last] - course[first]) < np.ptp(course):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.opponents import LossKind
 from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians

@@ -18,7 +18,7 @@ from stabdiag.model.findings import (
     open_questions,
 )
 from stabdiag.model.report import Missing, NotLogged
-from stabdiag.model.roles.opponents import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import capitalised, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma

@@ -13,7 +13,7 @@ from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import is_pretrained
-from stabdiag.model.roles.opponents import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num
 from stabdiag.stats.levels import CONTEXT_POINTS
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, usual_gap

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.roles.names import counts_since_the_last
+from stabdiag.model.roles.names import counts_per_record
 from stabdiag.stats.quantiles import SUBSAMPLE_SIZE, distinct, median, usual_gap
 from stabdiag.tree.case import Case
 
@@ -266,7 +266,7 @@ def _skipped_besides(case: Case, known: Ints) -> tuple[Ints, Ints]:
 def skips(skipped: Series) -> Floats:
     """Return how many steps each record says were skipped; some logs count from the start."""
     counts = skipped.values
-    if counts_since_the_last(skipped.column):
+    if counts_per_record(skipped.column):
         return counts
     if len(counts) > 1 and np.all(np.diff(counts) >= 0):
         return np.diff(counts, prepend=0.0)

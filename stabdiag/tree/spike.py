@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.opponents import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
 from stabdiag.stats.shape import Spike, blowup_start

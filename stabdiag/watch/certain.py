@@ -56,13 +56,13 @@ _NEAR_START = 5
 
 
 @frozen
-class Held:
+class InitialLosses:
     """The losses that a log held when the watch began: they may belong to an earlier attempt."""
 
     loss: Series
 
     @classmethod
-    def of(cls, report: Report) -> Held:
+    def of(cls, report: Report) -> InitialLosses:
         """Return the losses of a report."""
         return cls(loss=report.history.logged("loss"))
 
@@ -76,7 +76,7 @@ class Held:
         return ~same
 
 
-def certain(report: Report, fail_on: Severity, held: Held | None = None) -> Finding | None:
+def certain(report: Report, fail_on: Severity, held: InitialLosses | None = None) -> Finding | None:
     """Return the first certain finding of at least this severity, or None.
 
     ``held`` is what the log held when the watch began.
@@ -128,7 +128,7 @@ def _at_once(found: Finding, report: Report) -> bool:
     )
 
 
-def _goes_on(found: Finding, report: Report, held: Held) -> bool:
+def _goes_on(found: Finding, report: Report, held: InitialLosses) -> bool:
     """Return True if a finding began since the watch did, or what was logged since shows it too.
 
     After a restart the first losses are finite, and as low as they were before the failure.

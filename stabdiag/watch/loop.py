@@ -19,7 +19,7 @@ from stabdiag.model.findings import Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.sources import LoadedLog
-from stabdiag.watch.certain import Held, certain
+from stabdiag.watch.certain import InitialLosses, certain
 from stabdiag.watch.sources import Pace, Source
 
 # Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
@@ -90,7 +90,7 @@ def watch(
     report: Report | None = None
     trouble: LogError | None = None
     sure: Finding | None = None
-    held: Held | None = None
+    held: InitialLosses | None = None
     runs = 0
     is_behind = True
     while True:
@@ -108,7 +108,7 @@ def watch(
                     trouble = error
                 else:
                     if source.runs != runs:
-                        runs, held = source.runs, Held.of(report)
+                        runs, held = source.runs, InitialLosses.of(report)
                     sure = None
                     if until.fail_on is not None:
                         sure = certain(report, until.fail_on, held)
@@ -159,7 +159,7 @@ class Job:
         """Whether it has not ended; a zombie has."""
         return self._began is not None and _began(self.number) == self._began
 
-    def check_ours(self) -> None:
+    def check_may_kill(self) -> None:
         """Raise an error if this process may not, or should not, be ended by the one that asks."""
         if self.number in _ancestors():
             raise StabdiagError(

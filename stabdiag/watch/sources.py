@@ -162,7 +162,7 @@ class File:
             self._other = Container([str(self._path)], self._asked)
 
     def _follow(self, begin: Begin) -> None:
-        if begin in (Begin.ANEW, Begin.OTHER):
+        if begin in (Begin.RESTARTED, Begin.OTHER):
             self._grown.forget()
             self._events = []
             self.runs += begin is Begin.OTHER

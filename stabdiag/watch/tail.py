@@ -28,14 +28,14 @@ class Begin(Enum):
     """They were appended to the same file."""
     NEXT = auto()
     """They are those of another file, in which the run goes on: the log was rotated."""
-    ANEW = auto()
+    RESTARTED = auto()
     """They are the same log once more from its first line on: those before count no more."""
     OTHER = auto()
     """They are those of another run: the link that is watched leads elsewhere now."""
 
 
 @frozen
-class News:
+class TailEvent:
     """Bytes that a log has gained, and how they follow those before them."""
 
     data: bytes = b""
@@ -61,7 +61,7 @@ class Tail:
         self._seal = b""
         self._head = b""
 
-    def news(self) -> Iterator[News]:
+    def news(self) -> Iterator[TailEvent]:
         """Yield what came since the last call, the end of a file that was moved away first.
 
         Raises:
@@ -88,7 +88,7 @@ class Tail:
         self._target = target
         self.let_go()
         if self._head:
-            yield News(begin=begin)
+            yield TailEvent(begin=begin)
         self._file, self._identity = file, (status.st_dev, status.st_ino)
         self._from_its_start()
         yield from self._appended(file)
@@ -100,7 +100,7 @@ class Tail:
                 self._file.close()
         self._file = self._identity = None
 
-    def _appended(self, file: BinaryIO) -> Iterator[News]:
+    def _appended(self, file: BinaryIO) -> Iterator[TailEvent]:
         while True:
             file.seek(self._at - len(self._seal))
             found = file.read(len(self._seal) + _BITE)
@@ -109,7 +109,7 @@ class Tail:
                 if begin is None:
                     return
                 self._from_its_start()
-                yield News(begin=begin)
+                yield TailEvent(begin=begin)
                 continue
             data = found[len(self._seal) :]
             if not data:
@@ -117,7 +117,7 @@ class Tail:
             self._at += len(data)
             self._seal = found[-_SEAL:]
             self._head = _head(self._head + data)
-            yield News(data=data)
+            yield TailEvent(data=data)
 
     def _from_its_start(self) -> None:
         self._at, self._seal, self._head = 0, b"", b""
@@ -127,7 +127,7 @@ class Tail:
         file.seek(0)
         head = _head(file.read(_HEAD))
         if head.startswith(self._head):
-            return Begin.ANEW
+            return Begin.RESTARTED
         return None if self._head.startswith(head) else Begin.NEXT
 
 

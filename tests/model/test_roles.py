@@ -3,13 +3,13 @@
 import pytest
 
 from stabdiag.errors import ColumnError
-from stabdiag.model.roles.choice import assign, may_serve, stand_ins
+from stabdiag.model.roles.choice import assign, fallback_columns, may_serve
+from stabdiag.model.roles.loss_kinds import LossKind, find_discriminator_loss, loss_kind
 from stabdiag.model.roles.names import is_evaluation, normal
-from stabdiag.model.roles.opponents import LossKind, loss_kind, opponent_of
 from stabdiag.model.roles.settings import (
+    changes_objective,
     difficulty_direction,
-    is_measured_on,
-    is_weight,
+    is_loss_weight,
     setting_of,
     settings_of,
 )
@@ -298,7 +298,7 @@ def test_other_runs_in_an_exported_chart():
 )
 def test_what_stands_in_for_a_loss(names, loss, eval_loss):
     assert "loss" not in assign(names.split()).columns
-    found = next(stand_ins(names.split(), counted="epoch" in names))
+    found = next(fallback_columns(names.split(), counted="epoch" in names))
     assert (found.loss, found.eval_loss) == (loss, eval_loss)
     assert found.note.startswith(f"took {loss!r} as the loss")
     assert may_serve(loss)
@@ -316,7 +316,7 @@ def test_what_stands_in_for_a_loss(names, loss, eval_loss):
     ],
 )
 def test_what_stands_in_for_no_loss(names):
-    assert list(stand_ins(names.split(), counted="epoch" in names)) == []
+    assert list(fallback_columns(names.split(), counted="epoch" in names)) == []
 
 
 OPPONENTS = LossKind.ADVERSARIAL
@@ -406,7 +406,7 @@ def test_a_setting_is_told_by_its_name(name, setting):
     ],
 )
 def test_what_a_loss_is_measured_on(names, holds):
-    assert {is_measured_on(name) for name in names.split()} == {holds}
+    assert {changes_objective(name) for name in names.split()} == {holds}
 
 
 @pytest.mark.parametrize(
@@ -421,12 +421,12 @@ def test_what_a_loss_is_measured_on(names, holds):
     ],
 )
 def test_which_way_a_setting_makes_a_loss_harder(names, way, weighs):
-    assert {(difficulty_direction(name), is_weight(name)) for name in names.split()} == {
+    assert {(difficulty_direction(name), is_loss_weight(name)) for name in names.split()} == {
         (way, weighs)
     }
 
 
 def test_a_regularizer_is_not_a_discriminator_loss():
     names = ["Loss/G/loss/mean", "Loss/D/reg/mean", "Loss/D/loss/mean", "Loss/r1_penalty/mean"]
-    assert opponent_of(names) == "Loss/D/loss/mean"
-    assert opponent_of(["G_loss", "D_reg"]) is None
+    assert find_discriminator_loss(names) == "Loss/D/loss/mean"
+    assert find_discriminator_loss(["G_loss", "D_reg"]) is None

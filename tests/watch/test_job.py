@@ -33,7 +33,7 @@ def system(request, monkeypatch, tmp_path):
 def test_a_job_runs_until_it_is_told_to_end(sleeper):
     job = Job(sleeper.pid)
     assert job.runs
-    job.check_ours()
+    job.check_may_kill()
     assert job.terminate() == f"process {sleeper.pid} was sent SIGTERM"
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert not job.runs  # a zombie has ended
@@ -46,7 +46,7 @@ def test_a_job_runs_until_it_is_told_to_end(sleeper):
 def test_a_watch_does_not_end_itself_nor_what_started_it():
     for number in (os.getpid(), os.getppid()):
         with pytest.raises(StabdiagError, match="is the watch itself or what it was started from"):
-            Job(number).check_ours()
+            Job(number).check_may_kill()
 
 
 def told(folder, number, began):
@@ -80,7 +80,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
         patch.setattr(os, "kill", refused)
         assert job.runs
         with pytest.raises(StabdiagError, match="is someone else's; you may not end it"):
-            job.check_ours()
+            job.check_may_kill()
         came_of_it = job.terminate()
     assert came_of_it.endswith("could not be signalled (Operation not permitted)")
 

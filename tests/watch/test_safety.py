@@ -10,7 +10,7 @@ import stabdiag
 from stabdiag.model.findings import Severity
 from stabdiag.sources import ReadRequest
 from stabdiag.watch import open_source
-from stabdiag.watch.certain import Held, certain
+from stabdiag.watch.certain import InitialLosses, certain
 
 RNG = np.random.default_rng(5)
 
@@ -36,7 +36,7 @@ def steps(losses, begin=0):
 
 def ended_at(before, later, *, block=1):
     """Return how many of the later records had come when a watch was certain, or None."""
-    held = Held.of(stabdiag.diagnose(before)) if before else None
+    held = InitialLosses.of(stabdiag.diagnose(before)) if before else None
     for count in range(block, len(later) + 1, block):
         report = stabdiag.diagnose([*before, *later[:count]])
         if certain(report, Severity.ERROR, held) is not None:

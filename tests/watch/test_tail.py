@@ -80,7 +80,7 @@ def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail, log):
     told(tail)
     os.truncate(log, len(OLD) - len(b"1,4.9\n"))
     append(log, b"1,4.7\n")
-    assert told(tail) == [Begin.ANEW, b"step,loss\n0,5.0\n1,4.7\n"]
+    assert told(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
 def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(tail, log):
@@ -89,7 +89,7 @@ def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(tai
     os.truncate(log, len(b"step,loss\n"))
     assert told(tail) == []
     append(log, b"0,5.0\n1,4.7\n")
-    assert told(tail) == [Begin.ANEW, b"step,loss\n0,5.0\n1,4.7\n"]
+    assert told(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
 @pytest.mark.parametrize("by_name", [True, False])
@@ -103,7 +103,7 @@ def test_a_log_that_is_written_anew_each_time_is_one_log(tail, log, by_name):
         other.replace(log)
     else:
         log.write_bytes(again)
-    assert told(tail) == [Begin.ANEW, again]
+    assert told(tail) == [Begin.RESTARTED, again]
 
 
 def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail, log):
@@ -124,7 +124,7 @@ def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail, log):
     told(tail)
     tail.let_go()
     append(log, b"2,4.8\n")
-    assert told(tail) == [Begin.ANEW, OLD + b"2,4.8\n"]
+    assert told(tail) == [Begin.RESTARTED, OLD + b"2,4.8\n"]
     tail.let_go()
     log.write_bytes(LATER)
     assert told(tail) == [Begin.NEXT, LATER]

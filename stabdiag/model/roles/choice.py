@@ -11,6 +11,13 @@ from typing import Final
 
 from stabdiag.errors import ColumnError, did_you_mean
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.loss_kinds import (
+    describe_discriminator_choice,
+    find_discriminator_loss,
+    is_adversarial_loss,
+    is_policy_loss,
+    parts_of,
+)
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
@@ -20,19 +27,12 @@ from stabdiag.model.roles.names import (
     last_word,
     names_measurements,
     names_results,
+    names_split,
     normal,
     run_of,
-    tells_split,
     without_evaluation,
     without_run,
     words_of,
-)
-from stabdiag.model.roles.opponents import (
-    about_opponents,
-    is_of_a_policy,
-    is_of_opponents,
-    opponent_of,
-    parts_of,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.roles.scores import direction_of
@@ -92,8 +92,8 @@ def may_serve(name: str) -> bool:
         or is_a_reward(name, of_episodes=True)
         or is_evaluation(name)
         or _measure(name) is not None
-        or is_of_opponents(name)
-        or tells_split(name)
+        or is_adversarial_loss(name)
+        or names_split(name)
         or names_measurements(name)
         or names_results(name)
         or key == _SUM
@@ -103,7 +103,7 @@ def may_serve(name: str) -> bool:
     )
 
 
-def judge_without_a_loss(roles: Iterable[str]) -> bool:
+def can_judge_without_loss(roles: Iterable[str]) -> bool:
     """Tell whether a run can be judged by one of these roles if no loss was logged."""
     return any(role.partition("/")[0] in _WITHOUT_A_LOSS for role in roles)
 
@@ -137,7 +137,7 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
     free = [name for name in choice.names if name not in choice.taken]
     return Assignment(
         columns=columns,
-        notes=(*choice.notes, *_about_looks(choice.looks)),
+        notes=(*choice.notes, *_describe_name_patterns(choice.looks)),
         parts=choice.parts,
         other_losses=other_losses(columns.get("loss", ""), free),
     )
@@ -199,14 +199,14 @@ class _Choice:
 
     def _looking_like(self, role: Role) -> list[str]:
         of_episodes = normal(self.columns.get("epoch", "")) in ("episode", "episodes")
-        found = by_looks(role, self._free(), of_episodes=of_episodes)
+        found = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSSES:
-            opponent = opponent_of(found)
+            opponent = find_discriminator_loss(found)
             if opponent is not None:
-                self.notes.append(about_opponents(opponent, role.name))
+                self.notes.append(describe_discriminator_choice(opponent, role.name))
                 return [opponent]
             # What a policy gains is no part of what is minimised beside it, and hides its rise.
-            others = [name for name in found if not is_of_a_policy(name)] or found
+            others = [name for name in found if not is_policy_loss(name)] or found
             several = parts_of(others)
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:
@@ -235,7 +235,7 @@ def _is_known(name: str, role: Role) -> bool:
     return normal(name) in role.names or normal(without_run(name)) in role.names
 
 
-def _about_looks(looks: Mapping[str, Sequence[str]]) -> list[str]:
+def _describe_name_patterns(looks: Mapping[str, Sequence[str]]) -> list[str]:
     """Say in one line which columns were chosen by the looks of their names."""
     if not looks:
         return []
@@ -298,7 +298,7 @@ _OTHERS: Final = 8
 _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
 
 
-def by_looks(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
+def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
     """Return the columns that look as if they served a role, the most likely one first."""
     if role.name == "loss":
         # Of several losses the total is most likely the one with a known name, or the one with the
@@ -307,7 +307,7 @@ def by_looks(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> 
         return sorted(
             like,
             key=lambda name: (
-                is_of_a_policy(name),
+                is_policy_loss(name),
                 # A sum depends on how much there was of the batch.
                 "sum" in words_of(name),
                 _TOTAL.isdisjoint(words_of(name)),
@@ -347,7 +347,7 @@ _TRAINING: Final = re.compile(r"^(?:train|training|avg|average|mean)_|_(?:train|
 
 
 @frozen(eq=True)
-class StandIn:
+class FallbackColumn:
     """A column that serves as the loss, its counterpart of an evaluation, and a note on both."""
 
     loss: str
@@ -355,17 +355,17 @@ class StandIn:
     note: str
 
 
-def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
+def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[FallbackColumn]:
     """Yield what may serve as the loss of a log without one by name, the most likely first.
 
     ``counted`` says whether the log has steps or epochs.
     """
     names = [name for name in names if not is_setting(name)]
-    opponents = [name for name in names if is_of_opponents(name) and not is_evaluation(name)]
-    opponent = opponent_of(opponents)
+    opponents = [name for name in names if is_adversarial_loss(name) and not is_evaluation(name)]
+    opponent = find_discriminator_loss(opponents)
     if opponent is not None:
-        note = about_opponents(opponent, "loss")
-        yield StandIn(loss=opponent, eval_loss=None, note=note)
+        note = describe_discriminator_choice(opponent, "loss")
+        yield FallbackColumn(loss=opponent, eval_loss=None, note=note)
     held_out = {without_evaluation(name): name for name in names if is_evaluation(name)}
     found = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
     for measure in (*_MEASURES, *(_COUNTED if counted else ()), ""):
@@ -373,7 +373,7 @@ def stand_ins(names: Iterable[str], *, counted: bool) -> Iterator[StandIn]:
         if measure in found and (measure or measure in held_out):
             name = found[measure]
             note = f"took {name!r} as the loss, by its name"
-            yield StandIn(loss=name, eval_loss=held_out.get(measure), note=note)
+            yield FallbackColumn(loss=name, eval_loss=held_out.get(measure), note=note)
 
 
 def _measure(name: str) -> str | None:

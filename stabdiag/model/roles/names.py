@@ -109,7 +109,7 @@ def without_evaluation(name: str) -> str:
     return _EVALUATION.sub("_", normal(name), count=1).strip("_")
 
 
-def counts_since_the_last(name: str) -> bool:
+def counts_per_record(name: str) -> bool:
     """Tell whether a count of skipped steps begins anew with each record, as Megatron's does.
 
     Or tells whether this one was. Under other names it is mostly a count since the run began.
@@ -127,7 +127,7 @@ def names_results(name: str) -> bool:
     return normal(name) in _RESULTS
 
 
-def tells_split(name: str) -> bool:
+def names_split(name: str) -> bool:
     """Tell whether a column may say on which split each record was measured."""
     return normal(name) in _SPLITS or flagged_split(name) is not None
 
@@ -256,7 +256,7 @@ _IN_ENGLISH: Final = tuple(
 )
 
 
-def tells_a_loss(text: bytes) -> bool:
+def has_foreign_loss_name(text: bytes) -> bool:
     """Tell whether a text may name a loss in another language; in ASCII alone only in German."""
     return b"erlust" in text or (
         not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)

@@ -13,7 +13,7 @@ from stabdiag.model.text import names_in
 # With these the loss is that of other data, with other noise on them, or another quantity: what it
 # was before tells nothing of what it ought to be after. A batch size or a weight decay changes none
 # of this.
-MEASURED_ON: Final = names_in(
+OBJECTIVE_SETTINGS: Final = names_in(
     "seq_len seq_length seqlen sequence_length sequence_len context_len context_length "
     "context_size context_window ctx_len block_size max_len max_seq_len max_seq_length "
     "max_sequence_length max_seqlen max_length curriculum stage phase difficulty "
@@ -44,8 +44,8 @@ OTHER_SETTINGS: Final = names_in(
     "clip_grad_norm clip_threshold clip"
 )
 
-_MEASURED_ON: Final = frozenset(MEASURED_ON)
-_NAMES: Final = _MEASURED_ON.union(OTHER_SETTINGS)
+_OBJECTIVE_SETTINGS: Final = frozenset(OBJECTIVE_SETTINGS)
+_NAMES: Final = _OBJECTIVE_SETTINGS.union(OTHER_SETTINGS)
 
 # Other data are neither harder nor easier.
 _WHICH_DATA: Final = frozenset(
@@ -57,7 +57,7 @@ _WHICH_DATA: Final = frozenset(
 # Which way these make a loss harder as they change gradually. An epsilon that grows is that of
 # an attack.
 _HARDENING: Final = (
-    {name: 1 for name in (*MEASURED_ON, "epsilon") if name not in _WHICH_DATA}
+    {name: 1 for name in (*OBJECTIVE_SETTINGS, "epsilon") if name not in _WHICH_DATA}
     | dict.fromkeys(("teacher_forcing", "tf_ratio"), -1)
     | dict.fromkeys(("temperature", "resolution", "image_resolution", "image_size", "img_size"), 0)
     | dict.fromkeys(("image_res", "crop_size", "input_size"), 0)
@@ -108,12 +108,12 @@ def setting_of(name: str) -> str | None:
         return None
     *sections, leaf = re.split(r"[/.]", own)
     whole, leaf = normal(own), normal(leaf)
-    if not _weighs(leaf) and _MEASURED.search(normal("/".join(sections))):
+    if not _is_loss_weight(leaf) and _MEASURED.search(normal("/".join(sections))):
         return None
     return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)
 
 
-def _weighs(key: str) -> bool:
+def _is_loss_weight(key: str) -> bool:
     """Tell whether a name in normal form is that of the weight of a part of the loss."""
     part, _, times = key.rpartition("_")
     if times in _TIMES and (part in _PARTS or part.removesuffix("_loss") not in ("", part)):
@@ -125,7 +125,7 @@ def _weighs(key: str) -> bool:
 def _plain(key: str) -> str | None:
     """Return a name without what says whose setting it is, if one that is known is left."""
     while key:
-        if key in _NAMES or _weighs(key):
+        if key in _NAMES or _is_loss_weight(key):
             return key
         bare = _AFTER.sub("", key)
         if bare in _NAMES:
@@ -137,16 +137,16 @@ def _plain(key: str) -> str | None:
     return None
 
 
-def is_measured_on(name: str) -> bool:
+def changes_objective(name: str) -> bool:
     """Tell whether a column holds a setting that changes what the loss is measured on."""
     plain = setting_of(name)
-    return plain is not None and (plain in _MEASURED_ON or _weighs(plain))
+    return plain is not None and (plain in _OBJECTIVE_SETTINGS or _is_loss_weight(plain))
 
 
-def is_weight(name: str) -> bool:
+def is_loss_weight(name: str) -> bool:
     """Tell whether a column holds the weight of a part of the loss."""
     plain = setting_of(name)
-    return plain is not None and _weighs(plain)
+    return plain is not None and _is_loss_weight(plain)
 
 
 def is_part(name: str) -> bool:
@@ -160,7 +160,7 @@ def difficulty_direction(name: str) -> int | None:
     None if it does not, as far as its name tells.
     """
     plain = setting_of(name)
-    if plain is None or not (plain in _HARDENING or _weighs(plain)):
+    if plain is None or not (plain in _HARDENING or _is_loss_weight(plain)):
         return None
     return _HARDENING.get(plain, 1)
 

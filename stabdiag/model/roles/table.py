@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation, normal
-from stabdiag.model.roles.settings import MEASURED_ON, OTHER_SETTINGS
+from stabdiag.model.roles.settings import OBJECTIVE_SETTINGS, OTHER_SETTINGS
 from stabdiag.model.text import names_in
 
 _ACCURACIES = "accuracy acc top1 acc1"
@@ -339,7 +339,7 @@ ROLES: tuple[Role, ...] = (
     _role(
         "setting",
         "a training setting that changes during the run",
-        " ".join(dict.fromkeys((*_BEST_KNOWN, *MEASURED_ON, *OTHER_SETTINGS))),
+        " ".join(dict.fromkeys((*_BEST_KNOWN, *OBJECTIVE_SETTINGS, *OTHER_SETTINGS))),
         training=False,
         several=True,
     ),

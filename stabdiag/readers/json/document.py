@@ -8,7 +8,7 @@ from typing import Final
 
 from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.history import EventCode, LeftOut
-from stabdiag.model.roles.choice import assign, judge_without_a_loss
+from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.gathered import gathered
 from stabdiag.readers.json.config import with_config
@@ -65,7 +65,7 @@ def read(stream: Stream) -> Columns:
 def _tells(table: Rows) -> int:
     """Return 2 if a table has a loss, 1 if it has something else that a run can be judged by."""
     found = assign(table.names)
-    return 2 if found.has("loss", "eval_loss") else int(judge_without_a_loss(found.columns))
+    return 2 if found.has("loss", "eval_loss") else int(can_judge_without_loss(found.columns))
 
 
 def _widen(records: Rows, listed: Rows) -> None:

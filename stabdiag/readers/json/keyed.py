@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
 from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.loss_kinds import find_discriminator_loss
 from stabdiag.model.roles.names import is_evaluation, normal
-from stabdiag.model.roles.opponents import opponent_of
 from stabdiag.model.roles.table import ROLES
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.nested import Record, flattened
@@ -237,7 +237,7 @@ def told_apart(columns: dict[Path, Part]) -> dict[Path, Part]:
         and not is_evaluation(f"{name}/loss")
         and has_a_loss("/".join(path[shared + 1 :]) for path in paths)
     ]
-    if len(runs) < 2 or opponent_of([f"{name}/loss" for name in runs]):
+    if len(runs) < 2 or find_discriminator_loss([f"{name}/loss" for name in runs]):
         return columns
     number = {name: f"{name} #{n}" for n, name in enumerate(runs)}
     return {

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Ints
-from stabdiag.model.roles.names import in_english, tells_a_loss
+from stabdiag.model.roles.names import has_foreign_loss_name, in_english
 from stabdiag.model.text import clipped
 from stabdiag.readers.text.values import plain_values
 
@@ -76,7 +76,7 @@ class Text:
         block = plain_values(block)
         if b"f0" in block or b"NaN32" in block:
             block = _NAN32.sub(b"NaN  ", _FLOAT32.sub(rb"\1e\2", block))
-        if tells_a_loss(block):
+        if has_foreign_loss_name(block):
             block = in_english(block)
         self._joined = _NO_BREAKS
         if any(end in block for end in _SPREAD_ENDS):

@@ -11,7 +11,7 @@ from itertools import compress
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.choice import assign, judge_without_a_loss
+from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
@@ -224,7 +224,7 @@ def _evaluated_beside(usual: Part, part: Part) -> Part:
 def _goes_with_a_loss(name: str) -> bool:
     """Tell whether a name is that of a rate, of a norm, of a scale or of a reward."""
     found = assign([name])
-    return found.has("lr", "tokens_per_second") or judge_without_a_loss(found.columns)
+    return found.has("lr", "tokens_per_second") or can_judge_without_loss(found.columns)
 
 
 @frozen

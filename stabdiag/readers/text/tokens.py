@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
-from stabdiag.model.roles.choice import assign, judge_without_a_loss
+from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward
 from stabdiag.readers.text.counters import counters_of
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
@@ -175,7 +175,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
     """
     if word not in OTHER_MEASURES:
         return is_a_loss(name)
-    return judge_without_a_loss(assign([name]).columns)
+    return can_judge_without_loss(assign([name]).columns)
 
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:

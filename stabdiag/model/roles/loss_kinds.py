@@ -34,7 +34,7 @@ _REGULARIZERS: Final = frozenset(
 _BESIDE_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
 
 
-def opponent_of(names: Sequence[str]) -> str | None:
+def find_discriminator_loss(names: Sequence[str]) -> str | None:
     """Return the discriminator's loss if a generator and a discriminator train together.
 
     The generator's loss rises in a healthy run, and the sum of the two says nothing. A regularizer
@@ -47,7 +47,7 @@ def opponent_of(names: Sequence[str]) -> str | None:
     return next((name for name, words in told.items() if words & DISCRIMINATOR), None)
 
 
-def about_opponents(opponent: str, role: str) -> str:
+def describe_discriminator_choice(opponent: str, role: str) -> str:
     """Say why the discriminator's loss was taken."""
     return f"took {opponent!r} as the {role}: a generator trains against a discriminator"
 
@@ -78,7 +78,7 @@ def _is_no_part(word: str) -> bool:
     return word.isdigit() or word in _READINGS or bare in _READINGS
 
 
-def is_of_opponents(name: str) -> bool:
+def is_adversarial_loss(name: str) -> bool:
     """Tell whether a column without the word loss is a generator's or discriminator's loss."""
     words = words_of(name)
     rest = [word for word in words if word not in GENERATOR | DISCRIMINATOR]
@@ -117,7 +117,7 @@ _CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
 _OPPONENTS: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
 
-def is_of_a_policy(name: str) -> bool:
+def is_policy_loss(name: str) -> bool:
     """Tell whether a loss is that of a policy or its entropy, which hover around no level."""
     words = {*words_of(name)}
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
@@ -144,7 +144,10 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     if _POLICY & set(words):
         return LossKind.POLICY
     others = [set(words_of(name)) for name in names if name != loss and not is_evaluation(name)]
-    pair = is_of_opponents(loss) and opponent_of([*filter(is_of_opponents, names)]) is not None
+    pair = (
+        is_adversarial_loss(loss)
+        and find_discriminator_loss([*filter(is_adversarial_loss, names)]) is not None
+    )
     if _is_opponent(words) or pair or _is_one_of_two(set(words), others):
         return LossKind.ADVERSARIAL
     if set(words) <= _PLAIN and any(map(_is_critics, others)):
