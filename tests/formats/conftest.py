@@ -1,4 +1,4 @@
-"""Reports on made-up runs, small and seeded, that every format is tried on."""
+"""Reports on small synthetic runs for the tests of all formats."""
 
 from dataclasses import replace
 
@@ -19,8 +19,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked, NotLogged, Tree
 from tests.conftest import NAMES, about, diagnosed, log_of
 
-# A real run for each leaf of the tree, the one with the smallest log. What is about a log alone has
-# none: no run is half read.
+# The run with the smallest log for each leaf of the tree. Findings about the log itself have none.
 LEAVES = {
     slug: min(
         (run for run in NAMES if about(run)["expect"] == slug),
@@ -32,14 +31,14 @@ LEAVES = {
 
 
 def falling(points, noise=0.03):
-    """Return steps and a loss that falls as a healthy one does."""
+    """Return steps and a healthy, decreasing loss."""
     rng = np.random.default_rng(7)
     steps = np.arange(points, dtype=np.int64)
     return steps, 2.0 + 6.0 * np.exp(-steps / (points / 6)) + rng.normal(0, noise, points)
 
 
 def named(report, *events):
-    """Return a report as if the run had been read from a file, with some more events."""
+    """Return a report as if its run had been read from a file, with more events."""
     source = replace(report.history.source, name="run.jsonl", format="jsonl")
     history = replace(report.history, source=source, events=(*report.history.events, *events))
     return replace(report, history=history)
@@ -72,8 +71,8 @@ def persistent():
         evidence={},
     )
     answers = tuple(
-        replace(one, verdict=Verdict.UNKNOWN) if one.question == "Q3.1" else one
-        for one in report.tree.answers
+        replace(answer, verdict=Verdict.UNKNOWN) if answer.question == "Q3.1" else answer
+        for answer in report.tree.answers
     )
     report = replace(
         report,
@@ -93,7 +92,7 @@ def persistent():
 
 @pytest.fixture(scope="session")
 def healthy():
-    """A healthy run that logged its loss and no more."""
+    """A healthy run that logged only its loss."""
     steps, loss = falling(1200)
     return named(stabdiag.diagnose({"step": steps, "loss": loss}))
 
@@ -116,12 +115,12 @@ def nan():
 
 @pytest.fixture(params=LEAVES)
 def leaf(request):
-    """The report on a real run, one for each leaf of the tree."""
+    """The report on a trained run for each leaf of the tree."""
     return diagnosed(LEAVES[request.param])
 
 
 def renamed(report, name):
-    """Put a name wherever text of a log or a manifest can go."""
+    """Put a name in every place for text of a log or a manifest."""
     events = (
         Event(kind=EventKind.COLUMN, message=f"The loss is read from {name}."),
         Event(kind=EventKind.MESSAGE, message=name, step=report.diagnosis.step, line=3),

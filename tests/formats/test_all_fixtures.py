@@ -1,4 +1,4 @@
-"""What holds for the report on every fixture: its length, its numbers, and one diagnosis."""
+"""Properties of the report on every fixture: length, steps and one diagnosis."""
 
 import json
 import math
@@ -21,7 +21,7 @@ EVERY = pytest.mark.parametrize("run", NAMES)
 
 
 @EVERY
-def test_it_fits_on_a_screen_without_the_numbers_of_sections_and_questions(run):
+def test_the_report_fits_on_a_screen_without_question_numbers(run):
     report = diagnosed(run)
     text = render(report, "terminal")
     lines = text.splitlines()
@@ -33,15 +33,15 @@ def test_it_fits_on_a_screen_without_the_numbers_of_sections_and_questions(run):
 
 
 @EVERY
-def test_the_steps_are_those_of_the_log_and_in_order(run):
+def test_steps_are_within_the_log_and_in_order(run):
     report = diagnosed(run)
     first, last = report.history.first_step, report.history.last_step
-    steps = [found.step for found in report.findings if found.step is not None]
+    steps = [finding.step for finding in report.findings if finding.step is not None]
     steps += [step for answer in report.tree.answers for step in answer.steps]
     assert all(first <= step <= last for step in steps)
-    for found in report.findings:
-        if re.search(r"\bend\b|broke off", found.title) and found.step is not None:
-            assert found.step == last
+    for finding in report.findings:
+        if re.search(r"\bend\b|broke off", finding.title) and finding.step is not None:
+            assert finding.step == last
 
     for answer in report.tree.answers:
         if answer.question == "Q2.2" and answer.verdict is Verdict.YES:
@@ -53,37 +53,43 @@ def test_the_steps_are_those_of_the_log_and_in_order(run):
                 "recovery_steps", answer.limits["spike.recovery_steps"]
             )
 
-    one = incident_of(report)
-    order = (one.last_good, one.onset, one.first_bad, one.worst, one.recovered)
-    known = [step for step in order if step is not None]
-    assert known == sorted(known)
-    assert one.last_good is None or one.last_good < one.onset
-    assert all(one.first <= moment.step <= one.last for moment in one.timeline)
+    incident = incident_of(report)
+    order = (
+        incident.last_good,
+        incident.onset,
+        incident.first_bad,
+        incident.worst,
+        incident.recovered,
+    )
+    steps_in_order = [step for step in order if step is not None]
+    assert steps_in_order == sorted(steps_in_order)
+    assert incident.last_good is None or incident.last_good < incident.onset
+    assert all(incident.first <= moment.step <= incident.last for moment in incident.timeline)
 
 
 @pytest.mark.parametrize("run", ONE_EACH)
 def test_all_formats_lead_with_the_diagnosis(run):
     report = diagnosed(run)
-    found = report.diagnosis
-    slug, severity = found.slug, found.severity.value
-    assert found is report.findings[0]
-    assert found.severity.rank == min(one.severity.rank for one in report.findings)
+    diagnosis = report.diagnosis
+    slug, severity = diagnosis.slug, diagnosis.severity.value
+    assert diagnosis is report.findings[0]
+    assert diagnosis.severity.rank == min(item.severity.rank for item in report.findings)
     assert f"{severity}, {slug}" in repr(report)
 
     head = " ".join(render(report, "terminal").partition("\n\n")[0].split())
     assert (head.partition(" ")[0].lower(), head.split()[-1]) == (severity, f"[{slug}]")
     document = json.loads(render(report, "json"))
-    for told in (document["diagnosis"], document["findings"][0]):
-        assert (told["slug"], told["severity"]) == (slug, severity)
+    for entry in (document["diagnosis"], document["findings"][0]):
+        assert (entry["slug"], entry["severity"]) == (slug, severity)
     assert f"**{severity}** · `{slug}`" in render(report, "markdown").splitlines()[4]
     for page in (render(report, "html"), notebook(report)):
         badges = re.search(r'class="badge[^>]*>(\w+)</span>.*?<code>(.*?)</code>', page, re.DOTALL)
         assert badges.groups() == (severity, slug)
     picture = render(report, "svg").replace("&#160;", " ")
-    assert f">{found.title}" in picture or slug in picture
+    assert f">{diagnosis.title}" in picture or slug in picture
     properties = {
-        one.get("name"): one.get("value")
-        for one in ET.fromstring(render(report, "junit")).iter("property")
+        item.get("name"): item.get("value")
+        for item in ET.fromstring(render(report, "junit")).iter("property")
     }
     assert (properties["diagnosis"], properties["severity"]) == (slug, severity)
     first = render(report, "github").splitlines()[0]
@@ -94,50 +100,50 @@ def test_all_formats_lead_with_the_diagnosis(run):
     lines = render(report, "lines").splitlines()
     results = json.loads(render(report, "sarif"))["runs"][0]["results"]
     issues = json.loads(render(report, "gitlab"))
-    if found.severity is Severity.OK:
+    if diagnosis.severity is Severity.OK:
         assert [lines, results, issues] == [[], [], []]
     else:
         assert f": {severity}: " in lines[0]
         assert lines[0].endswith(f"[{slug}]")
         assert (results[0]["ruleId"], results[0]["level"]) == (slug, severity)
-        told = (issues[0]["check_name"], issues[0]["severity"])
-        assert told == (slug, GITLAB[found.severity])
+        entry = (issues[0]["check_name"], issues[0]["severity"])
+        assert entry == (slug, GITLAB[diagnosis.severity])
 
 
 @EVERY
-def test_what_is_ok_was_tested(run):
+def test_a_healthy_run_was_tested(run):
     report = diagnosed(run)
     assert report.ok == (
         report.diagnosis.severity.rank >= Severity.NOTE.rank
         and report.tree.outcome.slug != "insufficient-data"
     )
-    unknown = {one.question for one in report.tree.answers if one.verdict == "unknown"}
+    unknown = {answer.question for answer in report.tree.answers if answer.verdict == "unknown"}
     assert not (report.ok and unknown & {"Q1.1", "Q2.1", "Q4.1"})
     if report.diagnosis.slug == "healthy":
         assert report.tree.outcome is report.diagnosis
         assert len(report.findings) == 1
-        told = f"{report.diagnosis.summary} {report.diagnosis.first_action}".lower()
-        assert not re.search("nothing (wrong|urgent|needs|to be done|has to be)", told)
+        text = f"{report.diagnosis.summary} {report.diagnosis.first_action}".lower()
+        assert not re.search("nothing (wrong|urgent|needs|to be done|has to be)", text)
 
 
 @pytest.fixture
 def stuck():
-    """A run that never left chance, with a spike that the tree finds."""
+    """A run at the level of guessing, with a spike that the tree finds."""
     loss = math.log(10) + 0.003 * np.random.default_rng(0).standard_normal(800)
     loss[400:404] += 1.5
     return stabdiag.diagnose({"step": np.arange(800), "loss": loss})
 
 
-def test_an_error_beside_the_tree_goes_before_its_warning(stuck):
-    assert [one.slug for one in stuck.findings] == ["plateau-at-chance", "spike-recovered"]
+def test_an_error_of_a_symptom_precedes_a_warning_of_the_tree(stuck):
+    assert [finding.slug for finding in stuck.findings] == ["plateau-at-chance", "spike-recovered"]
     assert stuck.tree.outcome.slug == "spike-recovered"
 
 
-def test_of_equally_bad_findings_those_of_the_tree_go_first():
+def test_findings_of_the_tree_precede_equally_severe_symptoms():
     loss = 3.0 + 0.02 * np.random.default_rng(0).standard_normal(800)
     loss[400:404] += 1.5
     report = stabdiag.diagnose({"step": np.arange(800), "loss": loss})
-    assert {one.severity.value for one in report.findings} == {"warning"}
-    sections = [one.section for one in report.findings]
-    assert sections == sorted(sections, key=lambda one: one == "symptom")
+    assert {finding.severity.value for finding in report.findings} == {"warning"}
+    sections = [finding.section for finding in report.findings]
+    assert sections == sorted(sections, key=lambda section: section == "symptom")
     assert sections[0] == "§2"

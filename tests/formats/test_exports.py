@@ -1,4 +1,4 @@
-"""SARIF, JUnit and GitLab's code quality: valid by their schemas, and what stands in them."""
+"""SARIF, JUnit and GitLab code quality: their content, and validity in their schemas."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def sarif(report):
 
 def gitlab(report):
     issues = json.loads(render(report, "gitlab"))
-    levels = [GITLAB[one.severity] for one in report.findings if one.severity in GITLAB]
+    levels = [GITLAB[finding.severity] for finding in report.findings if finding.severity in GITLAB]
     assert [issue["severity"] for issue in issues] == levels
     gitlab_schema().validate(issues)
     return issues
@@ -96,7 +96,7 @@ def test_hostile_reports_are_valid(request, made, name):
     junit(report)
 
 
-def test_sarif_tells_what_explain_tells_and_the_numbers(persistent, nan):
+def test_sarif_has_the_explanation_and_the_evidence(persistent, nan):
     changed = replace(persistent, limits=persistent.limits.override({"spike.recovery_steps": 77}))
     run = sarif(changed)
     first, second = run["tool"]["driver"]["rules"]
@@ -109,11 +109,11 @@ def test_sarif_tells_what_explain_tells_and_the_numbers(persistent, nan):
     assert "77" in markdown  # the limit in force
     assert not re.search(r"[#`{}]", text)
     assert first["fullDescription"]["text"] in text.replace("\n", " ")
-    found = replace(nan.diagnosis, evidence={"first_bad": 812, "last": float("nan")})
-    (result,) = sarif(replace(nan, findings=(found,)))["results"]
-    told = result["properties"]
-    assert told["evidence"] == {"first_bad": 812, "last": "NaN"}
-    assert told["next_actions"] == list(nan.diagnosis.next_actions)
+    diagnosis = replace(nan.diagnosis, evidence={"first_bad": 812, "last": float("nan")})
+    (result,) = sarif(replace(nan, findings=(diagnosis,)))["results"]
+    properties = result["properties"]
+    assert properties["evidence"] == {"first_bad": 812, "last": "NaN"}
+    assert properties["next_actions"] == list(nan.diagnosis.next_actions)
     assert nan.diagnosis.first_action in result["message"]["text"]
 
 
@@ -121,7 +121,9 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
     report = replace(healthy, not_checked=())
     run, suite = sarif(report), junit(report)
     assert run["results"] == []
-    (because,) = (one.because for one in healthy.tree.answers if one.verdict is Verdict.UNKNOWN)
+    (because,) = (
+        answer.because for answer in healthy.tree.answers if answer.verdict is Verdict.UNKNOWN
+    )
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert note["descriptor"]["id"] == "Q3.1"
     (skipped,) = suite.iter("skipped")
@@ -129,7 +131,7 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
     assert gitlab(healthy) == []
 
 
-def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent):
+def test_fingerprints_are_equal_for_a_repeated_run(persistent):
     first, second = fingerprints(persistent)
     again = tuple(
         replace(f, step=f.step + 7, summary="other") for f in persistent.findings if f.step
@@ -148,7 +150,7 @@ def test_a_fingerprint_stays_when_the_run_is_trained_again(persistent):
     ]
 
 
-def test_of_several_files_each_finding_points_at_its_own(persistent):
+def test_each_finding_points_at_its_own_file(persistent):
     first, second = (finding.step for finding in persistent.findings[:2])
     early, late = sorted((first, second))
     parts = (
@@ -163,13 +165,13 @@ def test_of_several_files_each_finding_points_at_its_own(persistent):
     )
     history = replace(history, source=source, events=events)
     report = replace(persistent, history=history, findings=persistent.findings[:2])
-    places = {early: ("a/log.jsonl", 9), late: ("b/log.jsonl", 1)}
-    expected = [places[step] for step in (first, second)]
-    issues = [one["location"] for one in gitlab(report)]
-    assert [(one["path"], one["lines"]["begin"]) for one in issues] == expected
-    located = [one["locations"][0]["physicalLocation"] for one in sarif(report)["results"]]
+    locations = {early: ("a/log.jsonl", 9), late: ("b/log.jsonl", 1)}
+    expected = [locations[step] for step in (first, second)]
+    issues = [item["location"] for item in gitlab(report)]
+    assert [(item["path"], item["lines"]["begin"]) for item in issues] == expected
+    located = [item["locations"][0]["physicalLocation"] for item in sarif(report)["results"]]
     assert [
-        (one["artifactLocation"]["uri"], one["region"]["startLine"]) for one in located
+        (item["artifactLocation"]["uri"], item["region"]["startLine"]) for item in located
     ] == expected
     lines = render(report, "lines").splitlines()[::2]
     assert [line.split(":")[0] for line in lines] == [path for path, _ in expected]
@@ -193,7 +195,7 @@ def test_of_several_files_each_finding_points_at_its_own(persistent):
         ("DataFrame", "memory", None),
     ],
 )
-def test_the_path_of_the_log(persistent, name, format_name, path):
+def test_the_path_of_the_log_is_relative_or_missing(persistent, name, format_name, path):
     report = placed(persistent, name, format_name)
     assert log_path(report.history.source) == path
     for result in sarif(report)["results"]:
@@ -211,7 +213,7 @@ def test_the_path_of_the_log(persistent, name, format_name, path):
         ("never", []),
     ],
 )
-def test_a_test_fails_for_what_the_command_fails_for(persistent, fail_on, slugs):
+def test_junit_fails_for_the_same_findings_as_the_command(persistent, fail_on, slugs):
     suite = junit(persistent, fail_on)
     assert failed(suite) == slugs
     out = "\n".join(element.text or "" for element in suite.iter("system-out"))

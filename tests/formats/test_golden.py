@@ -1,8 +1,8 @@
 """Whole reports, compared with the files in ``golden``.
 
-A real run for each leaf of the tree at a terminal, two of them as JSON, and one report that was
-made by hand in every format. Set ``STABDIAG_UPDATE_GOLDEN=1`` to write those files anew, and read
-the difference.
+A trained run for each leaf of the tree in a terminal, two of them as JSON, and one synthetic report
+in every format. Set ``STABDIAG_UPDATE_GOLDEN=1`` to regenerate the files, and review the
+difference.
 """
 
 import re
@@ -18,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = {"terminal": "txt", "markdown": "md", "junit": "xml"}
 SHORT = ("lines", "github", "gitlab")
 
-# Of numbers in full length the last digits are the processor's.
+# The last digits of numbers in full length depend on the processor.
 NUMBER = re.compile(r"-?\d+\.\d{6,}(e[+-]?\d+)?|-?\d+(\.\d+)?e[+-]?\d+")
 
 
@@ -33,7 +33,7 @@ def rounded(text):
 
 
 def bare(page):
-    """Return a page without what is in files of its own, and without the points of its curves."""
+    """Return a page without styles, scripts, data and points of curves."""
     page = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", page, flags=re.DOTALL)
     page = re.sub(r'(id="data">).*?(?=</script>)', r"\1", page)
     page = re.sub(r'points="[^"]*"', 'points=""', page)
@@ -68,7 +68,7 @@ def test_a_report_in_the_short_formats(persistent):
     compare_golden("\n\n".join(texts), GOLDEN / "persistent.short.txt")
 
 
-def test_everything_at_a_terminal_in_ascii_and_in_colour(nan):
+def test_everything_at_a_terminal_in_ascii_and_in_color(nan):
     compare_golden(
         render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt"
     )

@@ -1,8 +1,8 @@
-"""Log text is untrusted: in no format does it become markup, an escape code or an order.
+"""Log text is untrusted: it never becomes markup, an escape code or a command in any format.
 
-Each format is rendered with a plain name and with hostile ones in every place where text of a log
-or a manifest can stand. What a reader makes of the two, the tree of elements, the kinds of blocks,
-the keys, the lines that are orders, must be the same. The test is over all formats there are.
+Each format is rendered with a plain name and with hostile names in every place for text of a log or
+a manifest. Parsing both must give the same structure: elements, blocks, keys and commands. The
+tests cover all formats.
 """
 
 from __future__ import annotations
@@ -51,48 +51,48 @@ HOSTILE = {
     "wide": "損失" * 60,
 }
 BEGINS = [f"{start}stabdiag" for start in "=+-@#>|*/"]
-# All of it at once, where the functions that make it harmless are tried on each alone elsewhere.
+# All hostile texts together; the escape functions are tested on each of them elsewhere.
 JOINED = (" ".join(HOSTILE.values()), "\n".join([*BEGINS, *HOSTILE.values()]))
 PLAIN = "plain"
 
-# Marks that turn the direction of writing, and what a terminal obeys.
+# Categories of characters that change the writing direction or control a terminal.
 LOUD = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 class Tags(HTMLParser):
-    """The elements of a page with the names of their attributes, in order."""
+    """The elements of a page with their attribute names, in order."""
 
     def __init__(self):
         super().__init__()
-        self.found = []
+        self.elements = []
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, [name for name, _ in attrs]))
+        self.elements.append((tag, [name for name, _ in attrs]))
 
     def handle_endtag(self, tag):
-        self.found.append(tag)
+        self.elements.append(tag)
 
     def handle_comment(self, data):
-        self.found.append(f"comment {data}")
+        self.elements.append(f"comment {data}")
 
 
-def of_html(text):
+def parse_html(text):
     tags = Tags()
     tags.feed(text)
     tags.close()
-    return tags.found
+    return tags.elements
 
 
-def of_xml(text):
+def parse_xml(text):
     return [(element.tag, sorted(element.attrib)) for element in ET.fromstring(text).iter()]
 
 
-def of_svg(text):
-    """Return what a picture is made of; text may need more or fewer lines."""
+def parse_svg(text):
+    """Return the kinds of elements; the number of text lines may vary."""
     return {element.tag for element in ET.fromstring(text).iter()}
 
 
-def of_json(text):
+def parse_json(text):
     def shape(value):
         if isinstance(value, dict):
             return [shape(part) for part in value.values()]
@@ -101,22 +101,22 @@ def of_json(text):
     return shape(json.loads(text))
 
 
-def of_markdown(text):
-    """Return the kinds of all blocks and of what stands in them, code with or without tags."""
+def parse_markdown(text):
+    """Return the kinds of blocks and of their inline elements; code may have tags."""
     reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    found = []
+    structure = []
     for token in reader.parse(text):
-        found.append((token.type, token.tag, token.info))
+        structure.append((token.type, token.tag, token.info))
         if token.type == "html_block":
-            found.append(token.content)
+            structure.append(token.content)
         inside = [child.type for child in token.children or () if child.type != "text"]
         tags = [c.content for c in token.children or () if c.type == "html_inline"]
         assert {*tags} <= {"<code>", "</code>", "<sub>", "</sub>"}
-        found.append([kind for kind in inside if kind not in ("code_inline", "html_inline")])
-    return found
+        structure.append([kind for kind in inside if kind not in ("code_inline", "html_inline")])
+    return structure
 
 
-def of_github(text):
+def parse_github(text):
     lines = [re.fullmatch(r"::(\w+) (.*?)::(.*)", line) for line in text.splitlines()]
     assert all(lines)
     return [
@@ -126,41 +126,41 @@ def of_github(text):
     ]
 
 
-def of_terminal(text):
+def parse_terminal(text):
     return {char for char in {*text} if not char.isprintable()}
 
 
-def of_lines(text):
+def parse_lines(text):
     return [line.startswith("    ") for line in text.split("\n")]
 
 
-def of_csv(text):
+def parse_csv(text):
     rows = [*csv.reader(StringIO(text))]
     assert [cell for row in rows for cell in row if re.match(r"\s*[=+@-]\D", cell)] == []
     return [len(row) for row in rows]
 
 
 READERS = {
-    "csv": of_csv,
-    "terminal": of_terminal,
-    "lines": of_lines,
-    "svg": of_svg,
-    "markdown": of_markdown,
-    "github": of_github,
-    "junit": of_xml,
+    "csv": parse_csv,
+    "terminal": parse_terminal,
+    "lines": parse_lines,
+    "svg": parse_svg,
+    "markdown": parse_markdown,
+    "github": parse_github,
+    "junit": parse_xml,
 }
 
 
 @lru_cache(maxsize=2)  # the plain text is compared with one text after another
 def structure(format_name, text):
-    """Return what a reader of this format makes of a text, without the words."""
+    """Return the structure of a text in a format, without the words."""
     if format_name in READERS:
         return READERS[format_name](text)
-    return of_json(text) if text[:1] in "[{" else of_html(text)
+    return parse_json(text) if text[:1] in "[{" else parse_html(text)
 
 
-def orders(text):
-    """Return the lines that a server would take for orders."""
+def commands(text):
+    """Return the lines that a server would execute as commands."""
     return [
         line
         for line in re.split(r"[\r\n]", text)
@@ -169,17 +169,17 @@ def orders(text):
 
 
 def check(format_name, text, plain):
-    assert text != plain or text in ("", "[]")  # some formats tell of findings alone
+    assert text != plain or text in ("", "[]")  # some formats contain only findings
     assert structure(format_name, text) == structure(format_name, plain)
     allowed = {"\n", "\t"} if format_name != "markdown" else {"\n", "\ufe0f"}
     assert {char for char in {*text} if unicodedata.category(char) in LOUD} <= allowed
     text.encode("utf-8")
     if format_name != "github":
-        assert orders(text) == []
+        assert commands(text) == []
 
 
 @pytest.mark.parametrize("format_name", names())
-def test_what_a_log_says_is_inert(persistent, format_name):
+def test_log_text_is_inert(persistent, format_name):
     plain = render(renamed(persistent, PLAIN), format_name)
     for name in (*HOSTILE.values(), *BEGINS):
         check(format_name, render(renamed(persistent, name), format_name), plain)
@@ -187,7 +187,7 @@ def test_what_a_log_says_is_inert(persistent, format_name):
 
 @pytest.mark.parametrize("made", ["healthy", "nan"])
 @pytest.mark.parametrize("format_name", names())
-def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
+def test_log_text_is_inert_in_every_kind_of_report(request, monkeypatch, format_name, made):
     monkeypatch.setattr("stabdiag.formats.markdown.MAX_CHARS", 10**6)  # nothing is left out
     report = request.getfixturevalue(made)
     plain = render(renamed(report, PLAIN), format_name)
@@ -197,9 +197,9 @@ def test_in_every_kind_of_report(request, monkeypatch, format_name, made):
 
 @pytest.mark.parametrize("joined", ["\n".join(HOSTILE.values()), " ".join(BEGINS)])
 def test_a_notebook_is_inert(persistent, joined):
-    plain, told = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))
-    check("html", told, plain)
-    assert "<script" not in told
+    plain, hostile = (renamed(persistent, name)._repr_html_() for name in (PLAIN, joined))
+    check("html", hostile, plain)
+    assert "<script" not in hostile
 
 
 @pytest.mark.parametrize("format_name", names("postmortem"))
@@ -213,21 +213,21 @@ def test_a_post_mortem_is_inert(request, format_name, made):
 
 @cache
 def side_by_side(name, kind):
-    """Compare two runs that have a name wherever text of a log or a manifest can stand."""
+    """Compare two runs with a name in every place for text of a log or a manifest."""
     steps = np.arange(60)
     histories = []
     for i in range(2):
         loss = 3.0 - steps / 30 + np.where(steps > 40, 0.7 * i, 0.0)
         values = {"loss": loss, f"weight_norm/{name}": loss + 1}
-        words = f"traceback: Connection closed by peer {name}" if i else f"killed: {name}"
+        message = f"traceback: Connection closed by peer {name}" if i else f"killed: {name}"
         histories.append(
             History(
                 series={
-                    role: Series(role=role, column=name, steps=steps, values=one)
-                    for role, one in values.items()
+                    role: Series(role=role, column=name, steps=steps, values=array)
+                    for role, array in values.items()
                 },
                 source=Source(name=f"{name} {i}", format=name, records=60, unreadable=2),
-                events=(Event(kind=EventKind.MESSAGE, message=words, line=3),),
+                events=(Event(kind=EventKind.MESSAGE, message=message, line=3),),
             )
         )
     manifests = [
@@ -242,5 +242,5 @@ def side_by_side(name, kind):
 def test_a_comparison_is_inert(format_name, kind):
     plain = render(side_by_side(PLAIN, kind), format_name, "comparison", verbose=True)
     for joined in JOINED:
-        told = render(side_by_side(joined, kind), format_name, "comparison", verbose=True)
-        check(format_name, told, plain)
+        hostile = render(side_by_side(joined, kind), format_name, "comparison", verbose=True)
+        check(format_name, hostile, plain)

@@ -1,4 +1,4 @@
-"""The JSON: strict, stable, and as its schema says."""
+"""The JSON is strict, stable and valid in its schema."""
 
 import json
 from dataclasses import fields, replace
@@ -15,7 +15,7 @@ from stabdiag.model.manifest.keys import KEYS
 
 
 def strict(text):
-    """Parse JSON as the standard has it: no NaN, no key twice."""
+    """Parse JSON strictly: no NaN, no duplicate keys."""
 
     def refuse(name):
         raise AssertionError(name)
@@ -31,7 +31,7 @@ def with_evidence(report, values):
     return replace(report, findings=(replace(report.diagnosis, evidence=values),))
 
 
-def test_satisfies_the_schema_in_its_order(report):
+def test_the_report_has_the_keys_of_the_schema_in_order(report):
     published, written = json.loads(schema()), strict(render(report, "json"))
     jsonschema.Draft202012Validator.check_schema(published)
     jsonschema.Draft202012Validator(published).validate(written)
@@ -43,8 +43,8 @@ def test_satisfies_the_schema_in_its_order(report):
         "manifest": written["manifest"],
     }
     for name, part in parts.items():
-        told = [key for key in published["$defs"][name]["properties"] if key != "ignored"]
-        assert list(part) == told
+        keys = [key for key in published["$defs"][name]["properties"] if key != "ignored"]
+        assert list(part) == keys
 
 
 def test_the_schema_is_closed():
@@ -57,10 +57,10 @@ def test_the_schema_is_closed():
 
     for node in objects(json.loads(schema())):
         assert node["additionalProperties"] is False
-        # Of an action what does not apply is left out.
+        # An action leaves out the fields that do not apply.
         is_action = "checkpoint" in node["properties"]
         always = ["kind", "text", "also"] if is_action else list(node["properties"])
-        # Only of what is ignored, and where references were given.
+        # Optional: only for ignored findings, and with references.
         always = [key for key in always if key not in ("ignored", "baseline")]
         assert sorted(node["required"]) == sorted(always)
 
@@ -75,16 +75,16 @@ def test_the_schema_knows_every_kind_of_event_and_action():
 
 
 def test_the_manifest_has_every_field_and_no_unknown_value(persistent):
-    book_keeping = {"path", "inferred", "overridden", "logged", "also", "unknown"}
-    known = [one.name for one in fields(Manifest) if one.name not in book_keeping]
-    assert known == [key.name for key in KEYS]
+    metadata = {"path", "inferred", "overridden", "logged", "also", "unknown"}
+    names = [field.name for field in fields(Manifest) if field.name not in metadata]
+    assert names == [key.name for key in KEYS]
     text = render(persistent, "json")
     assert strict(text)["manifest"]["unknown"] == ["team"]
     assert "secret" not in text
     assert persistent.to_dict() == strict(text)
 
 
-def test_numbers_of_all_kinds(nan):
+def test_numbers_of_all_types_are_written(nan):
     values = {
         "a": float("nan"),
         "b": float("inf"),
@@ -97,6 +97,6 @@ def test_numbers_of_all_kinds(nan):
         "i": 1j,
     }
     written = strict(render(with_evidence(nan, values), "json"))
-    told = ["NaN", "Infinity", "-Infinity", 1.5, 0.5, 3, True, "NaN", "1j"]
-    assert list(written["diagnosis"]["evidence"].values()) == told
+    expected = ["NaN", "Infinity", "-Infinity", 1.5, 0.5, 3, True, "NaN", "1j"]
+    assert list(written["diagnosis"]["evidence"].values()) == expected
     assert written["history"]["loss"]["last_value"] == "NaN"

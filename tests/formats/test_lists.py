@@ -1,4 +1,4 @@
-"""Lists to tick, and the list of readable log formats, in all their formats."""
+"""Checklists, and the list of readable log formats, in all formats."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from stabdiag.readers.registry import READERS
 from tests.readers.conftest import read_columns
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
-SHEET = ChecklistReport(
+CHECKLISTS = ChecklistReport(
     name="preflight",
     subject=EVIL,
     summary="One of three wants a look.",
@@ -56,27 +56,27 @@ SHEET = ChecklistReport(
 )
 
 
-def test_the_json_of_a_sheet_is_strict_and_has_everything():
-    text = render(SHEET, "json", "sheet")
+def test_the_json_of_checklists_is_strict_and_has_everything():
+    text = render(CHECKLISTS, "json", "sheet")
     assert "##[" not in text  # which a server that runs the command would obey
-    found = json.loads(text)
-    assert (found["schema"], found["sheet"]) == (1, "preflight")
-    assert found["subject"].startswith("##[error]run")
-    items = found["lists"][0]["items"]
+    content = json.loads(text)
+    assert (content["schema"], content["sheet"]) == (1, "preflight")
+    assert content["subject"].startswith("##[error]run")
+    items = content["lists"][0]["items"]
     assert [(item["state"], item["word"], item["severity"]) for item in items] == [
         ("ticked", "fine", None),
         ("crossed", "look", "note"),
         ("crossed", "look", "error"),
         ("unknown", "unknown", None),
     ]
-    assert found["lists"][0]["begin"] == "two"
+    assert content["lists"][0]["begin"] == "two"
     assert items[1]["do"] == ["Change it.", "Or leave it."]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_the_page_of_a_sheet_fits_and_is_inert(width, encoding):
-    page = render(SHEET, "terminal", "sheet", width=width, encoding=encoding)
+def test_the_page_of_checklists_fits_and_is_inert(width, encoding):
+    page = render(CHECKLISTS, "terminal", "sheet", width=width, encoding=encoding)
     assert max(map(cell_len, page.splitlines())) <= min(width, 100)
     assert "\x1b" not in page
     assert page.isascii() == (encoding == "ascii")
@@ -84,11 +84,11 @@ def test_the_page_of_a_sheet_fits_and_is_inert(width, encoding):
     assert "1 fine, 2 look, 1 unknown" in " ".join(page.split())
     assert "Third  error" in page
     assert page.count("start here") == 1
-    assert "\x1b[" in render(SHEET, "terminal", "sheet", color=True)
+    assert "\x1b[" in render(CHECKLISTS, "terminal", "sheet", color=True)
 
 
-def test_the_markdown_of_a_sheet_takes_no_markup_from_a_name():
-    text = render(SHEET, "markdown", "sheet")
+def test_the_markdown_of_checklists_escapes_names():
+    text = render(CHECKLISTS, "markdown", "sheet")
     assert (text.count("- [x]"), text.count("- [ ]")) == (1, 3)
     assert "<img" not in text.replace("\\<img", "")
     assert "[a](b)" not in text
@@ -97,16 +97,16 @@ def test_the_markdown_of_a_sheet_takes_no_markup_from_a_name():
 
 
 def test_every_log_format_is_listed_in_order():
-    names = [one.name for one in READERS]
-    found = log_formats()
-    assert [one["name"] for one in found] == names
-    assert all((one["state"] == "built in") == (one["extra"] is None) for one in found)
-    rows = json.loads(render(found, "json", "logs"))
+    names = [reader.name for reader in READERS]
+    formats = log_formats()
+    assert [reader["name"] for reader in formats] == names
+    assert all((reader["state"] == "built in") == (reader["extra"] is None) for reader in formats)
+    rows = json.loads(render(formats, "json", "logs"))
     assert (rows["schema"], [row["name"] for row in rows["formats"]]) == (1, names)
-    markdown = render(found, "markdown", "logs").splitlines()[2:]
+    markdown = render(formats, "markdown", "logs").splitlines()[2:]
     assert [line.split("`")[1] for line in markdown] == names
     assert {len(line.replace("\\|", "").split("|")) for line in markdown} == {6}
-    terminal = render(found, "terminal", "logs", width=70).splitlines()
+    terminal = render(formats, "terminal", "logs", width=70).splitlines()
     assert max(map(len, terminal)) <= 70
     assert all(any(line.startswith(f"{name} ") for line in terminal) for name in names)
 
@@ -114,7 +114,7 @@ def test_every_log_format_is_listed_in_order():
 @pytest.fixture
 def bare(monkeypatch):
     """Hide all packages that come with an extra."""
-    optional = {package for one in READERS for package in one.packages}
+    optional = {package for reader in READERS for package in reader.packages}
     monkeypatch.setattr(
         import_module("stabdiag.readers.reader"),
         "find_spec",
@@ -123,18 +123,18 @@ def bare(monkeypatch):
 
 
 @pytest.mark.usefixtures("bare")
-def test_what_is_missing_is_named_with_its_command(tmp_path):
-    found = log_formats()
+def test_a_missing_format_has_its_install_command(tmp_path):
+    formats = log_formats()
     command = "pip install 'stabdiag[tensorboard]'"
-    row = next(one for one in found if one["name"] == "tensorboard")
+    row = next(entry for entry in formats if entry["name"] == "tensorboard")
     assert (row["state"], row["install"]) == ("missing", command)
-    assert f"missing: `{command}`" in render(found, "markdown", "logs")
-    assert f"tensorboard is missing: {command}" in render(found, "terminal", "logs")
+    assert f"missing: `{command}`" in render(formats, "markdown", "logs")
+    assert f"tensorboard is missing: {command}" in render(formats, "terminal", "logs")
     (tmp_path / "run.wandb").write_bytes(b":W&B\xbe\xfa\0\0" + bytes(64))
     with pytest.raises(LogError, match=r"run\.wandb: a run file of W&B; .* pip install 'stabdiag"):
         read_columns(tmp_path / "run.wandb")
 
 
-def test_a_package_in_a_package_that_is_missing_is_missing():
-    one = replace(READERS[0], packages=("stabdiag.nowhere", "nowhere.at.all", "stabdiag.errors"))
-    assert one.missing == ("stabdiag.nowhere", "nowhere.at.all")
+def test_nested_packages_may_be_missing():
+    reader = replace(READERS[0], packages=("stabdiag.nowhere", "nowhere.at.all", "stabdiag.errors"))
+    assert reader.missing == ("stabdiag.nowhere", "nowhere.at.all")

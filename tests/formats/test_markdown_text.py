@@ -1,4 +1,4 @@
-"""Log text in Markdown: it reads as it was logged, and does nothing."""
+"""Log text in Markdown is shown as logged and is inert."""
 
 import re
 
@@ -19,27 +19,27 @@ HOSTILE = [
     "\x1b[31mred\x07", "a\u202eb", "\udcff",
 ]  # fmt: skip
 
-# What GitHub and GitLab make links, mentions and pictures of, in text that has been read.
+# Text that GitHub and GitLab turn into links, mentions and images after parsing.
 LINKS = re.compile(
     r"@\w|\w#\d|\B[#!$%&~]\w|GH-\d|https?://|www\.\w|:[\w+-]+:|\[\w+:|\^alert", re.IGNORECASE
 )
 
 
 def inline(markdown):
-    """Return the kind and content of all that stands in the one paragraph that this must be."""
+    """Return the types and contents of the inline elements of a single paragraph."""
     tokens = READER.parse(markdown)
     assert [token.type for token in tokens] == ["paragraph_open", "inline", "paragraph_close"]
     return [(child.type, child.content) for child in tokens[1].children or ()]
 
 
 def cells(row):
-    """Return the cells, as HTML, of a row below a head of two columns."""
+    """Return the cells of a table row as HTML."""
     rendered = READER.render(f"| a | b |\n| --- | --- |\n{row}\n")
     return re.findall(r"<td>(.*?)</td>", rendered)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_text_is_one_paragraph_that_reads_as_it_was_logged(text):
+def test_text_is_a_paragraph_shown_as_logged(text):
     parts = inline(escape(text))
     assert {kind for kind, _ in parts} == {"text"}
     assert "".join(content for _, content in parts).replace("\u200b", "") == visible(text).strip()
@@ -48,8 +48,8 @@ def test_text_is_one_paragraph_that_reads_as_it_was_logged(text):
 @given(st.text(min_size=1).filter(lambda text: visible(text).strip()))
 @example("a\n\n# b")
 @example("1.")
-def test_any_text_does(text):
-    test_text_is_one_paragraph_that_reads_as_it_was_logged(text)
+def test_any_text_is_shown_as_logged(text):
+    test_text_is_a_paragraph_shown_as_logged(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -61,7 +61,7 @@ def test_text_stays_in_its_cell(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_code_span_reads_as_it_was_logged(text):
+def test_a_code_span_is_shown_as_logged(text):
     kinds = inline(code(text))
     if kinds[0][0] == "html_inline":
         assert (kinds[0], kinds[-1]) == (("html_inline", "<code>"), ("html_inline", "</code>"))
@@ -79,13 +79,13 @@ def test_a_code_span_reads_as_it_was_logged(text):
         "WWW.example.org", ":boom:",
     ],
 )  # fmt: skip
-def test_nothing_is_left_to_link(text):
+def test_text_does_not_become_a_link(text):
     assert LINKS.search(text)
     (part,) = {"".join(content for _, content in inline(escape(text)))}
     assert not LINKS.search(part)
 
 
-def test_a_block_is_not_ended_by_what_stands_in_it():
+def test_no_line_ends_its_block():
     text = "stabdiag diagnose 'a\x1bb'\n```\n````\n# no heading"
     (token,) = READER.parse(block(text, "console"))
     assert (token.type, token.info) == ("fence", "console")

@@ -1,4 +1,4 @@
-"""How numbers are written on a page, and what they are called."""
+"""The format and the labels of numbers."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from stabdiag.formats.measured import in_words, number
 
 
 @pytest.mark.parametrize(
-    ("name", "measured", "told"),
+    ("name", "measured", "expected"),
     [
         ("p_value", 0.0, "below 1e-12"),
         ("recent_p_value", 3e-15, "below 1e-12"),
@@ -15,12 +15,12 @@ from stabdiag.formats.measured import in_words, number
         ("checkpoint", None, "unknown"),
     ],
 )
-def test_no_number_pretends_to_more_than_it_is(name, measured, told):
-    assert in_words(name, measured) == told
+def test_tiny_probabilities_and_unknown_values_are_words(name, measured, expected):
+    assert in_words(name, measured) == expected
 
 
-def test_numbers_are_as_short_as_they_can_be():
-    told = {
+def test_numbers_are_short():
+    expected = {
         "3": 3.0,
         "65536": 65536.0,
         "0.1235": 0.123456,
@@ -33,10 +33,10 @@ def test_numbers_are_as_short_as_they_can_be():
         "yes": True,
         "word": "word",
     }
-    assert {number(value): value for value in told.values()}.keys() == told.keys()
+    assert {number(value): value for value in expected.values()}.keys() == expected.keys()
 
 
-def test_lists_are_written_by_their_first_values():
+def test_lists_show_their_first_values():
     assert number((100, 200)) == "100, 200"
     assert number(tuple(range(0, 1000, 100))) == "0, 100, 200, 300, 400, 500, 600, 700 and 2 more"
     assert number(()) == "none"

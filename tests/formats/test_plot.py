@@ -1,4 +1,4 @@
-"""The plot: what it must never lose, and that it stays within its frame."""
+"""The plot keeps every spike and stays within its frame."""
 
 from dataclasses import replace
 
@@ -22,19 +22,19 @@ def drawn(report, width=80):
 
 
 @pytest.mark.parametrize("ascii", [False, True])
-@pytest.mark.parametrize("at", [0, 1, 499_999, 777_777, 999_999])
-def test_a_spike_of_one_step_among_a_million_is_seen(at, ascii):
+@pytest.mark.parametrize("step", [0, 1, 499_999, 777_777, 999_999])
+def test_a_single_spike_among_a_million_steps_is_drawn(step, ascii):
     values = np.ones(1_000_000)
-    values[at] = 9.0
+    values[step] = 9.0
     view = View(first=0, last=999_999, columns=66)
     top = curve(series(values), view, Scale.of(values), 8, ascii=ascii)[0]
-    assert [i for i, c in enumerate(top) if c not in " \u2800"] == [view.column(at)]
+    assert [i for i, c in enumerate(top) if c not in " \u2800"] == [view.column(step)]
     bars = strip(series(values), view, ascii=ascii)
     assert bars.count("@" if ascii else "█") == 1
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "round_ones"),
+    ("low", "high", "expected"),
     [
         (1.89, 4.58, [2.0, 3.0, 4.0]),
         (61, 461, [100, 200, 300, 400]),
@@ -47,12 +47,12 @@ def test_a_spike_of_one_step_among_a_million_is_seen(at, ascii):
         (-1.7e308, 1.7e308, []),
     ],
 )
-def test_round_numbers_are_round_and_within(low, high, round_ones):
-    found = round_numbers(low, high, 5)
-    assert found == pytest.approx(round_ones)
+def test_round_numbers_are_round_and_within(low, high, expected):
+    result = round_numbers(low, high, 5)
+    assert result == pytest.approx(expected)
 
 
-def test_a_logarithmic_scale_begins_beyond_two_decades_and_has_powers_of_ten():
+def test_ranges_over_two_decades_are_logarithmic_with_powers_of_ten():
     logs = [Scale.of(np.array(ends)).log for ends in ([1.0, 100.0], [1.0, 101.0], [-1.0, 1e6])]
     assert logs == [False, True, False]
     assert Scale(low=2.0, high=2e16, log=True).ticks(5) == [1e5, 1e10, 1e15]
@@ -60,11 +60,11 @@ def test_a_logarithmic_scale_begins_beyond_two_decades_and_has_powers_of_ten():
 
 
 def with_base(report, base):
-    found = replace(report.diagnosis, evidence={"base": base})
-    return replace(report, findings=(found,))
+    diagnosis = replace(report.diagnosis, evidence={"base": base})
+    return replace(report, findings=(diagnosis,))
 
 
-def test_a_level_is_a_line_across_the_plot_if_it_is_in_the_picture(persistent):
+def test_a_level_within_the_range_is_a_line(persistent):
     lines = drawn(with_base(persistent, 2.5))
     (level,) = [line for line in lines if "base 2.5 ┤" in line]
     assert "┈" in level
@@ -89,15 +89,15 @@ def test_nan_breaks_the_line_and_is_marked():
 
 
 def test_section_three_draws_the_loss_scale(nan):
-    found = replace(nan.diagnosis, slug="loss-scale-collapsed", section="§3")
-    plot = choose(replace(nan, findings=(found,)))
+    diagnosis = replace(nan.diagnosis, slug="loss-scale-collapsed", section="§3")
+    plot = choose(replace(nan, findings=(diagnosis,)))
     assert plot.series.role == "loss_scale"
     assert [companion.role for companion in plot.companions] == ["grad_norm"]
     assert plot.level == ("floor", 1)
 
 
-def test_the_weight_norm_that_moves_most_is_drawn(persistent):
-    found = replace(
+def test_the_weight_norm_that_changes_most_is_drawn(persistent):
+    diagnosis = replace(
         persistent.diagnosis, slug="divergence-weight-norm-climbing", section="§4", step=5000
     )
     logged = dict(persistent.history.series)
@@ -105,6 +105,6 @@ def test_the_weight_norm_that_moves_most_is_drawn(persistent):
         values = np.linspace(1.0, growth, 6200)
         logged[f"weight_norm/{name}"] = series(values, f"weight_norm/{name}")
     history = replace(persistent.history, series=logged)
-    plot = choose(replace(persistent, findings=(found,), history=history))
+    plot = choose(replace(persistent, findings=(diagnosis,), history=history))
     assert [companion.role for companion in plot.companions] == ["weight_norm/growing"]
     assert (plot.first, plot.last) == (0, 6199)

@@ -1,4 +1,4 @@
-"""The overview of a scan in every format: as a whole, of odd scans, and of hostile ones."""
+"""The overview of a scan in every format: golden files, odd scans and hostile text."""
 
 import json
 import re
@@ -39,8 +39,8 @@ def _one_version(monkeypatch):
         monkeypatch.setattr(f"stabdiag.formats.{module}.__version__", "VERSION")
 
 
-def made(rows, **told):
-    return overview_of(rows, places=("runs",), top=5, **told)
+def made(rows, **options):
+    return overview_of(rows, places=("runs",), top=5, **options)
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +50,16 @@ def overview():
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_golden(overview, format_name):
+def test_golden_overview(overview, format_name):
     text = render(overview, format_name, "overview", command="stabdiag scan runs")
-    if format_name == "html":  # without what is in files of its own
+    if format_name == "html":  # without styles and scripts, which are separate files
         text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)
         text = re.sub(r"'sha256-.*?'", "'sha256'", text)
     compare_golden(text, GOLDEN / f"overview.{SUFFIXES[format_name]}")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_golden_at_a_terminal(overview, encoding):
+def test_golden_overview_in_a_terminal(overview, encoding):
     color = encoding == "utf-8"
     text = render(overview, "terminal", "overview", color=color, encoding=encoding)
     compare_golden(text, GOLDEN / f"overview.{'color' if color else encoding}.txt")
@@ -93,7 +93,7 @@ ODD = {
 }
 
 
-def test_odd_scans_at_a_terminal():
+def test_odd_scans_in_a_terminal():
     parts = [
         f"# {name}\n\n{render(made(rows), 'terminal', 'overview')}" for name, rows in ODD.items()
     ]
@@ -117,9 +117,9 @@ def test_no_line_is_wider_than_the_page(rows, width):
 
 
 def test_the_json_has_every_row_with_every_field(overview):
-    told = json.loads(render(overview, "json", "overview"))
-    assert [row["path"] for row in told["rows"]] == [row.path for row in overview.rows]
-    assert set(told["rows"][0]) == {field.name for field in fields(Row)} - {"curve"}
+    content = json.loads(render(overview, "json", "overview"))
+    assert [row["path"] for row in content["rows"]] == [row.path for row in overview.rows]
+    assert set(content["rows"][0]) == {field.name for field in fields(Row)} - {"curve"}
 
 
 @pytest.mark.parametrize("rows", [ROWS, *ODD.values()], ids=["sweep", *ODD])
@@ -137,24 +137,24 @@ def test_no_cell_is_a_formula(text):
 
 
 @pytest.mark.parametrize("text", ["-1e-3", "+5", "-inf", "plain", "a=b"])
-def test_a_number_stays_one(text):
+def test_a_number_is_unchanged(text):
     assert escape(text) == text
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 12), ("warning", 13), ("never", 0)])
-def test_what_fails_in_junit(overview, fail_on, failures):
+def test_fail_on_decides_the_failures_in_junit(overview, fail_on, failures):
     text = render(overview, "junit", "overview", fail_on=fail_on)
     assert text.count("<failure ") == failures
     assert f'failures="{failures}"' in text
     assert text.count("<skipped ") == 2
 
 
-def test_an_unknown_format():
+def test_an_unknown_format_is_refused():
     with pytest.raises(StabdiagError, match=r"did you mean html\?"):
         render(made([]), "htm", "overview")
 
 
-def test_with_several_places_runs_are_called_by_their_paths():
+def test_with_several_folders_runs_are_named_by_their_paths():
     text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown", "overview")
     assert "| `lr-0.03/seed0/log.jsonl` |" in text
     text = render(overview_of(ROWS[:1], places=("a", "b"), top=1), "junit", "overview")
@@ -165,7 +165,7 @@ def test_with_several_places_runs_are_called_by_their_paths():
 
 @cache
 def named(name):
-    """Return an overview in which all that a log or a manifest tells is called by one name."""
+    """Return an overview with a name in every place for text of a log or a manifest."""
     rows = [
         replace(
             row,
@@ -183,14 +183,14 @@ def named(name):
         for number, row in enumerate(sweep())
     ]
     split = Split(setting=name, relation="=", value=name, inside=(3, 4), outside=(0, 9))
-    told = Common(outcome=name, split=split, chance=0.01, along=(split,))
+    common = Common(outcome=name, split=split, chance=0.01, along=(split,))
     before = [replace(row, outcome=f"was {name}", severity="ok") for row in rows[::2]]
-    found = overview_of(rows, places=(name,), before=table_of(before))
-    return replace(found, common=(told,))
+    overview = overview_of(rows, places=(name,), before=table_of(before))
+    return replace(overview, common=(common,))
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_what_logs_say_is_inert(format_name):
+def test_log_text_is_inert(format_name):
     plain = render(named(PLAIN), format_name, "overview")
     for name in (*BEGINS, *JOINED):
         check(format_name, render(named(name), format_name, "overview"), plain)

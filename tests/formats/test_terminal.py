@@ -1,4 +1,4 @@
-"""The terminal report: what it says, and that it fits, whatever the log holds."""
+"""The terminal report: its content, and that it fits for any log."""
 
 import io
 import re
@@ -29,19 +29,22 @@ def test_no_line_is_too_wide_or_ends_in_blanks(report, width, name, encoding):
         assert line == line.rstrip()
 
 
-def test_what_is_not_unicode_is_ascii(report):
-    told = [render(report, "terminal", verbose=True, encoding=one) for one in ("ascii", "cp1252")]
-    assert told[0] == told[1]
+def test_encodings_other_than_unicode_get_ascii(report):
+    texts = [
+        render(report, "terminal", verbose=True, encoding=encoding)
+        for encoding in ("ascii", "cp1252")
+    ]
+    assert texts[0] == texts[1]
 
 
-def test_colour_changes_no_words(report):
+def test_color_does_not_change_the_text(report):
     plain = render(report, "terminal")
     colored = re.sub(r"\x1b\[[0-9;]*m", "", render(report, "terminal", color=True))
     assert colored.splitlines() == plain.splitlines()
     assert "\x1b" not in plain
 
 
-def test_the_environment_changes_nothing(persistent, monkeypatch):
+def test_the_environment_is_ignored(persistent, monkeypatch):
     before = render(persistent, "terminal", color=True)
     for name, value in {"COLUMNS": "33", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
@@ -49,13 +52,13 @@ def test_the_environment_changes_nothing(persistent, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("slugs", "told"),
+    ("slugs", "also"),
     [
         (["eval-rising"], ["plateau"]),
         (["stall", "eval-rising"], ["eval-rising", "plateau"]),
     ],
 )
-def test_a_warning_goes_before_a_run_that_is_well_otherwise(healthy, slugs, told):
+def test_a_warning_leads_a_run_without_findings_of_the_tree(healthy, slugs, also):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
     act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
@@ -67,12 +70,12 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(healthy, slugs, told
     assert f"stabdiag explain {slugs[0]}" in text
     assert " ".join(f"Otherwise: {healthy.diagnosis.summary}".split()) in " ".join(text.split())
     assert "┃ FIRST ACTION\n┃ Act.\n" in text
-    rest = text.partition("\nAlso found")[2].partition("\n\n")[0]
-    assert re.findall(r"\[(.*?)\]", rest) == told
+    section = text.partition("\nAlso found")[2].partition("\n\n")[0]
+    assert re.findall(r"\[(.*?)\]", section) == also
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "details"),
     [
         (
             "persistent",
@@ -81,40 +84,40 @@ def test_a_warning_goes_before_a_run_that_is_well_otherwise(healthy, slugs, told
         ("nan", ["(0.023 expected by chance)"]),
     ],
 )
-def test_what_only_verbose_shows(request, made, told):
+def test_details_are_shown_only_with_verbose(request, made, details):
     report = request.getfixturevalue(made)
     short, full = render(report, "terminal"), render(report, "terminal", verbose=True)
-    assert [text for text in told if text in short] == []
-    assert [text for text in told if text not in full] == []
+    assert [text for text in details if text in short] == []
+    assert [text for text in details if text not in full] == []
     assert "--verbose" in short
     assert "--verbose" not in full
 
 
-def test_what_was_not_checked_is_counted_and_in_full_with_verbose(persistent):
-    lacking = ("tokens_per_second or step_time", "manifest.vocab_size", "eval_loss", "epoch")
-    skipped = NotChecked(symptom="mfu-low", missing=lacking)
+def test_skipped_checks_are_counted_and_listed_with_verbose(persistent):
+    missing = ("tokens_per_second or step_time", "manifest.vocab_size", "eval_loss", "epoch")
+    skipped = NotChecked(symptom="mfu-low", missing=missing)
     report = replace(persistent, not_checked=(skipped,))
-    told = "1 check skipped: tokens_per_second, eval_loss and 2 more not logged."
-    assert told in render(report, "terminal").splitlines()
-    assert f"mfu-low: needs {', '.join(lacking)}" in render(
+    summary = "1 check skipped: tokens_per_second, eval_loss and 2 more not logged."
+    assert summary in render(report, "terminal").splitlines()
+    assert f"mfu-low: needs {', '.join(missing)}" in render(
         report, "terminal", verbose=True, width=100
     )
 
 
-def test_an_open_answer_tells_why(healthy):
+def test_an_open_answer_has_its_reason(healthy):
     text = " ".join(render(healthy, "terminal").split())
     assert "overflow: unknown (neither the manifest nor the log names the dtype)" in text
 
 
-def test_what_was_read_is_in_every_page(healthy):
-    known = replace(healthy.manifest, total_steps=4000, seed=7, logged=("total_steps", "seed"))
+def test_facts_about_the_log_are_in_every_page(healthy):
+    manifest = replace(healthy.manifest, total_steps=4000, seed=7, logged=("total_steps", "seed"))
     source = replace(healthy.history.source, records=1, unreadable=2, attempts=3, attempt=3)
     history = replace(healthy.history, source=source)
-    read = replace(healthy, history=history, literal=True, manifest=known)
+    read = replace(healthy, history=history, literal=True, manifest=manifest)
     for name in ("terminal", "markdown"):
         text = " ".join(render(read, name, width=100).split())
-        for told in ("1 record", "2 unreadable", "attempt 3 of 3", "--literal", "seed 7"):
-            assert told in text.replace("\\_", "_")
+        for fact in ("1 record", "2 unreadable", "attempt 3 of 3", "--literal", "seed 7"):
+            assert fact in text.replace("\\_", "_")
         assert "1 records" not in text
 
 
@@ -125,16 +128,16 @@ def test_a_rich_console_prints_a_report(persistent):
     assert lines == render(persistent, "terminal").splitlines()
 
 
-def test_of_many_messages_the_last_are_shown_with_their_lines(report):
+def test_the_last_messages_are_shown_with_their_lines(report):
     assert "The log says" not in render(report, "terminal")
     events = tuple(
         Event(kind=EventKind.MESSAGE, message=f"CUDA out of memory, time {n}", line=800 + n)
         for n in range(9)
     )
-    said = replace(report, history=replace(report.history, events=events))
-    text = render(said, "terminal")
+    talkative = replace(report, history=replace(report.history, events=events))
+    text = render(talkative, "terminal")
     assert "The log says  the last 3 of 9\n  CUDA out of memory, time 6 (line 806)\n" in text
-    assert render(said, "terminal", verbose=True).count("CUDA out of memory") == 9
+    assert render(talkative, "terminal", verbose=True).count("CUDA out of memory") == 9
 
 
 def test_cells_have_the_width_they_are_given():

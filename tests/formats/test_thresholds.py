@@ -1,4 +1,4 @@
-"""The thresholds in force, in all their formats."""
+"""The thresholds in force, in all formats."""
 
 import json
 import tomllib
@@ -19,7 +19,7 @@ def thresholds(format_name, **options):
 
 
 @pytest.mark.parametrize("limits", [Limits(), CHANGED], ids=["default", "changed"])
-def test_toml_gives_the_same_limits_back(limits):
+def test_toml_round_trips(limits):
     tables = tomllib.loads(render(limits, "toml", "limits"))
     read = {f"{name}.{key}": v for name, table in tables.items() for key, v in table.items()}
     assert Limits().override(read) == limits
@@ -28,9 +28,9 @@ def test_toml_gives_the_same_limits_back(limits):
 
 def test_the_rows_of_the_tree_come_first_and_have_limits_that_exist():
     assert [row.node for row in rows()[:6]] == ["Q1.1", "Q2.1", "Q2.2", "Q3.1", "Q4.1", "Q4.3"]
-    known = {info.name for info in Limits().items()}
+    limits = {info.name for info in Limits().items()}
     for row in rows():
-        assert set(row.limits) <= known
+        assert set(row.limits) <= limits
         assert "{" not in filled(row.threshold, CHANGED)
         assert source(row, CHANGED)
 
@@ -55,7 +55,7 @@ def test_the_terminal_page_fits(width, encoding):
     assert "\x1b[" in thresholds("terminal", color=True)
 
 
-def test_the_original_rules_are_the_tree_own_six_rows():
+def test_the_original_rules_are_the_six_rows_of_the_tree():
     rules = json.loads(render(Limits(), "json", "rules"))["rows"]
     assert [rule["node"] for rule in rules] == ["Q1.1", "Q2.1", "Q2.2", "Q3.1", "Q4.1", "Q4.3"]
     assert rules[1]["threshold"].startswith("loss > μ + 3σ")

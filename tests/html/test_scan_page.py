@@ -145,7 +145,7 @@ def test_a_thousand_runs_come_in_pages(scanned):
 
 
 def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
-    monkeypatch.setattr("stabdiag.formats.scans.overview_page._MOST_ROWS", 5)
+    monkeypatch.setattr("stabdiag.formats.scans.overview_page._MAX_ROWS", 5)
     text = render(overview_of(sweep()), "html", "overview")
     assert "The page holds the worst 5 of 26 runs" in text
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])

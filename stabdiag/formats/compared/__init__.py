@@ -19,25 +19,26 @@ DIVERGENCES: Final = ("role", "run", "first at", "by", "> rounding", "> noise", 
 LEVELS: Final = ("run", "final loss", "error", "noise of one")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
-# Settings listed for completeness alone; their names are enough.
+# Settings without an effect; only their names are shown.
 IDLE: Final = {Relevance.CANNOT: "explains nothing", Relevance.EXPECTED: "expected"}
 
-_MOST_RUNS: Final = 16
-_MOST_ROLES: Final = 8
+_MAX_RUNS: Final = 16
+_MAX_ROLES: Final = 8
 
-# So many points before and after where the runs part, and so many runs, are drawn.
+# Number of points drawn before and after the divergence, and number of curves.
 _BEFORE, _AFTER = 60, 140
-_MOST_CURVES: Final = 5
+_MAX_CURVES: Final = 5
 
-# Curves with more points than this are averaged: otherwise they hide each other.
-_POINTS: Final = 130
+# Curves with more points are averaged; otherwise they hide each other.
+_MAX_POINTS: Final = 130
 
 
 @frozen
 class Overlay:
-    """Curves of a role on the same steps, the reference first, each with the label of its run.
+    """Curves of a role over the same steps, the reference first, each with the label of its run.
 
-    ``gap`` is the distance of the first two where they differ, ``event`` the step of the finding.
+    ``gap`` is the distance between the first two where they differ, ``event`` the step of the
+    finding.
     """
 
     role: str
@@ -51,11 +52,11 @@ class Overlay:
 
 def overlay(comparison: Comparison) -> Overlay | None:
     """Return the curves to draw, or None if no series differs or too little was logged."""
-    found = comparison.diagnosis
-    if found.severity is Severity.OK or found.slug == "not-comparable":
+    diagnosis = comparison.diagnosis
+    if diagnosis.severity is Severity.OK or diagnosis.slug == "not-comparable":
         return None
     chosen = _chosen(comparison)
-    role = str(found.evidence.get("role", "loss"))
+    role = str(diagnosis.evidence.get("role", "loss"))
     if any(_points(run, role) < 2 for run in chosen):
         role = "loss"
     drawn = [run for run in chosen if _points(run, role) > 1]
@@ -63,17 +64,19 @@ def overlay(comparison: Comparison) -> Overlay | None:
         return None
     first, last = _between(comparison, drawn, role)
     curves = [run.history.series[role].between(first, last) for run in drawn]
-    kept = [(run, one) for run, one in zip(drawn, curves, strict=True) if len(one)]
+    kept = [(run, curve) for run, curve in zip(drawn, curves, strict=True) if len(curve)]
     if len(kept) < 2:
         return None
-    size = max(1, -(-max(len(one) for _, one in kept) // _POINTS))
+    size = max(1, -(-max(len(curve) for _, curve in kept) // _MAX_POINTS))
     return Overlay(
         role=role,
-        curves=tuple((run.label, _averaged(one, size)) for run, one in kept),
+        curves=tuple((run.label, _averaged(curve, size)) for run, curve in kept),
         gap=gap(kept[0][1], kept[1][1]) if len(kept) == 2 else None,
         first=first,
         last=last,
-        event=found.step if found.step is not None and first <= found.step <= last else None,
+        event=diagnosis.step
+        if diagnosis.step is not None and first <= diagnosis.step <= last
+        else None,
         averaged=size,
     )
 
@@ -84,51 +87,53 @@ def _points(run: Run, role: str) -> int:
 
 
 def _chosen(comparison: Comparison) -> list[Run]:
-    """Return the reference and the runs to draw with it: seeds, or the run that differs most."""
-    parted = {one.runs[1]: one.largest for one in comparison.divergences("loss")}
-    others = sorted(comparison.others, key=lambda run: -parted.get(run.label, -1.0))
+    """Return the runs to draw: the reference with all seeds, or with the most different run."""
+    largest = {
+        divergence.runs[1]: divergence.largest for divergence in comparison.divergences("loss")
+    }
+    others = sorted(comparison.others, key=lambda run: -largest.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":
         dead = comparison.diagnosis.evidence.get("rank")
         stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
         living = next(run for run in comparison.runs if run is not stopped)
         return [living, stopped]
-    most = _MOST_CURVES if comparison.kind is Kind.SEEDS else 2
-    return [comparison.against, *others][:most]
+    max_count = _MAX_CURVES if comparison.kind is Kind.SEEDS else 2
+    return [comparison.against, *others][:max_count]
 
 
 def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
     """Return the first and last step to draw: around the step of the finding, or all steps."""
     logged = [run.history.series[role].steps for run in drawn]
     first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
-    at = comparison.diagnosis.step
-    whole = comparison.kind is Kind.SEEDS or comparison.diagnosis.slug == "run-fails"
-    if at is None or whole:
+    event = comparison.diagnosis.step
+    is_whole_run = comparison.kind is Kind.SEEDS or comparison.diagnosis.slug == "run-fails"
+    if event is None or is_whole_run:
         return first, last
-    places = [(steps, int(np.searchsorted(steps, at))) for steps in logged]
-    low = min(int(steps[min(max(at - _BEFORE, 0), len(steps) - 1)]) for steps, at in places)
+    positions = [(steps, int(np.searchsorted(steps, event))) for steps in logged]
+    low = min(int(steps[min(max(i - _BEFORE, 0), len(steps) - 1)]) for steps, i in positions)
     if comparison.diagnosis.slug == "nondeterminism":  # the rest of the run shows how it grows
         return low, last
-    return low, max(int(steps[min(at + _AFTER, len(steps) - 1)]) for steps, at in places)
+    return low, max(int(steps[min(i + _AFTER, len(steps) - 1)]) for steps, i in positions)
 
 
 def _averaged(series: Series, size: int) -> Series:
-    """Return the means of every so many points; one that is not finite makes its mean so."""
+    """Return the means of every ``size`` points; a non-finite point makes its mean non-finite."""
     size = min(size, len(series))
-    whole = len(series) // size * size
+    length = len(series) // size * size
     with np.errstate(invalid="ignore"):
-        values = series.values[:whole].reshape(-1, size).mean(axis=1)
-    return replace(series, steps=series.steps[:whole:size], values=values)
+        values = series.values[:length].reshape(-1, size).mean(axis=1)
+    return replace(series, steps=series.steps[:length:size], values=values)
 
 
-def gap(one: Series, other: Series) -> Series | None:
-    """Return the distance of two series where they differ, None if at fewer than 2 steps."""
-    steps, here, there = np.intersect1d(one.steps, other.steps, True, True)
+def gap(series: Series, other: Series) -> Series | None:
+    """Return the distance of two series where they differ; None for fewer than 2 steps."""
+    steps, left, right = np.intersect1d(series.steps, other.steps, True, True)
     with np.errstate(invalid="ignore"):
-        size = np.abs(one.values[here] - other.values[there])
-    apart = np.isfinite(size) & (size > 0)
-    if apart.sum() < 2:
+        size = np.abs(series.values[left] - other.values[right])
+    is_different = np.isfinite(size) & (size > 0)
+    if is_different.sum() < 2:
         return None
-    return replace(one, role="gap", steps=steps[apart], values=size[apart])
+    return replace(series, role="gap", steps=steps[is_different], values=size[is_different])
 
 
 def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -137,27 +142,27 @@ def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     For groups, such as weight norms, the group that differs first is shown.
     """
     first: dict[str, Divergence] = {}
-    for one in comparison.partings:
-        role = one.role.partition("/")[0]
-        if role not in first or _order(one) < _order(first[role]):
-            first[role] = one
+    for divergence in comparison.partings:
+        role = divergence.role.partition("/")[0]
+        if role not in first or _order(divergence) < _order(first[role]):
+            first[role] = divergence
     rows = sorted(first.values(), key=_order)
     return [
         (
-            one.role,
-            one.runs[1],
-            _step(one.step),
-            _apart(one.values),
-            "" if one.step is None else _step(one.unrounded),
-            "" if one.step is None else _step(one.lasting),
-            _apart(one.lasting_values),
+            divergence.role,
+            divergence.runs[1],
+            _step(divergence.step),
+            _apart(divergence.values),
+            "" if divergence.step is None else _step(divergence.unrounded),
+            "" if divergence.step is None else _step(divergence.lasting),
+            _apart(divergence.lasting_values),
         )
-        for one in rows[:_MOST_ROLES]
+        for divergence in rows[:_MAX_ROLES]
     ]
 
 
-def _order(one: Divergence) -> tuple[bool, int]:
-    return one.step is None, one.step or 0
+def _order(divergence: Divergence) -> tuple[bool, int]:
+    return divergence.step is None, divergence.step or 0
 
 
 def _step(step: int | None) -> str:
@@ -185,24 +190,24 @@ def facts(comparison: Comparison) -> list[str]:
 def levels(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return the final level of each run."""
     return [
-        (one.run, number(one.value), f"± {number(one.error, 2)}", number(one.noise, 2))
-        for one in comparison.levels[:_MOST_RUNS]
+        (level.run, number(level.value), f"± {number(level.error, 2)}", number(level.noise, 2))
+        for level in comparison.levels[:_MAX_RUNS]
     ]
 
 
 def runs(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return the log of each run, cut after the first runs."""
+    """Return a row for each run, cut after the first runs."""
     rows: list[tuple[str, ...]] = []
-    for run in comparison.runs[:_MOST_RUNS]:
+    for run in comparison.runs[:_MAX_RUNS]:
         loss, seed = run.history.get("loss"), run.manifest.seed
         steps = "" if loss is None or not len(loss) else f"{loss.steps[0]} to {loss.steps[-1]}"
         count = 0 if loss is None else len(loss)
         rows.append((run.label, run.name, steps, str(count), "" if seed is None else str(seed)))
-    more = len(comparison.runs) - len(rows)
-    return [*rows, ("…", f"and {more} more", "", "", "")] if more > 0 else rows
+    hidden = len(comparison.runs) - len(rows)
+    return [*rows, ("…", f"and {hidden} more", "", "", "")] if hidden > 0 else rows
 
 
-def setting(one: Difference) -> str:
+def setting(difference: Difference) -> str:
     """Return a setting with its values: ``peak_lr: 0.003 (base, long); 0.001 (low)``."""
-    parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in one.by_value]
-    return f"{one.key}: {'; '.join(parts)}"
+    parts = [f"{value} ({', '.join(labels[:8])})" for value, labels in difference.by_value]
+    return f"{difference.key}: {'; '.join(parts)}"

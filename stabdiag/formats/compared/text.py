@@ -1,7 +1,7 @@
 """The comparison as text: for a terminal and as Markdown.
 
-At a terminal the overlay is drawn with characters: the reference as a line, the others as marks. It
-needs no color: where only the line is visible, the runs are equal.
+In a terminal the overlay consists of characters: the reference is a line, the others are marks. It
+works without color: where only the line is visible, the runs are equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stabdiag.formats.terminal.plot import room, row, step_axis, styled
 from stabdiag.model.comparison import Comparison
 
 MARK: Final = "<!-- stabdiag compare -->"
-"""The first line of the Markdown, by which a workflow finds its comment again."""
+"""The first line of the Markdown; a workflow finds its comment by it."""
 
 _ROWS: Final = 9
 _STYLES: Final = ("yellow", "magenta", "green", "blue")
@@ -49,8 +49,8 @@ def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
     picture, rows = view.overlay(comparison), view.divergence_rows(comparison)
     if not rows:
         return
-    rest = f"compared with {comparison.reference}, at common steps"
-    yield from page.heading("Where they diverge", rest)
+    note = f"compared with {comparison.reference}, at common steps"
+    yield from page.heading("Where they diverge", note)
     drawn = [] if picture is None else list(_drawn(picture, page))
     if drawn:
         yield from drawn
@@ -59,7 +59,7 @@ def _where(comparison: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
-    """Yield the lines of the picture; none where the page is too narrow for one."""
+    """Yield the lines of the picture, or none if the page is too narrow."""
     columns = room(page)
     if columns is None:
         return
@@ -68,11 +68,11 @@ def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
     yield from _legend(overlay, scale, page)
     labels = {0: number(scale.high, 3), _ROWS - 1: number(scale.low, 3)}
     event = None if overlay.event is None else window.column(overlay.event)
-    curves = (curve(one, window, scale, _ROWS, ascii=page.ascii) for _, one in overlay.curves)
+    curves = (curve(series, window, scale, _ROWS, ascii=page.ascii) for _, series in overlay.curves)
     for i, lines in enumerate(zip(*curves, strict=True)):
         chars = [
-            _char(overlay, column, is_event=at == event)
-            for at, column in enumerate(zip(*lines, strict=True))
+            _char(overlay, column, is_event=index == event)
+            for index, column in enumerate(zip(*lines, strict=True))
         ]
         yield row(labels.get(i, ""), "┤" if i in labels else "│", styled(chars, page), page)
     yield from step_axis(window, overlay.event, page)
@@ -96,7 +96,7 @@ def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
 
 
 def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> tuple[str, str]:
-    """Return one character and its style: the line's, else the first mark that passes here."""
+    """Return a character and its style: the line, else the first mark in this column."""
     line, *others = column
     if line not in (BLANK, " "):
         return line, "cyan"
@@ -107,37 +107,43 @@ def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> 
 
 
 def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
-    """Yield the settings that differ; those that explain nothing in one line."""
+    """Yield the settings that differ; settings without an effect share one line."""
     if not comparison.differences:
         return
     yield from page.heading("Settings that differ")
-    for one in comparison.differences:
-        if page.verbose or one.bearing not in view.IDLE:
-            yield from page.wrap(view.setting(one), page.text(f"  {one.bearing:<14}  ", "dim"))
+    for difference in comparison.differences:
+        if page.verbose or difference.bearing not in view.IDLE:
+            yield from page.wrap(
+                view.setting(difference), page.text(f"  {difference.bearing:<14}  ", "dim")
+            )
     for bearing, name in () if page.verbose else view.IDLE.items():
-        idle = [one.key for one in comparison.differences if one.bearing is bearing]
-        if idle:
-            yield from page.wrap(page.text(f"{name}: {', '.join(idle)}", "dim"), "  ", "    ")
+        keys = [
+            difference.key for difference in comparison.differences if difference.bearing is bearing
+        ]
+        if keys:
+            yield from page.wrap(page.text(f"{name}: {', '.join(keys)}", "dim"), "  ", "    ")
 
 
 def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
-    more = ["--verbose"] * (not page.verbose) + [f"stabdiag explain {comparison.diagnosis.slug}"]
+    commands = ["--verbose"] * (not page.verbose) + [
+        f"stabdiag explain {comparison.diagnosis.slug}"
+    ]
     yield Text("")
     yield from page.wrap(page.text("; ".join(view.facts(comparison)), "dim"))
-    yield from page.wrap(page.text(f"more: {'; '.join(more)}", "dim"))
+    yield from page.wrap(page.text(f"more: {'; '.join(commands)}", "dim"))
 
 
-def markdown_of(comparison: Comparison, *, command: str | None = None) -> str:
-    """Return the comparison as Markdown; ``command`` is what makes it again, if it is known."""
-    found = comparison.diagnosis
+def to_markdown(comparison: Comparison, *, command: str | None = None) -> str:
+    """Return the comparison as Markdown; ``command`` reproduces it, if known."""
+    diagnosis = comparison.diagnosis
     blocks = [
         MARK,
-        *markdown.head(found, f"{len(comparison.runs)} runs"),
+        *markdown.head(diagnosis, f"{len(comparison.runs)} runs"),
         *markdown.actions(comparison),
         *markdown.also_found(comparison),
         *_bars(comparison),
         *_tables(comparison),
-        *markdown.foot(found, command, view.facts(comparison)),
+        *markdown.foot(diagnosis, command, view.facts(comparison)),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -164,7 +170,8 @@ def _tables(comparison: Comparison) -> Iterator[str]:
     if comparison.differences:
         yield "**Settings that differ**"
         yield "\n".join(
-            f"- {escape(view.setting(one))} ({one.bearing.value})" for one in comparison.differences
+            f"- {escape(view.setting(difference))} ({difference.bearing.value})"
+            for difference in comparison.differences
         )
     yield f"**Compared as {comparison.kind.value}**: {escape(comparison.why)}"
     listed = [(label, code(name), *cells) for label, name, *cells in view.runs(comparison)]

@@ -1,4 +1,4 @@
-"""What every format says of an overview, and escapes and lays out."""
+"""The texts of an overview, for all formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_CAUSE = "correlation, not cause"
 
 @frozen
 class Section:
-    """A list under a title: each item is a line, and what stands below it."""
+    """A list under a title: each item is a line and a detail below it."""
 
     title: str
     items: tuple[tuple[str, str], ...]
@@ -37,14 +37,14 @@ class Section:
 
 
 def sections(overview: Overview) -> Iterator[Section]:
-    """Yield what an overview says below its tables."""
+    """Yield the sections below the tables of an overview."""
     if overview.groups:
         kinds = [
             (
-                group(one),
-                f"{name(one.worst, overview)}: {one.worst.action}" * bool(one.worst.action),
+                group(item),
+                f"{name(item.worst, overview)}: {item.worst.action}" * bool(item.worst.action),
             )
-            for one in overview.groups
+            for item in overview.groups
         ]
         yield Section(title="Kinds of failure", items=tuple(kinds))
     if overview.peers is not None:
@@ -52,7 +52,7 @@ def sections(overview: Overview) -> Iterator[Section]:
     if has_common(overview):
         yield Section(
             title="What the failed runs have in common",
-            items=tuple((statement(one), along(one)) for one in overview.common),
+            items=tuple((statement(item), along(item)) for item in overview.common),
             note=NO_CAUSE if overview.common else "",
             end=compared(overview),
         )
@@ -61,98 +61,99 @@ def sections(overview: Overview) -> Iterator[Section]:
         note = changes(overview.changes)
         yield Section(title="Since the last scan", items=changed_runs, note=note)
     if overview.unread:
-        reasons = tuple((unread(one), f"for example {one.example}") for one in overview.unread)
+        reasons = tuple((unread(item), f"for example {item.example}") for item in overview.unread)
         yield Section(title="Not read", items=reasons)
 
 
 def peers_section(overview: Overview, peers: Peers) -> Section:
-    """Return the runs that are worse than those with the same settings."""
+    """Return the section of runs that are worse than others with the same settings."""
     items = [
-        (f"{name(one, overview)}, step {one.step}: {one.outcome}", one.summary)
-        for one in peers.worse
+        (f"{name(run, overview)}, step {run.step}: {run.outcome}", run.summary)
+        for run in peers.worse
     ]
     without = peers.runs - peers.compared
-    alone = f"; {without} without two healthy peers" if without else ""
+    ending = f"; {without} without two healthy peers" if without else ""
     return Section(
         title="Worse than their peers",
         items=tuple(items),
-        note=f"{len(peers.worse) or 'none'} of {plural(peers.compared, 'run')} compared{alone}",
+        note=f"{len(peers.worse) or 'none'} of {plural(peers.compared, 'run')} compared{ending}",
     )
 
 
 def summary(overview: Overview) -> str:
-    """Return in one sentence how many runs failed."""
-    missed, failed = overview.of(None), overview.of("error")
-    read, warned = overview.runs - missed, overview.of("warning")
+    """Summarize the number of failed runs in a sentence."""
+    unread, failed = overview.of(None), overview.of("error")
+    read, warned = overview.runs - unread, overview.of("warning")
     if not overview.runs:
         return "No runs"
     if not read:
         return (
-            "The log could not be read" if missed == 1 else f"None of {missed} logs could be read"
+            "The log could not be read" if unread == 1 else f"None of {unread} logs could be read"
         )
     text = f"{failed or 'None'} of {plural(read, 'run')} failed"
     if read == 1:
-        right = "has a warning" if warned else "did not fail"
-        text = f"The run {'failed' if failed else right}"
+        outcome = "has a warning" if warned else "did not fail"
+        text = f"The run {'failed' if failed else outcome}"
     elif warned:
         text += f", {warned} {'has' if warned == 1 else 'have'} a warning"
-    return f"{text}; {plural(missed, 'log')} could not be read" if missed else text
+    return f"{text}; {plural(unread, 'log')} could not be read" if unread else text
 
 
 def name(run: Row | Change | WorseThanPeers, overview: Overview | None = None) -> str:
-    """Return what a run is called: below the one place that was scanned, or by its path."""
-    several = overview is not None and len(overview.places) > 1
-    if not several and run.run not in ("", "."):
+    """Return the name of a run: relative to the scanned folder, or its path."""
+    has_several_places = overview is not None and len(overview.places) > 1
+    if not has_several_places and run.run not in ("", "."):
         return run.run
     return run.path.removeprefix("" if overview is None else overview.root)
 
 
-def group(one: Group) -> str:
-    """Return how many runs failed alike, and where."""
-    text = f"{plural(one.runs, 'run')}: {one.outcome}"
-    if one.steps is not None:
-        first, middle, last = one.steps
+def group(failure: Group) -> str:
+    """Describe a kind of failure: the number of runs and the steps."""
+    text = f"{plural(failure.runs, 'run')}: {failure.outcome}"
+    if failure.steps is not None:
+        first, middle, last = failure.steps
         text += f" at step {first}" if first == last else f" at steps {first} to {last}"
-        if one.near is not None and first != last:
-            begin, end, count = one.near
+        if failure.near is not None and first != last:
+            begin, end, count = failure.near
             text += f", {count} of them at {begin}" + (f" to {end}" if begin != end else "")
         elif first != last:
             text += f" (median {middle})"
-    return f"{text}; {plural(one.lost_steps, 'step')} lost" if one.lost_steps else text
+    return f"{text}; {plural(failure.lost_steps, 'step')} lost" if failure.lost_steps else text
 
 
-def statement(one: Common) -> str:
-    """Return what runs have in common, as counts on both sides of the split."""
-    ended = "failed" if one.outcome == ANY_ERROR else f"ended as {one.outcome}"
-    hits, size = one.split.inside
-    return f"{_inside(one.split)}: {hits} of {plural(size, 'run')} {ended}; {_rest(one.split)}"
+def statement(common: Common) -> str:
+    """Describe a common setting as counts on both sides of the split."""
+    ended = "failed" if common.outcome == ANY_ERROR else f"ended as {common.outcome}"
+    hits, size = common.split.inside
+    inside, outside = _inside(common.split), _outside(common.split)
+    return f"{inside}: {hits} of {plural(size, 'run')} {ended}; {outside}"
 
 
-def along(one: Common) -> str:
-    """Return which settings moved with this one; nothing where none did."""
+def along(common: Common) -> str:
+    """Describe the settings that changed together with this one, if any."""
     splits = [
-        f"{_inside(split)} ({split.inside[0]} of {split.inside[1]}; {_rest(split)})"
-        for split in one.along
+        f"{_inside(split)} ({split.inside[0]} of {split.inside[1]}; {_outside(split)})"
+        for split in common.along
     ]
-    return f"moved with it: {listed(splits)}" if splits else ""
+    return f"changed with it: {listed(splits)}" if splits else ""
 
 
 def _inside(split: Split) -> str:
     return f"{split.setting} {split.relation} {number(split.value)}"
 
 
-def _rest(split: Split) -> str:
+def _outside(split: Split) -> str:
     where = _OUTSIDE.get(split.relation) or f"with {number(split.value)}"
     return f"{where}: {split.outside[0]} of {split.outside[1]}"
 
 
 def has_common(overview: Overview) -> bool:
-    """Tell whether there is anything to say about what failed runs have in common."""
+    """Return True if failed runs were tested for common settings."""
     return bool(overview.common) or (overview.of("error") > 0 and overview.compared.runs > 1)
 
 
 def compared(overview: Overview) -> str:
-    """Return what was tested to find what runs have in common, and how sure it is."""
+    """Describe the test for common settings, and its significance."""
     tested = overview.compared
     if tested.why:
         return f"Not compared: {tested.why}."
@@ -166,26 +167,26 @@ def compared(overview: Overview) -> str:
 
 
 def changes(since: Changes) -> str:
-    """Return in one line what has changed since the last scan."""
+    """Summarize the changes since the last scan in one line."""
     counts = {"new": since.new, "gone": since.gone, "worse": len(since.worse)}
     counts |= {"better": len(since.better), "different": len(since.other)}
-    return ", ".join(f"{n} {what}" for what, n in counts.items() if n) or "nothing changed"
+    return ", ".join(f"{n} {state}" for state, n in counts.items() if n) or "nothing changed"
 
 
 def changed(overview: Overview) -> Iterator[tuple[str, str]]:
-    """Yield each run that changed, the worse ones first, and how."""
+    """Yield each changed run and its change, worse ones first."""
     since = overview.changes or Changes()
-    for one in (*since.worse, *since.better, *since.other):
-        yield name(one, overview), f"{one.before} → {one.after}"
+    for change in (*since.worse, *since.better, *since.other):
+        yield name(change, overview), f"{change.before} → {change.after}"
 
 
-def unread(one: Unread) -> str:
-    """Return why logs could not be read."""
-    return f"{plural(one.logs, 'log')}: {one.reason}"
+def unread(group: Unread) -> str:
+    """Describe why logs could not be read."""
+    return f"{plural(group.logs, 'log')}: {group.reason}"
 
 
 def took(overview: Overview) -> str:
-    """Return how many runs there were, and how long the scan took."""
+    """Describe the number of runs and the duration of the scan."""
     parts = [plural(overview.runs, "run")]
     if overview.reused:
         parts.append(f"{overview.reused} unchanged since the last scan")

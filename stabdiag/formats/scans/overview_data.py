@@ -1,6 +1,6 @@
 """All rows and the overview as data: JSON (schema 1, ``scan.schema.json``), CSV and JUnit XML.
 
-Each is written row by row: there may be more rows than memory holds.
+Each is written row by row because the rows may exceed memory.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from stabdiag.model.scan import Changes, Group, Overview, Peers, Row, Split
 SCHEMA = 1
 
 SCALARS = tuple(field.name for field in fields(Row) if field.name not in ("curve", "settings"))
-"""The fields of a row that are one value; the curve is for a picture, and is left out."""
+"""The scalar fields of a row; the curve is only for pictures."""
 
-# A cell that begins with one of these is a formula to a spreadsheet.
+# A spreadsheet treats a cell that starts with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@")
 
 
-def json_of(overview: Overview) -> Iterator[str]:
-    """Yield one strict JSON object, in ASCII, without a newline at its end; a row a line."""
+def to_json(overview: Overview) -> Iterator[str]:
+    """Yield one strict JSON object in ASCII, one line per row, without a final newline."""
     yield f'{dumps(_content(overview))[:-2]},\n  "rows": [\n'
     comma = ""
     for row in overview.rows:
-        told = keys(" ".join((*SCALARS, "settings")), row)
-        yield f"{comma}    {dumps(told, indent=None)}"
+        content = keys(" ".join((*SCALARS, "settings")), row)
+        yield f"{comma}    {dumps(content, indent=None)}"
         comma = ",\n"
     yield "\n  ]\n}"
 
@@ -46,60 +46,60 @@ def _content(overview: Overview) -> dict[str, Json]:
         **keys("places", overview),
         "summary": words.summary(overview),
         **keys("runs reused seconds lost_steps", overview),
-        "outcomes": [keys("outcome severity runs lost_steps", one) for one in overview.counts],
-        "groups": [_group(one) for one in overview.groups],
+        "outcomes": [keys("outcome severity runs lost_steps", item) for item in overview.counts],
+        "groups": [_group(group) for group in overview.groups],
         "compared": {
             **keys("runs settings outcomes", overview.compared),
             "why_not": overview.compared.why or None,
         },
-        "find_common": [
+        "in_common": [
             {
-                "text": plain(words.statement(one)),
-                "outcome": plain(one.outcome),
-                "chance": plain(float(f"{one.chance:.6g}")),  # the same on every machine
-                **_split(one.split),
-                "along": [_split(split) for split in one.along],
+                "text": plain(words.statement(item)),
+                "outcome": plain(item.outcome),
+                "chance": plain(float(f"{item.chance:.6g}")),  # the same on every machine
+                **_split(item.split),
+                "along": [_split(split) for split in item.along],
             }
-            for one in overview.common
+            for item in overview.common
         ],
         "changes": None if overview.changes is None else _changes(overview.changes),
-        "unread": [keys("reason logs example", one) for one in overview.unread],
+        "unread": [keys("reason logs example", item) for item in overview.unread],
         **({} if overview.peers is None else {"peers": _peers(overview.peers)}),
     }
 
 
 def _peers(peers: Peers) -> Json:
-    worse: list[Json] = [keys("path run outcome step peers summary", one) for one in peers.worse]
+    worse: list[Json] = [keys("path run outcome step peers summary", run) for run in peers.worse]
     return {**keys("runs compared", peers), "worse": worse}
 
 
-def _group(one: Group) -> Json:
+def _group(failure: Group) -> Json:
     steps: Json = None
-    if one.steps is not None:
-        steps = dict(zip(("first", "median", "last"), one.steps, strict=True))
+    if failure.steps is not None:
+        steps = dict(zip(("first", "median", "last"), failure.steps, strict=True))
     near: Json = None
-    if one.near is not None:
-        near = dict(zip(("first_step", "last_step", "runs"), one.near, strict=True))
-    told = keys("outcome severity runs lost_steps", one) | {"steps": steps, "near": near}
-    return told | keys("action_kind worst=path", one.worst)
+    if failure.near is not None:
+        near = dict(zip(("first_step", "last_step", "runs"), failure.near, strict=True))
+    content = keys("outcome severity runs lost_steps", failure) | {"steps": steps, "near": near}
+    return content | keys("action_kind worst=path", failure.worst)
 
 
 def _split(split: Split) -> dict[str, Json]:
-    told = keys("setting relation value", split)
+    content = keys("setting relation value", split)
     for side, (hits, runs) in (("inside", split.inside), ("outside", split.outside)):
-        told[side] = {"with_outcome": hits, "runs": runs}
-    return told
+        content[side] = {"with_outcome": hits, "runs": runs}
+    return content
 
 
 def _changes(since: Changes) -> Json:
-    told = keys("new gone", since)
+    content = keys("new gone", since)
     for name in ("worse", "better", "other"):
-        told[name] = [keys("path run before after", one) for one in getattr(since, name)]
-    return told
+        content[name] = [keys("path run before after", change) for change in getattr(since, name)]
+    return content
 
 
-def csv_of(overview: Overview) -> Iterator[str]:
-    """Yield the rows as CSV, the worst first: a column for each field and each setting."""
+def to_csv(overview: Overview) -> Iterator[str]:
+    """Yield the rows as CSV, worst first, with a column for each field and each setting."""
     names = dict.fromkeys(key for row in overview.rows for key in row.settings)
     yield _line([*SCALARS, *(f"settings.{key}" for key in names)])
     for row in overview.rows:
@@ -109,13 +109,13 @@ def csv_of(overview: Overview) -> Iterator[str]:
 
 def _line(cells: Sequence[object]) -> str:
     line = StringIO()
-    escaped = [escape(one) if isinstance(one, str) else one for one in cells]
+    escaped = [escape(cell) if isinstance(cell, str) else cell for cell in cells]
     csv.writer(line, lineterminator="\n").writerow(escaped)
     return line.getvalue()
 
 
 def escape(text: str) -> str:
-    """Return log text as a cell that no spreadsheet takes for a formula, on one line."""
+    """Return log text as one line that no spreadsheet treats as a formula."""
     shown = visible(text)
     return f"'{shown}" if shown.lstrip().startswith(_FORMULA) and not _number(shown) else shown
 
@@ -128,15 +128,15 @@ def _number(text: str) -> bool:
     return True
 
 
-def junit_of(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
-    """Yield a test for each run, which fails from ``fail_on`` on; unread logs are skipped."""
-    errors = sum(one.runs for one in overview.counts if is_check_error(one.outcome, fail_on))
+def to_junit(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
+    """Yield a test for each run; it fails for ``fail_on`` or worse. Unread logs are skipped."""
+    errors = sum(count.runs for count in overview.counts if is_check_error(count.outcome, fail_on))
     failed = sum(
-        one.runs
-        for one in overview.counts
-        if one.severity is not None
-        and fails(Severity(one.severity), fail_on)
-        and not is_check_error(one.outcome, fail_on)
+        count.runs
+        for count in overview.counts
+        if count.severity is not None
+        and fails(Severity(count.severity), fail_on)
+        and not is_check_error(count.outcome, fail_on)
     )
     counts = {"tests": overview.runs, "failures": failed, "errors": errors}
     values = {"stabdiag": __version__, "summary": words.summary(overview)}
@@ -150,8 +150,8 @@ def junit_of(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
     yield "</testsuite>\n</testsuites>\n"
 
 
-def _xml(made: ET.Element) -> str:
-    return f"{ET.tostring(made, encoding='unicode')}\n"
+def _xml(tree: ET.Element) -> str:
+    return f"{ET.tostring(tree, encoding='unicode')}\n"
 
 
 def _opening(tag: str, attributes: Mapping[str, object]) -> str:
@@ -159,12 +159,12 @@ def _opening(tag: str, attributes: Mapping[str, object]) -> str:
 
 
 def _case(row: Row, overview: Overview, fail_on: str) -> ET.Element:
-    told = {
+    attributes = {
         "classname": "stabdiag.scan",
         "name": words.name(row, overview),
         "time": round(row.seconds, 3),
     }
-    case = element("testcase", told)
+    case = element("testcase", attributes)
     if row.severity is None:
         case.append(element("skipped", {"message": row.reason}))
     elif is_check_error(row.outcome, fail_on) or fails(Severity(row.severity), fail_on):

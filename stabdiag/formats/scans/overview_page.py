@@ -1,7 +1,7 @@
-"""The overview as one HTML file, of the kind of a run's own page: it sorts, filters and opens runs.
+"""The overview as one HTML file, similar to the page of a run, with sorting and filters.
 
-What logs brought along reaches the page through the template, which escapes it, and through the
-data, which the script writes as text alone.
+Log text enters the page through the template, which escapes it, and through the data, which the
+script writes as text only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from stabdiag.model.scan import Overview
 
 _SCRIPTS = ("values.js", "scan.js", "copy.js")
 
-# A browser holds as many runs well, and as many settings of each.
-_MOST_ROWS = 20_000
-_MOST_SETTINGS = 40
+# Numbers of runs, and of settings per run, that a browser can show.
+_MAX_ROWS = 20_000
+_MAX_SETTINGS = 40
 
 _TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
 _NUMBERS = ("step", "last_step", "lost_steps", "loss_first", "loss_best", "loss_last", "eval_loss")
@@ -34,8 +34,8 @@ _TEXTS = ("outcome", "severity", "format", "headline", "action", "reason")
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
-def html_of(overview: Overview, *, command: str | None = None) -> str:
-    """Return the overview as a page; ``command`` is what makes it again, if that is known."""
+def to_html(overview: Overview, *, command: str | None = None) -> str:
+    """Return the overview as a page; ``command`` reproduces it, if known."""
     severities = ("error", "warning", "note", "ok", None)
     return page(
         "scan.html",
@@ -44,9 +44,9 @@ def html_of(overview: Overview, *, command: str | None = None) -> str:
         data=_payload(overview),
         overview=overview,
         words=words,
-        worst=next((one.severity for one in overview.counts if one.severity), "note"),
-        bar=_bar([overview.of(one) for one in severities]),
-        shown=min(overview.runs, _MOST_ROWS),
+        worst=next((count.severity for count in overview.counts if count.severity), "note"),
+        bar=_bar([overview.of(severity) for severity in severities]),
+        shown=min(overview.runs, _MAX_ROWS),
         command=command,
     )
 
@@ -61,61 +61,64 @@ def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
 
 
 class _Coded:
-    """Values by run: those that differ, and the number of each run's among them; -1 is none."""
+    """Values by run: the distinct values, and the index of each run's value; -1 is none."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
         self._codes = array("i")
 
     def put(self, run: int, value: object) -> None:
-        """Note the value of a run; it may be None, and runs may be left out."""
+        """Store the value of a run; it may be None, and runs may be left out."""
         self._codes.extend([-1] * (run - len(self._codes)))
         number = self._numbers.setdefault(value, len(self._numbers)) if value is not None else -1
         self._codes.append(number)
 
     def __len__(self) -> int:
-        """Return how many values there are."""
+        """Return the number of distinct values."""
         return len(self._numbers)
 
-    def told(self, runs: int) -> dict[str, Any]:
-        """Return them as the page wants them: as numbers if they all are, which sort as such."""
+    def to_dict(self, runs: int) -> dict[str, Any]:
+        """Return the data for the page: as numbers if all values are, so that they sort."""
         values: list[Any] = list(self._numbers)
         with suppress(ValueError):
             values = [_short(float(value)) for value in values]
-        shown = [visible(one) if isinstance(one, str) else one for one in values]
+        shown = [visible(value) if isinstance(value, str) else value for value in values]
         return {"values": shown, "codes": [*self._codes, *[-1] * (runs - len(self._codes))]}
 
 
 def _payload(overview: Overview) -> dict[str, Any]:
-    """Return the rows, column by column; what is held of a row is less than the row."""
+    """Return the rows by column, without the parts that the page does not need."""
     numbers: dict[str, list[float | None]] = {name: [] for name in _NUMBERS}
     texts = {name: _Coded() for name in _TEXTS}
-    named = [split.setting for one in overview.common for split in (one.split, *one.along)]
-    settings = {name: _Coded() for name in [*named, *_TYPED]}
+    setting_names = [
+        split.setting for common in overview.common for split in (common.split, *common.along)
+    ]
+    settings = {name: _Coded() for name in [*setting_names, *_TYPED]}
     runs: list[str] = []
     paths, curves = [], []
-    for at, row in enumerate(islice(overview.rows, _MOST_ROWS)):
+    for index, row in enumerate(islice(overview.rows, _MAX_ROWS)):
         runs.append(visible(words.name(row, overview)))
         paths.append(visible(row.path))
         curves.append(_curve(row.curve))
         for name, column in numbers.items():
             column.append(_short(getattr(row, name)))
         for name, coded in texts.items():
-            coded.put(at, getattr(row, name))
+            coded.put(index, getattr(row, name))
         for name, value in {**row.settings, **{n: getattr(row, n) for n in _TYPED}}.items():
-            settings.setdefault(name, _Coded()).put(at, value)
-    # Settings that vary, those that a statement names first.
+            settings.setdefault(name, _Coded()).put(index, value)
+    # Settings that vary; the ones in a statement come first.
     varying = ((name, coded) for name, coded in settings.items() if len(coded) > 1)
     return {
         "run": runs,
         "path": paths,
         "curve": curves,
         "settings": {
-            visible(name): coded.told(len(runs)) for name, coded in islice(varying, _MOST_SETTINGS)
+            visible(name): coded.to_dict(len(runs))
+            for name, coded in islice(varying, _MAX_SETTINGS)
         },
-        "told": [visible(name) for name in dict.fromkeys(named)],
+        "told": [visible(name) for name in dict.fromkeys(setting_names)],
         **numbers,
-        **{name: coded.told(len(runs)) for name, coded in texts.items()},
+        **{name: coded.to_dict(len(runs)) for name, coded in texts.items()},
     }
 
 

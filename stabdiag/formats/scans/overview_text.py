@@ -1,4 +1,4 @@
-"""The overview as text: at a terminal, as Markdown, and as annotations of GitHub Actions."""
+"""The overview as text: for a terminal, as Markdown, as annotations of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stabdiag.model.scan import Overview, Row
 from stabdiag.model.text import sentence
 
 _CURVE = 12
-_MOST = 5
+_MAX_ITEMS = 5
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
@@ -36,13 +36,13 @@ def lines(overview: Overview, page: Page) -> Iterator[Text]:
     yield from _tables(overview, page)
     for section in words.sections(overview):
         yield from page.heading(section.title, section.note)
-        for item, below in section.items[:_MOST]:
+        for item, detail in section.items[:_MAX_ITEMS]:
             yield from page.wrap(item, "  • ")
-            if below:
-                yield from page.wrap(page.text(below, "dim"), "    ")
-        more = len(section.items) - _MOST
-        if more > 0:
-            yield page.text(f"  and {more} more", "dim")
+            if detail:
+                yield from page.wrap(page.text(detail, "dim"), "    ")
+        hidden = len(section.items) - _MAX_ITEMS
+        if hidden > 0:
+            yield page.text(f"  and {hidden} more", "dim")
         if section.end:
             yield from page.wrap(page.text(section.end, "dim"), "  ")
     yield page.text("")
@@ -52,22 +52,22 @@ def lines(overview: Overview, page: Page) -> Iterator[Text]:
 
 
 def _worst(overview: Overview) -> str | None:
-    return next((one.severity for one in overview.counts if one.severity), None)
+    return next((count.severity for count in overview.counts if count.severity), None)
 
 
 def _tables(overview: Overview, page: Page) -> Iterator[Text]:
     if overview.counts:
         yield from page.heading("Outcomes")
         counts = [
-            (one.severity or "", one.outcome, str(one.runs), str(one.lost_steps or ""))
-            for one in overview.counts
+            (count.severity or "", count.outcome, str(count.runs), str(count.lost_steps or ""))
+            for count in overview.counts
         ]
-        styles = [_accent(one.severity) for one in overview.counts]
+        styles = [_accent(count.severity) for count in overview.counts]
         yield from fitted(("", "outcome", "runs", "steps lost"), counts, page, styles)
     if overview.worst:
-        bad = overview.of("error") + overview.of("warning")
-        rest = f"{len(overview.worst)} of {bad}" if bad > len(overview.worst) else ""
-        yield from page.heading("Worst runs", rest)
+        failed = overview.of("error") + overview.of("warning")
+        note = f"{len(overview.worst)} of {failed}" if failed > len(overview.worst) else ""
+        yield from page.heading("Worst runs", note)
         rows = [
             (
                 words.name(row, overview),
@@ -94,16 +94,20 @@ def _curve(row: Row, page: Page) -> str:
     return strip(series, View(first=0, last=len(values) - 1, columns=_CURVE), ascii=page.ascii)
 
 
-def markdown_of(overview: Overview, *, command: str | None = None) -> str:
-    """Return the overview as Markdown; ``command`` is what makes it again, if it is known."""
+def to_markdown(overview: Overview, *, command: str | None = None) -> str:
+    """Return the overview as Markdown; ``command`` reproduces it, if known."""
     return "\n\n".join(_blocks(overview, command)) + "\n"
 
 
 def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
     yield f"### {_sign(_worst(overview))} {escape(words.summary(overview))}"
     counts = [
-        (f"{_sign(one.severity)} {code(one.outcome)}", str(one.runs), str(one.lost_steps or ""))
-        for one in overview.counts
+        (
+            f"{_sign(count.severity)} {code(count.outcome)}",
+            str(count.runs),
+            str(count.lost_steps or ""),
+        )
+        for count in overview.counts
     ]
     if counts:
         yield table(("outcome", "runs", "steps lost"), counts)
@@ -122,11 +126,11 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
     for section in words.sections(overview):
         yield f"**{section.title}**{section.note and f': {escape(section.note)}'}"
         items = []
-        for item, below in section.items[: 2 * _MOST]:
+        for item, detail in section.items[: 2 * _MAX_ITEMS]:
             items.append(f"- {escape(item)}")
-            items += [f"  {escape(below)}"] * bool(below)
-        if len(section.items) > 2 * _MOST:
-            items.append(f"- and {len(section.items) - 2 * _MOST} more")
+            items += [f"  {escape(detail)}"] * bool(detail)
+        if len(section.items) > 2 * _MAX_ITEMS:
+            items.append(f"- and {len(section.items) - 2 * _MAX_ITEMS} more")
         if items:
             yield "\n".join(items)
         if section.end:
@@ -140,12 +144,12 @@ def _sign(severity: str | None) -> str:
     return SIGNS[Severity(severity)] if severity else "▫️"
 
 
-def github_of(overview: Overview) -> Iterator[str]:
+def to_github(overview: Overview) -> Iterator[str]:
     """Yield an annotation for the scan, and one for each of the worst runs."""
-    told = [sentence(words.summary(overview))]
-    told += [f"{words.statement(one)} ({words.NO_CAUSE})" for one in overview.common]
-    told += [f"Not read: {words.unread(one)}" for one in overview.unread]
-    yield f"{annotation('notice', *told, title='stabdiag scan')}\n"
+    lines = [sentence(words.summary(overview))]
+    lines += [f"{words.statement(item)} ({words.NO_CAUSE})" for item in overview.common]
+    lines += [f"Not read: {words.unread(item)}" for item in overview.unread]
+    yield f"{annotation('notice', *lines, title='stabdiag scan')}\n"
     for row in overview.worst:
         action = [f"First action: {row.action}"] if row.action else []
         line = annotation(
