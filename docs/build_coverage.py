@@ -64,7 +64,7 @@ def _lines() -> Iterator[str]:
     """Yield the lines of the lists, those that only fp16 has included."""
     run = stabdiag.diagnose({"step": np.arange(9), "loss": np.ones(9)}, manifest={"dtype": "fp16"})
     for sheet in (preflight(Manifest(), Limits()), checklist(run)):
-        yield from (f"{sheet.name}:{tick.slug}" for tick in sheet.ticks)
+        yield from (f"{sheet.name}:{tick.slug}" for tick in sheet.items)
 
 
 def _row(row: dict[str, Any]) -> str:

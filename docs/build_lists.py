@@ -70,7 +70,7 @@ def lists_page() -> str:
         PREFLIGHT,
         _table("configuration"),
         BY_HAND,
-        "\n".join(f"- {tick.title}." for tick in empty.lists[1].ticks),
+        "\n".join(f"- {tick.title}." for tick in empty.lists[1].items),
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
@@ -78,7 +78,7 @@ def lists_page() -> str:
             for one, asked in zip(after.lists, ("steps", "interventions"), strict=False)
         ),
         *(
-            f"**{one.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in one.ticks)
+            f"**{one.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in one.items)
             for one in after.lists[2:]
         ),
         _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),

@@ -143,7 +143,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("diagnose LOG --limit spike.sigma=-1", "spike.sigma wants a number from 0.5 to 100"),
         ("diagnose LOG --limit spike.sigma", "NAME=VALUE"),
         ("diagnose LOG --column loss", "ROLE=NAME"),
-        ("diagnose LOG --dtype fp17", "fp16, bf16 or fp32"),
+        ("diagnose LOG --dtype fp17", "fp16, bf16, fp8 or fp32"),
         ("diagnose LOG --manifest nope.json", "nope.json: No such file"),
         ("diagnose LOG --write sarif", "FORMAT=FILE such as sarif=report.sarif"),
         ("diagnose LOG --write sarif=", "FORMAT=FILE"),

@@ -73,6 +73,9 @@ def _beside(history: History, manifest: Manifest) -> dict[str, object]:
     """
     told = manifest.others(history.config)
     found: dict[str, object] = {}
+    # The header of a recorder says how weights are stored and how many there are.
+    if isinstance(header := history.config.get("config"), dict):
+        found["config"] = header
     for field, names in NUMBERS.items():
         value = other_number(told, field)
         if value is not None and field != "warmup_share":

@@ -20,12 +20,11 @@ from stabdiag.formats import names
 from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
-from stabdiag.sources.best import ARCHIVES
-from stabdiag.sources.group import SkippedEntries
 
 if TYPE_CHECKING:
     from stabdiag.model.report import Report
     from stabdiag.scan.work import ScanOptions
+    from stabdiag.sources.group import SkippedEntries
 
 
 @options.bundled
@@ -46,6 +45,7 @@ def check(
     """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""
     from stabdiag.formats.issues import limits_line
     from stabdiag.scan.overview import overview_of
+    from stabdiag.sources.group import SkippedEntries
 
     chosen = out.chosen(how, logs)
     fails_on, color = how.fails_on(fail_on), out.screen["color"]
@@ -108,6 +108,7 @@ def _rows(
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
     from stabdiag.scan.work import row_of, rows_of_jobs
+    from stabdiag.sources.best import ARCHIVES
     from stabdiag.sources.find import find
 
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):

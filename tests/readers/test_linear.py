@@ -25,7 +25,7 @@ from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
 from tests.readers.conftest import read_columns
 
-PARTS = ("model", "readers", "places", "assemble", "tree", "symptoms", "comparison", "formats")
+PARTS = ("model", "readers", "sources", "assemble", "tree", "symptoms", "comparison", "formats")
 
 # A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
 SHORT, TIMES, MOST = 250, 4, 8

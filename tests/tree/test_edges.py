@@ -64,7 +64,7 @@ def test_every_edge_is_taken_and_leads_somewhere(question, said, target):
     [
         ("Q1.2", "fp16", "Q3.3"),
         ("Q1.2", "bf16", "Q1.3"),
-        ("Q1.4", "fp8", "nan-dtype-unknown"),
+        ("Q1.4", "int8", "nan-dtype-unknown"),
     ],
 )
 def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(question, branch, target):
