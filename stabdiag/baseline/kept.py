@@ -7,7 +7,6 @@ Parquet stores once.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 from stabdiag.baseline.profile import RunProfile
 from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
+from stabdiag.sources.group import PROFILES
 from stabdiag.stats.bands import Levels
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 """Of the layout of a file, and of what its numbers mean."""
-
-PROFILES_SUFFIX: Final = ".profiles"
-"""The suffix of the profiles next to the rows of the same name in a scan store."""
-
-_PROFILES: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.profiles")
 
 _METADATA: Final = b"stabdiag-baseline"
 _MAGIC: Final = b"PAR1"
@@ -163,6 +158,11 @@ def read_kept(path: Path) -> list[RunProfile]:
         raise StabdiagError(f"{path}: not a readable baseline ({reason})") from None
 
 
+def profiles_path(part: Path) -> Path:
+    """Return the file of the profiles that belong to a part of a store's rows."""
+    return part.with_name(f"_{part.stem}.profiles")
+
+
 def is_store(path: Path) -> bool:
     """Return True if a folder is the store of a scan."""
     try:
@@ -177,7 +177,7 @@ def read_store(folder: Path) -> list[RunProfile]:
     Raises:
         StabdiagError: if it has none, or one cannot be read.
     """
-    files = sorted(path for path in folder.iterdir() if _PROFILES.fullmatch(path.name))
+    files = sorted(path for path in folder.iterdir() if PROFILES.fullmatch(path.name))
     if not files:
         raise StabdiagError(
             f"{folder}: a store without profiles; scan again with this version of stabdiag"

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from stabdiag.baseline.kept import PROFILES_SUFFIX
+from stabdiag.baseline.kept import profiles_path
 from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Mask
@@ -205,7 +205,7 @@ class Store:
             from pyarrow import parquet
 
             if profiles:  # first, so that no part lacks its profiles
-                with atomic_write(part.with_suffix(PROFILES_SUFFIX)) as file:
+                with atomic_write(profiles_path(part)) as file:
                     parquet.write_table(pa.concat_tables(profiles), file, compression="zstd")
             with atomic_write(part) as file:
                 parquet.write_table(rows, file, compression="zstd")

@@ -18,6 +18,7 @@ from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped,
 from stabdiag.sources.group import (
     INNER,
     PART,
+    PROFILES,
     File,
     Job,
     Lister,
@@ -156,7 +157,7 @@ def list_folder(folder: str, passed: SkippedEntries) -> tuple[list[File], list[s
                     folders.append(one.name)
                 elif not S_ISREG(status.st_mode):
                     passed.over("neither a file nor a folder", one.path)
-                elif not PART.fullmatch(one.name):
+                elif not (PART.fullmatch(one.name) or PROFILES.fullmatch(one.name)):
                     files.append(File(one.name, status.st_size, status.st_mtime))
     except OSError as error:
         raise LogError(

@@ -34,6 +34,9 @@ INNER: Final = re.compile(
 # How parts of a store of rows are called: they are no logs.
 PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
 
+# The profiles next to the rows of the same name; readers of a folder of Parquet skip these names.
+PROFILES: Final = re.compile(r"_stabdiag-\d+-[0-9a-f]+\.profiles")
+
 _WORDS: Final = frozenset(
     """
     train training trainer eval evaluation val valid validation test log logs metric metrics scalar
