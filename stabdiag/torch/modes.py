@@ -30,6 +30,7 @@ class Modes:
         self._dropouts = [m for m in modules if isinstance(m, _DROPOUT) and m.p > 0]
         self._versions = self._norm_versions()
         self._evaluated_by_switch = False
+        self._backwards = 0
         self._other_model_evaluates = False
         self._was_trained = False
         self._steps_in_evaluation_mode = 0
@@ -48,10 +49,14 @@ class Modes:
             # A copy, such as an average of the weights, may be what is evaluated.
             self._other_model_evaluates = True
 
+    def on_backward(self) -> None:
+        """Note a backward pass: a forward pass in training mode came before it."""
+        self._backwards += 1
+
     def on_step(self) -> dict[str, float]:
         """Return whether the step was made in evaluation mode, if the model has such layers."""
         self._versions = self._norm_versions()
-        self._evaluated_by_switch = False
+        self._backwards = 0
         watched = [*self._norms, *self._dropouts]
         root = self._root()
         if not watched or root is None:
@@ -64,15 +69,18 @@ class Modes:
 
     def on_evaluation(self) -> dict[str, float]:
         """Return how many layers were in training mode in an evaluation, where that is known."""
+        # An evaluation may be reported before the step that it follows: its batches count as well.
         updated = sum(
-            now != then for now, then in zip(self._norm_versions(), self._versions, strict=True)
+            now - then > self._backwards
+            for now, then in zip(self._norm_versions(), self._versions, strict=True)
         )
+        switched, self._evaluated_by_switch = self._evaluated_by_switch, False
         in_training = sum(module.training for module in (*self._norms, *self._dropouts))
         if not (self._norms or self._dropouts):
             return {}
         if updated:
             return {"recorder/evaluated_in_training_mode": float(updated)}
-        if not in_training or self._evaluated_by_switch:
+        if not in_training or switched:
             return {"recorder/evaluated_in_training_mode": 0.0}
         if self._other_model_evaluates:
             return {}

@@ -274,6 +274,7 @@ class Recorder:
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""
         self._last_event = "backward"
+        self._modes.on_backward()
         if not self._is_due:
             return
         if isinstance(roots, torch.Tensor):

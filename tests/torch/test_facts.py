@@ -427,6 +427,30 @@ def evaluate(path, *, model=None, switch=True, copied=False):
     return column(rows, "recorder/evaluated_in_training_mode")
 
 
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("order", ["evaluation first", "step first"])
+def test_the_order_of_reports_does_not_matter(norm, order, tmp_path):
+    model, path = mlp(norm=norm), tmp_path / "run.jsonl"
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recorder(model, optimizer, path) as rec:
+        for x, y in batches(6):
+            loss = functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                held = functional.cross_entropy(model(x), y)
+            model.train()
+            if order == "step first":
+                rec.step(loss)
+            rec.evaluated(held)
+            if order != "step first":
+                rec.step(loss)
+    _, rows = read(path)
+    assert {*column(rows, "recorder/evaluated_in_training_mode")} == {0}
+
+
 def test_evaluation_in_training_mode(tmp_path):
     assert evaluate(tmp_path / "norm.jsonl", switch=False) == [1, 1, 1]
     assert evaluate(tmp_path / "dropout.jsonl", model=mlp(), switch=False) == [1, 1, 1]
