@@ -9,34 +9,34 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.html.charts import MOST, kept, marks, panels, stretches
+from stabdiag.formats.html.charts import MAX_POINTS, marks, panels, select_points, stretches
 from tests.conftest import diagnosed
 
 
-@pytest.mark.parametrize("n", [MOST + 1, 31_225, 42_772, 100_000])
+@pytest.mark.parametrize("n", [MAX_POINTS + 1, 31_225, 42_772, 100_000])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_spike_of_one_step_is_kept_wherever_it_is(n, sign):
     noise = np.random.default_rng(n).normal(size=n)
     for at in (0, 1, n // 3, n // 2, n - 2, n - 1):
         values = noise.copy()
         values[at] = sign * 50
-        found = kept(values, ())
+        found = select_points(values, ())
         assert at in found
-        assert len(found) <= MOST + 2
+        assert len(found) <= MAX_POINTS + 2
         assert np.all(np.diff(found) > 0)
 
 
 def test_what_is_kept_beside_the_extremes():
     noise = np.random.default_rng(0).normal(size=200_000)
-    assert set(range(149_750, 150_251)) <= set(kept(noise, [150_000]).tolist())
-    assert all(most - 2 <= len(kept(noise, (), most)) <= most + 2 for most in (1333, 1600))
-    assert len(kept(noise[:MOST], ())) == MOST
+    assert set(range(149_750, 150_251)) <= set(select_points(noise, [150_000]).tolist())
+    assert all(most - 2 <= len(select_points(noise, (), most)) <= most + 2 for most in (1333, 1600))
+    assert len(select_points(noise[:MAX_POINTS], ())) == MAX_POINTS
     noise[[7, 20_000]] = np.nan
     noise[30_000:30_100] = np.inf
-    assert {7, 20_000, 30_000, 30_099} <= set(kept(noise, ()).tolist())
+    assert {7, 20_000, 30_000, 30_099} <= set(select_points(noise, ()).tolist())
     begins, ends = stretches(~np.isfinite(noise))
     assert (begins.tolist(), ends.tolist()) == ([7, 20_000, 30_000], [7, 20_000, 30_099])
-    assert kept(np.full(20_000, np.nan), ()).tolist() == [0, 19_999]
+    assert select_points(np.full(20_000, np.nan), ()).tolist() == [0, 19_999]
 
 
 @pytest.fixture(scope="module")

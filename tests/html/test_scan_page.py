@@ -41,7 +41,7 @@ ODD = {
     "no run": [],
     "one": sweep()[:1],
     "only unread": sweep()[-2:],
-    "nothing told": [Row(path="a", run="a", outcome="nan-fp32", severity="error")],
+    "nothing recorded": [Row(path="a", run="a", outcome="nan-fp32", severity="error")],
     "one loss": [replace(sweep()[0], curve=(1.0,))],
     "losses of all sizes": [replace(sweep()[0], curve=(1e300, -1e300, float("inf"), 0.0))],
 }
@@ -116,7 +116,7 @@ def test_a_cell_of_the_matrix_shows_its_runs(page):
     assert len(listed(page)) == 26
     setting.select_option("optimizer")
     heads = page.locator(".matrix thead th").all_inner_texts()
-    assert heads == ["Outcome", "adamw", "lion", "not told"]
+    assert heads == ["Outcome", "adamw", "lion", "not recorded"]
 
 
 def test_many_values_stand_in_bins(scanned):
@@ -147,7 +147,7 @@ def test_a_thousand_runs_come_in_pages(scanned):
 def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
     monkeypatch.setattr("stabdiag.formats.scans.overview_page._MAX_ROWS", 5)
     text = render(overview_of(sweep()), "html", "overview")
-    assert "The page holds the worst 5 of 26 runs" in text
+    assert "The page has the worst 5 of 26 runs" in text
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert data["lost_steps"] == [500, 490, 480, 470, 360]
 

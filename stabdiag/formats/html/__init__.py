@@ -1,4 +1,4 @@
-"""The report as one HTML file, for a browser, and as a compact piece of HTML, for a notebook."""
+"""The report as one HTML file for a browser, and as compact HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _scripts() -> tuple[str, str]:
 
 
 def render(report: Report, *, command: str | None = None) -> str:
-    """Return the report as a page; ``command`` is what makes it again, if that is known."""
+    """Return the report as a page; ``command`` reproduces it, if known."""
     limits = {info.name: info for info in report.limits.items()}
-    asked = {answer.question for answer in report.tree.answers}
+    answered = {answer.question for answer in report.tree.answers}
     charts, marked, focus = tuple(panels(report)), tuple(marks(report)), choose(report)
     events = [(event.kind.value, event.message) for event in report.history.notes]
     return page(
@@ -49,13 +49,15 @@ def render(report: Report, *, command: str | None = None) -> str:
         marks=[mark for mark in marked if mark.kind != "bad"],
         sketch=_sketch(report),
         names=NAMES,
-        weighing=decisive(report),
-        held={one.id: [limits[name] for name in one.limits] for one in QUESTIONS},
-        unasked=[one for one in QUESTIONS if one.id not in asked],
+        decisive=decisive(report),
+        question_limits={
+            question.id: [limits[name] for name in question.limits] for question in QUESTIONS
+        },
+        unasked=[question for question in QUESTIONS if question.id not in answered],
         messages=report.history.messages,
         reading=[
             *compared_with(report),
-            *(("limit", told) for told in changed_limits(report.limits)),
+            *(("limit", clause) for clause in changed_limits(report.limits)),
             *events,
         ],
         literal=report.literal,
@@ -64,13 +66,18 @@ def render(report: Report, *, command: str | None = None) -> str:
 
 
 def compared(comparison: Comparison, *, command: str | None = None) -> str:
-    """Return a comparison as a page, with its runs on one another."""
-    charts, found = tuple(overlays(comparison)), comparison.diagnosis
+    """Return a comparison as a page, with the curves of all runs in the same charts."""
+    charts, diagnosis = tuple(overlays(comparison)), comparison.diagnosis
     window = view.overlay(comparison)
     event = (
-        [Mark(kind="event", step=found.step, label=found.title)] if found.step is not None else []
+        [Mark(kind="event", step=diagnosis.step, label=diagnosis.title)]
+        if diagnosis.step is not None
+        else []
     )
-    differences = [(view.setting(one), one.bearing.value) for one in comparison.differences]
+    differences = [
+        (view.setting(difference), difference.bearing.value)
+        for difference in comparison.differences
+    ]
     return page(
         "comparison.html",
         styles=_STYLES,
@@ -78,11 +85,11 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         data=payload(
             charts,
             event,
-            severity=found.severity.value,
+            severity=diagnosis.severity.value,
             focus=None if window is None else (window.first, window.last),
         ),
         report=comparison,
-        found=found,
+        found=diagnosis,
         command=command,
         charts=charts,
         thinned=[chart for chart in charts if chart.thinned],
@@ -100,14 +107,14 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
 
 
 def notebook(report: Report) -> str:
-    """Return the report's compact form, which needs no script."""
+    """Return the compact form of the report, which needs no scripts."""
     return filled(
         "notebook.html",
         report=report,
         found=report.diagnosis,
         sketch=_sketch(report),
         names=NAMES,
-        weighing=decisive(report),
+        decisive=decisive(report),
         style=Markup(source("notebook.css")),
     )
 

@@ -1,4 +1,4 @@
-// The charts: one uPlot for each panel, all on the same steps. Log text is written as text alone.
+// The charts: one uPlot per panel, over the same steps. Log text is written as text only.
 
 const AXIS = 66;
 const COLOURS = 10;
@@ -22,7 +22,7 @@ const ends = [
 if (ends[0] === ends[1]) ends[1] += 1;
 let shown = [...ends];
 
-// What is drawn in a panel: name, colour, values. A mean comes with its band, two nameless edges.
+// The curves of a panel: name, color, values. A mean has a band with two unnamed edges.
 function curves(panel) {
   const positive = panel.scale !== "linear";
   const found = [];
@@ -41,7 +41,7 @@ function curves(panel) {
     found.push({name: `mean ± ${data.sigma}σ of the ${panel.window} before`, colour: "mean", values: mean, options: dashed, band: true});
   }
   if (panel.mean) panel.fills.push({series: [1, 2], fill: colour("band")});
-  // The bands of earlier good runs: two edges each, of which one has the name.
+  // The bands of earlier good runs: two edges each; one of them has the name.
   for (const band of panel.bands ?? []) {
     const edge = {spanGaps: true, points: {show: false}, width: 1, dash: [2, 3]};
     found.push({colour: "good", values: curve(band.high, positive), options: edge});
@@ -64,7 +64,7 @@ function curves(panel) {
   return found;
 }
 
-// Many outliers side by side would hide the loss: they are small then.
+// Many outliers would hide the loss, so they become small.
 function sized(u, panel) {
   const at = panel.drawn.findIndex((one) => one.places);
   if (at < 0) return;
@@ -73,7 +73,7 @@ function sized(u, panel) {
   Object.assign(u.series[at + 1].points, {size: many ? 3 : 6, width: many ? 1 : 1.5});
 }
 
-// Where a curve is at a step between two of its points, or null where it is not drawn.
+// The value of a curve at a step between two points, or null if it is not drawn.
 function between(panel, values, step) {
   let right = panel.steps.findIndex((other) => other >= step);
   let left = right - 1;
@@ -84,7 +84,7 @@ function between(panel, values, step) {
   return values[left] + share * (values[right] - values[left]);
 }
 
-// The values that are shown: those of the points, and where curves enter and leave.
+// The visible values: points, and where curves enter and leave.
 function extent(u, panel, least, most) {
   const found = [least, most];
   panel.drawn.forEach((one, at) => {
@@ -168,7 +168,7 @@ function build(panel) {
   for (const at of panel.off) panel.plot.setSeries(at + 1, {show: false});
 }
 
-// The view: which steps all charts show.
+// The view: the steps that all charts show.
 
 function view(first, last) {
   const least = Math.min(4, ends[1] - ends[0]);
@@ -196,7 +196,7 @@ function selected(u) {
   view(u.posToVal(left, "x"), u.posToVal(left + width, "x"));
 }
 
-// The values at the cursor, beside the names of the curves.
+// The values at the cursor, next to the names of the curves.
 
 function values(panel, at) {
   panel.drawn.forEach((one) => {

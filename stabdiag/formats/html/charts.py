@@ -1,6 +1,6 @@
-"""The charts of a page: which series and points they show, what they mark, and their data.
+"""The charts of a page: their series, points, marks and data.
 
-The page's script draws them.
+The script of the page draws them.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, Series
 from stabdiag.model.report import Report
 
-MOST = 8000
-"""A series of more points than this is thinned to about so many: three to a pixel."""
+MAX_POINTS = 8000
+"""A longer series is thinned to about this number of points: three per pixel."""
 
 _AROUND = 250
-_MOST_STRETCHES = 500
+_MAX_STRETCHES = 500
 
 _BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
 _SCALES = {"grad_norm": "log", "loss_scale": "log2"}
-_MOST_GROUPS = 10
-_MOST_EXCEEDANCES = 20_000
-_MOST_PLACES = 8
-_FEWEST = 500
-_MOST_BANDS = 3
+_MAX_GROUPS = 10
+_MAX_OUTLIERS = 20_000
+_MAX_FINDINGS = 8
+_MIN_POINTS = 500
+_MAX_BANDS = 3
 
 
 @frozen
 class Band:
-    """The band of earlier good runs behind a curve, at the steps of its chart; NaN beyond it."""
+    """The band of earlier good runs behind a curve, at the steps of its chart; NaN outside."""
 
     name: str
     low: Floats
@@ -52,9 +52,9 @@ class Panel:
     """One chart: curves over the same steps, by the names of their columns.
 
     A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
-    ``mean`` and ``deviation`` are those of the ``window`` losses before each step, ``above`` the
-    positions of the outliers. ``bands`` are those of earlier good runs. ``left_out`` counts the
-    groups, ``thinned`` the points that are not drawn.
+    ``mean`` and ``deviation`` describe the ``window`` losses before each step; ``above`` has the
+    positions of the outliers. ``bands`` come from earlier good runs. ``left_out`` counts the groups
+    and ``thinned`` the points that are not drawn.
     """
 
     role: str
@@ -71,72 +71,74 @@ class Panel:
 
 
 def panels(report: Report) -> Iterator[Panel]:
-    """Yield the chart of the loss, and those of the series read with it."""
-    found = [finding.step for finding in report.findings if finding.step is not None]
-    places = found[:_MOST_PLACES]
+    """Yield the chart of the loss, and the charts of the series below it."""
+    finding_steps = [finding.step for finding in report.findings if finding.step is not None]
+    centers = finding_steps[:_MAX_FINDINGS]
     loss = [report.history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
     if logged:
-        panel = _loss(logged, report.rolling_baseline, places)
+        panel = _loss(logged, report.rolling_baseline, centers)
         yield _with_bands(panel, [series.role for series in logged], report.baseline)
     for role in _BELOW:
         groups = [series for series in report.history.group(role).values() if len(series)]
         if groups:
-            panel = _groups(role, groups, places)
+            panel = _groups(role, groups, centers)
             yield _with_bands(panel, [series.role for series in groups], report.baseline)
 
 
 def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparison | None) -> Panel:
-    """Return a chart with the bands of earlier good runs behind its curves."""
+    """Add the bands of earlier good runs to a chart."""
     if comparison is None:
         return panel
     values = np.concatenate([line[np.isfinite(line)] for _, line in panel.lines])
     if not len(values):
         return panel
-    # An edge far outside would leave the curve no room.
-    room = float(np.ptp(values)) or abs(float(values[0]))
-    near = (float(values.min()) - room, float(values.max()) + room)
+    # An edge far outside would flatten the curve.
+    margin = float(np.ptp(values)) or abs(float(values[0]))
+    limits = (float(values.min()) - margin, float(values.max()) + margin)
     bands = [
         Band(
             name=f"{series.column}: {comparison.runs}",
-            low=_between(panel.steps, series.band_steps, series.band_low, near),
-            high=_between(panel.steps, series.band_steps, series.band_high, near),
+            low=_between(panel.steps, series.band_steps, series.band_low, limits),
+            high=_between(panel.steps, series.band_steps, series.band_high, limits),
         )
         for series in comparison.series
         if series.role in roles and len(series.band_steps)
     ]
-    # A band that lies outside throughout is a flat line at the end of the scale.
+    # A band completely outside is a flat line at the end of the scale.
     shown = [band for band in bands if (band.high > band.low).any()]
-    return replace(panel, bands=tuple(shown[:_MOST_BANDS]))
+    return replace(panel, bands=tuple(shown[:_MAX_BANDS]))
 
 
-def _between(steps: Ints, known: Ints, values: Floats, near: tuple[float, float]) -> Floats:
-    """Return values within a range at steps between known ones, on a logarithmic scale of steps."""
-    at, logged = (np.log(np.maximum(one, 1)) for one in (steps, known))
-    found = np.interp(at, logged, values, left=np.nan, right=np.nan)
-    return np.clip(found, *near)
+def _between(steps: Ints, known_steps: Ints, values: Floats, limits: tuple[float, float]) -> Floats:
+    """Interpolate values between known steps on a logarithmic step axis, within limits."""
+    log_steps, log_known = (np.log(np.maximum(s, 1)) for s in (steps, known_steps))
+    interpolated = np.interp(log_steps, log_known, values, left=np.nan, right=np.nan)
+    return np.clip(interpolated, *limits)
 
 
 def overlays(comparison: Comparison) -> Iterator[Panel]:
-    """Yield a chart for each role that runs share, with a curve for each run."""
+    """Yield a chart for each common role, with a curve for each run."""
     step = comparison.diagnosis.step
     for role in ("loss", "eval_loss", *_BELOW[:-1]):
         logged = [(run.label, run.history.get(role)) for run in comparison.runs]
         curves = [
-            replace(one, column=label) for label, one in logged if one is not None and len(one)
+            replace(series, column=label)
+            for label, series in logged
+            if series is not None and len(series)
         ]
         if len(curves) > 1:
             yield _groups(role, curves, [] if step is None else [step])
-        apart = gap(*curves) if role == "loss" and len(curves) == 2 else None
-        if apart is not None:
-            yield _panel("gap", [replace(apart, column="difference")], apart.steps)
+        difference = gap(*curves) if role == "loss" and len(curves) == 2 else None
+        if difference is not None:
+            yield _panel("gap", [replace(difference, column="difference")], difference.steps)
 
 
-def _loss(logged: list[Series], baseline: RollingBaseline | None, places: list[int]) -> Panel:
+def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[int]) -> Panel:
     high = np.empty(0, dtype=np.int64)
     if baseline is not None:
-        high = baseline.steps[baseline.above][-_MOST_EXCEEDANCES:]
-    panel = _panel("loss", logged, np.union1d(_steps(logged, places, MOST), high))
+        high = baseline.steps[baseline.above][-_MAX_OUTLIERS:]
+    panel = _panel("loss", logged, np.union1d(_steps(logged, centers, MAX_POINTS), high))
     if baseline is None:
         return panel
     return replace(
@@ -148,11 +150,11 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, places: list[i
     )
 
 
-def _groups(role: str, groups: list[Series], places: list[int]) -> Panel:
-    shown = sorted(groups, key=movement, reverse=True)[:_MOST_GROUPS]
+def _groups(role: str, groups: list[Series], centers: list[int]) -> Panel:
+    shown = sorted(groups, key=movement, reverse=True)[:_MAX_GROUPS]
     drawn = [series for series in groups if series in shown]
-    most = max(MOST // len(drawn), _FEWEST)
-    panel = _panel(role, drawn, _steps(drawn, places, most))
+    max_points = max(MAX_POINTS // len(drawn), _MIN_POINTS)
+    panel = _panel(role, drawn, _steps(drawn, centers, max_points))
     return replace(panel, left_out=len(groups) - len(drawn))
 
 
@@ -167,7 +169,7 @@ def _panel(role: str, drawn: list[Series], steps: Ints) -> Panel:
 
 
 def _scale(role: str, drawn: list[Series]) -> str:
-    """Return the scale that a role is read on, if there are values to be read on it."""
+    """Return the scale of a role, linear if its values do not fit a logarithmic one."""
     if role in _SCALES:
         return _SCALES[role] if any((series.values > 0).any() for series in drawn) else "linear"
     if role == "lr":
@@ -176,10 +178,14 @@ def _scale(role: str, drawn: list[Series]) -> str:
     return "log" if Scale.of(values).log else "linear"
 
 
-def _steps(drawn: list[Series], places: list[int], most: int) -> Ints:
-    """Return the steps at which any of the series keeps a point, each some ``most``."""
+def _steps(drawn: list[Series], centers: list[int], max_points: int) -> Ints:
+    """Return the steps where any of the series keeps a point."""
     parts = [
-        series.steps[kept(series.values, np.searchsorted(series.steps, places).tolist(), most)]
+        series.steps[
+            select_points(
+                series.values, np.searchsorted(series.steps, centers).tolist(), max_points
+            )
+        ]
         for series in drawn
     ]
     return np.unique(np.concatenate(parts))
@@ -191,65 +197,67 @@ def _line(series: Series, steps: Ints) -> tuple[str, Floats]:
 
 
 def _at(steps: Ints, logged: Ints, values: Floats) -> Floats:
-    """Return the values at some steps, NaN where there is none."""
+    """Return the values at some steps, NaN if there is none."""
     if not len(logged):
         return np.full(len(steps), np.nan)
-    at = np.minimum(np.searchsorted(logged, steps), len(logged) - 1)
-    return np.where(logged[at] == steps, values[at], np.nan)
+    indices = np.minimum(np.searchsorted(logged, steps), len(logged) - 1)
+    return np.where(logged[indices] == steps, values[indices], np.nan)
 
 
-def kept(values: Floats, places: Iterable[int], most: int = MOST) -> Ints:
-    """Return the positions of the points to keep, rising.
+def select_points(values: Floats, centers: Iterable[int], max_points: int = MAX_POINTS) -> Ints:
+    """Return the positions of the points to keep, in order.
 
-    A long series keeps the lowest and the highest point of each of ``most / 2`` stretches, which
-    saves single-step spikes; all points around the ``places``; both ends; and the ends of
+    A long series keeps the lowest and the highest point of each of ``max_points / 2`` stretches,
+    which saves single-step spikes; all points around the ``centers``; both ends; and the ends of
     non-finite stretches.
     """
     n = len(values)
-    if n <= most:
+    if n <= max_points:
         return np.arange(n)
-    # The downsampler itself may pass over the last point, which in a failed run matters most.
-    parts = [np.array([0, n - 1]), _extremes(values, most)]
-    parts += [ends[:_MOST_STRETCHES] for ends in stretches(~np.isfinite(values))]
-    parts += [np.arange(max(at - _AROUND, 0), min(at + _AROUND + 1, n)) for at in places]
+    # The downsampler may skip the last point, which matters most in a failed run.
+    parts = [np.array([0, n - 1]), _extremes(values, max_points)]
+    parts += [ends[:_MAX_STRETCHES] for ends in stretches(~np.isfinite(values))]
+    parts += [np.arange(max(at - _AROUND, 0), min(at + _AROUND + 1, n)) for at in centers]
     return np.unique(np.concatenate(parts))
 
 
 def stretches(mask: Mask) -> tuple[Ints, Ints]:
-    """Return the first and the last position of each stretch in which the mask holds."""
+    """Return the first and the last position of each stretch where the mask is True."""
     edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
     return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
 
 
-def _extremes(values: Floats, most: int) -> Ints:
+def _extremes(values: Floats, max_points: int) -> Ints:
     finite = np.flatnonzero(np.isfinite(values))
-    if len(finite) <= most:
+    if len(finite) <= max_points:
         return finite
     from tsdownsample import MinMaxDownsampler
 
     extremes = MinMaxDownsampler()  # type: ignore[no-untyped-call]
-    at: Ints = extremes.downsample(values[finite], n_out=most // 2 * 2)  # two of each stretch
-    return finite[at]
+    indices: Ints = extremes.downsample(
+        values[finite], n_out=max_points // 2 * 2
+    )  # two per stretch
+    return finite[indices]
 
 
 def marks(report: Report) -> Iterator[Mark]:
-    """Yield every mark, the most important last; the charts add the checkpoints of the cadence."""
+    """Yield all marks, the most important last; the script adds regular checkpoints."""
     yield from _bad(report)
     yield from _recovery(report)
     yield from _resumes(report)
     yield from _left(report)
-    found = report.diagnosis
-    reload = found.evidence.get("checkpoint")
-    if isinstance(reload, int) and reload > 0:
-        yield Mark(kind="reload", step=reload, label="Last checkpoint before it")
-    for one in (*report.also_found, found):
-        if one.step is not None:
-            kind = "event" if one is found else "finding"
-            yield Mark(kind=kind, step=one.step, label=one.title)
+    diagnosis = report.diagnosis
+    checkpoint = diagnosis.evidence.get("checkpoint")
+    if isinstance(checkpoint, int) and checkpoint > 0:
+        yield Mark(kind="reload", step=checkpoint, label="Last checkpoint before it")
+    for finding in (*report.also_found, diagnosis):
+        if finding.step is not None:
+            kind = "event" if finding is diagnosis else "finding"
+            yield Mark(kind=kind, step=finding.step, label=finding.title)
 
 
 def _left(report: Report) -> Iterator[Mark]:
-    """Yield where the first series left the band of earlier good runs."""
+    """Yield the step where the first series left the band of earlier good runs."""
     first = None if report.baseline is None else report.baseline.first_to_leave
     if first is not None and first.step is not None:
         label = f"The {first.name} leaves the band of the good runs"
@@ -261,15 +269,15 @@ def _bad(report: Report) -> Iterator[Mark]:
     if loss is None:
         return
     begins, ends = stretches(~np.isfinite(loss.values))
-    firsts, lasts = (loss.steps[at[:_MOST_STRETCHES]].tolist() for at in (begins, ends))
+    firsts, lasts = (loss.steps[at[:_MAX_STRETCHES]].tolist() for at in (begins, ends))
     for first, last in zip(firsts, lasts, strict=True):
         yield Mark(kind="bad", step=first, last=last, label="Loss not finite")
 
 
 def _recovery(report: Report) -> Iterator[Mark]:
-    """Yield the steps within which the loss had to come back, and the level to reach."""
+    """Yield the window in which the loss had to recover, and the level to reach."""
     for answer in report.tree.answers:
-        # On a sparse log the window in the answer is longer than the limit.
+        # In a sparse log the window in the answer is longer than the limit.
         limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
         steps = answer.measured.get("recovery_steps", limit)
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
@@ -288,8 +296,8 @@ def _resumes(report: Report) -> Iterator[Mark]:
             yield Mark(kind=event.kind.value, step=event.step, label=event.message)
     source, first = report.history.source, report.history.first_step
     if source.attempts > 1 and first is not None:
-        told = f"Attempt {source.attempt} of {source.attempts} begins"
-        yield Mark(kind="attempt", step=first, label=told)
+        label = f"Attempt {source.attempt} of {source.attempts} begins"
+        yield Mark(kind="attempt", step=first, label=label)
 
 
 def payload(
@@ -301,7 +309,7 @@ def payload(
     sigma: float = 0.0,
     cadence: int | None = None,
 ) -> dict[str, object]:
-    """Return the data of the charts, as the script reads it."""
+    """Return the data of the charts for the script."""
     return {
         "panels": [_packed_panel(panel) for panel in panels],
         "marks": [
@@ -342,10 +350,10 @@ def _packed_band(band: Band) -> dict[str, str]:
 
 
 def _shown(computed: Floats) -> Floats:
-    """Return computed values to seven digits; the rest differ between machines."""
+    """Round computed values to seven digits; further digits differ between machines."""
     with np.errstate(over="ignore"):
         short = computed.astype(np.float32).astype(np.float64)
-    # An infinite mean would leave the chart without a scale.
+    # A chart with an infinite mean has no scale.
     return np.where(np.isinf(short), computed, short)
 
 

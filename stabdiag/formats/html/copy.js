@@ -1,4 +1,4 @@
-// Copying; where the browser does not let us, the text is selected for the reader to copy.
+// Copying; if the browser does not allow it, the text is selected.
 
 async function copy(button) {
   const text = document.getElementById(button.dataset.copy);

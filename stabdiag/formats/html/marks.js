@@ -1,4 +1,4 @@
-// Marks: shades, levels and lines behind the curves, which no line may hide; labels before them.
+// Marks: shades, levels and lines behind the curves; labels in front of them.
 
 const MARKS = {
   checkpoint: "checkpoint",
@@ -46,7 +46,7 @@ function behind(u, panel) {
   ctx.restore();
 }
 
-// Ticks at the head of a chart, where one of its values is not finite.
+// Ticks at the top of a chart for values that are not finite.
 function infinite(u, panel) {
   const {left, top, width} = u.bbox;
   u.ctx.fillStyle = colour("infinite");
@@ -72,7 +72,7 @@ function line(u, fromX, fromY, toX, toY) {
   u.ctx.stroke();
 }
 
-// Ticks at the foot of each chart; where they would run together, none.
+// Ticks at the bottom of each chart; none if they would overlap.
 function checkpoints(u) {
   const {left, top, width, height} = u.bbox;
   const apart = data.cadence / (shown[1] - shown[0]) * width;
@@ -112,7 +112,7 @@ function before(u, panel) {
 const FLAGS = {rewind: "back to", attempt: "attempt", reload: "checkpoint", finding: "also", event: "▼"};
 const ROWS = 4;
 
-// A label at the top of a line, in the first row where it has room; without room it has none.
+// A label at the top of a line, in the first row with room; without room there is none.
 function flag(u, mark, x, fill, rows) {
   const {ctx} = u;
   const unit = devicePixelRatio;

@@ -111,13 +111,13 @@ function place(at) {
     view(step - half, step + half);
   }
   for (const panel of panels) panel.plot.setCursor({left: panel.plot.valToPos(step, "x"), top: 0});
-  const told = panels.flatMap((panel) => {
+  const values = panels.flatMap((panel) => {
     const index = panel.plot.valToIdx(step);
     return panel.drawn
-      .filter((one, at) => "name" in one && !panel.off.has(at) && one.values[index] !== undefined)
-      .map((one) => `${one.name} ${one.values[index] === null ? "not finite" : short(one.values[index])}`);
+      .filter((curve, at) => "name" in curve && !panel.off.has(at) && curve.values[index] !== undefined)
+      .map((curve) => `${curve.name} ${curve.values[index] === null ? "not finite" : short(curve.values[index])}`);
   });
-  document.getElementById("spoken").textContent = `Step ${step}: ${told.join(", ")}`;
+  document.getElementById("spoken").textContent = `Step ${step}: ${values.join(", ")}`;
 }
 
 function key(pressed) {
@@ -174,7 +174,7 @@ if (panels.length) {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach(draw));
 }
 
-// A question in the line of answers opens its answer below.
+// A question in the list opens its answer below.
 
 function open() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -189,7 +189,7 @@ for (const node of document.querySelectorAll(".asked a")) {
 addEventListener("hashchange", open);
 open();
 
-// On paper everything that was answered is open, and the charts are as wide as the page.
+// In print all answers are open, and the charts have the width of the page.
 
 const PAPER = 690;
 let closed = [];
@@ -197,7 +197,7 @@ let closed = [];
 function paper(on) {
   root.classList.toggle("paper", on);
   if (on) closed = [...document.querySelectorAll(".answers details:not(.not-asked):not([open])")];
-  for (const one of closed) one.open = on;
+  for (const details of closed) details.open = on;
   for (const panel of panels) {
     draw(panel);
     if (on) panel.plot.setSize({width: PAPER, height: panel.plot.height});

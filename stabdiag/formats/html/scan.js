@@ -15,7 +15,7 @@ const write = (value) => value === null ? "" : typeof value === "number" ? short
 
 const state = {sort: null, down: false, page: 0, rows: all, open: null, cell: null};
 
-// Sorting: what is not known comes last, whatever the direction.
+// Sorting: unknown values come last in both directions.
 
 const collator = new Intl.Collator("en", {numeric: true});
 const RANK = {error: 0, warning: 1, note: 2, ok: 3, unread: 4};
@@ -42,13 +42,13 @@ function sorted(rows) {
   return rows.map((row) => [key(row), row]).sort((a, b) => compared(a[0], b[0]) || a[1] - b[1]).map(([, row]) => row);
 }
 
-// Filtering: every word is looked for, in whatever is told of a run.
+// Filtering: each word is searched in the texts of a run.
 
 const texts = new Array(count);
 
 function text(row) {
-  const told = Object.keys(data.settings).map((name) => `${name}=${setting(name, row)}`);
-  texts[row] ??= [data.run[row], severity(row), coded(data.outcome, row), coded(data.headline, row), ...told].join("\n").toLowerCase();
+  const settings = Object.keys(data.settings).map((name) => `${name}=${setting(name, row)}`);
+  texts[row] ??= [data.run[row], severity(row), coded(data.outcome, row), coded(data.headline, row), ...settings].join("\n").toLowerCase();
   return texts[row];
 }
 
@@ -62,7 +62,7 @@ function filter() {
   show();
 }
 
-// The table, a page of it at a time.
+// The table, one page at a time.
 
 function curve(row) {
   const letters = data.curve[row];
@@ -106,7 +106,7 @@ function line(row) {
   return made;
 }
 
-// What a shell takes for one word.
+// A path quoted for a shell.
 const quoted = (path) => /^[\w@%+=:,./][\w@%+=:,./-]*$/.test(path) ? path : `'${(path.startsWith("-") ? `./${path}` : path).replaceAll("'", `'"'"'`)}'`;
 
 function about(row) {
@@ -114,8 +114,8 @@ function about(row) {
   const cell = element("td");
   cell.colSpan = columns.length;
   for (const [name, column] of [["h3", "headline"], ["p", "action"], ["p", "reason"]]) {
-    const told = coded(data[column], row);
-    if (told) cell.append(element(name, "", told));
+    const content = coded(data[column], row);
+    if (content) cell.append(element(name, "", content));
   }
   const again = element("p", "again");
   const code = element("code", "", `stabdiag diagnose ${quoted(data.path[row])}`);
@@ -191,7 +191,7 @@ function head() {
   document.querySelector(".runs thead").append(made);
 }
 
-// The matrix: values of a setting side by side, many numbers in bins of as many runs.
+// The matrix: the values of a setting as columns; many numbers are binned into equal numbers of runs.
 
 function bins(name) {
   const {values, codes} = data.settings[name];
@@ -210,9 +210,9 @@ function bins(name) {
       (made[bin] ??= []).push(at);
       sum += sizes[at];
     }
-    return made.filter(Boolean).map((held) => ({
-      name: held.length > 1 ? `${short(numbers[held[0]], 3)} to ${short(numbers[held[held.length - 1]], 3)}` : short(numbers[held[0]], 3),
-      codes: new Set(held),
+    return made.filter(Boolean).map((bin) => ({
+      name: bin.length > 1 ? `${short(numbers[bin[0]], 3)} to ${short(numbers[bin[bin.length - 1]], 3)}` : short(numbers[bin[0]], 3),
+      codes: new Set(bin),
     }));
   }
   order.sort((a, b) => sizes[b] - sizes[a]);
@@ -221,14 +221,14 @@ function bins(name) {
   return made;
 }
 
-function choose(button, rows, told) {
+function choose(button, rows, label) {
   const on = button.getAttribute("aria-pressed") !== "true";
   for (const other of document.querySelectorAll(".matrix button")) other.setAttribute("aria-pressed", "false");
   button.setAttribute("aria-pressed", String(on));
   state.cell = on ? new Set(rows) : null;
   get("chosen").hidden = !on;
-  get("chosen").textContent = `${told} ✕`;
-  get("chosen").setAttribute("aria-label", `Show all runs again, not only ${told}`);
+  get("chosen").textContent = `${label} ✕`;
+  get("chosen").setAttribute("aria-label", `Show all runs again, not only ${label}`);
   filter();
 }
 
@@ -236,7 +236,7 @@ function matrix() {
   const name = get("setting").value;
   const {codes} = data.settings[name];
   const made = bins(name);
-  if (codes.includes(-1)) made.push({name: "not told", codes: new Set([-1])});
+  if (codes.includes(-1)) made.push({name: "not recorded", codes: new Set([-1])});
   const top = element("tr");
   for (const title of ["Outcome", ...made.map((bin) => bin.name)]) {
     const cell = element("th");
@@ -253,15 +253,15 @@ function matrix() {
     row.append(title);
     inside.forEach((rows, at) => {
       const cell = element("td");
-      const held = rows.filter((one) => data.outcome.codes[one] === outcome);
-      if (held.length) {
-        const share = held.length / rows.length;
-        const button = element("button", `tint-${Math.ceil(4 * share)}`, `${held.length} · ${Math.round(100 * share)}%`);
+      const hits = rows.filter((run) => data.outcome.codes[run] === outcome);
+      if (hits.length) {
+        const share = hits.length / rows.length;
+        const button = element("button", `tint-${Math.ceil(4 * share)}`, `${hits.length} · ${Math.round(100 * share)}%`);
         button.type = "button";
-        const told = `${data.outcome.values[outcome]}, ${name} ${made[at].name}`;
-        button.setAttribute("aria-label", `${held.length} runs, ${Math.round(100 * share)}%: ${told}`);
+        const label = `${data.outcome.values[outcome]}, ${name} ${made[at].name}`;
+        button.setAttribute("aria-label", `${hits.length} runs, ${Math.round(100 * share)}%: ${label}`);
         button.setAttribute("aria-pressed", "false");
-        button.addEventListener("click", () => choose(button, held, told));
+        button.addEventListener("click", () => choose(button, hits, label));
         cell.append(button);
       }
       row.append(cell);
@@ -272,8 +272,8 @@ function matrix() {
   document.querySelector(".matrix tbody").replaceChildren(...body);
 }
 
-function option(value, told) {
-  const made = element("option", "", told);
+function option(value, label) {
+  const made = element("option", "", label);
   made.value = value;
   return made;
 }
@@ -287,7 +287,7 @@ function all_again() {
 
 if (count) {
   document.querySelector("#runs .fields").hidden = false;
-  get("outcome").append(option("", "all"), ...data.outcome.values.map((told, at) => option(at, told)));
+  get("outcome").append(option("", "all"), ...data.outcome.values.map((outcome, at) => option(at, outcome)));
   get("outcome").addEventListener("change", filter);
   get("find").addEventListener("input", filter);
   get("chosen").addEventListener("click", () => {

@@ -1,8 +1,8 @@
-"""The shell that every page shares: head, policy, styles, scripts, and how a value gets in.
+"""The common shell of all pages: head, policy, styles, scripts and data.
 
-A page opens from disk without a network: it contains its styles, scripts and data, and its policy
-allows nothing else. Log text enters through the templates, which escape it, and through the data,
-which the script writes as text only.
+A page works from disk without a network: it contains its styles, scripts and data, and its policy
+blocks everything else. Log text enters through the templates, which escape it, and through the
+data, which the script writes as text only.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ def page(
     data: Mapping[str, object] | None = None,
     **values: object,
 ) -> str:
-    """Return a page: a template of this package in the shell.
+    """Render a template of this package in the shell.
 
-    ``styles`` are the names of its style sheets, ``scripts`` are texts, and ``data`` is what they
-    read.
+    ``styles`` are names of style sheets, ``scripts`` are the texts of scripts, and ``data`` is
+    their input.
     """
     style = "".join(map(source, styles))
-    # In a script element nothing but "<" can end it or begin a comment.
-    told = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    # Only "<" can end a script element or start a comment in it.
+    content = json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return filled(
         template,
         policy=Markup(_policy(scripts, style)),
         style=Markup(style),
         scripts=[Markup(script) for script in scripts],
-        data=Markup(told),
+        data=Markup(content),
         version=__version__,
         **values,
     )
 
 
 def filled(template: str, **values: object) -> str:
-    """Return a template of this package, filled in."""
+    """Render a template of this package."""
     return _pages().get_template(template).render(values)
 
 
@@ -60,7 +60,7 @@ def source(name: str) -> str:
 
 
 def _policy(scripts: Sequence[str], style: str) -> str:
-    """Return the content-security policy, which allows only what is in the page itself."""
+    """Return the content security policy, which allows only the content of the page."""
     allowed = " ".join(map(_hash, scripts)) or "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src {_hash(style)}; "
@@ -74,7 +74,7 @@ def _hash(text: str) -> str:
 
 
 def templates(folder: str, escape: Callable[[str], str], *, autoescape: bool) -> Environment:
-    """Return the templates in a folder of the formats; what they write is escaped, or Markup."""
+    """Return the templates in a folder of the formats; they escape values except ``Markup``."""
     environment = Environment(
         loader=PackageLoader("stabdiag.formats", folder),
         finalize=lambda value: value if isinstance(value, Markup) else escape(number(value)),

@@ -1,6 +1,6 @@
 "use strict";
 
-// What the page was given, and how its numbers are read and written.
+// The data of the page, and how numbers are read and formatted.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const root = document.documentElement;
@@ -13,7 +13,7 @@ function unpacked(text) {
   return new Float64Array(bytes.buffer);
 }
 
-// In a curve NaN is "not logged", which a line passes over; infinity is "not finite", a gap.
+// In a curve, NaN means "not logged" and the line continues; infinity means "not finite", a gap.
 function curve(text, positive) {
   return Array.from(unpacked(text), (value) => {
     if (Number.isNaN(value)) return undefined;
@@ -37,7 +37,7 @@ function short(value, digits = 4) {
   return String(Number(value.toPrecision(Math.max(digits, 1))));
 }
 
-// The steps of an axis, in one unit; in full where their distance is small against it.
+// The steps of an axis in a common unit; in full if their distance is small compared with it.
 function stepLabels(splits) {
   const [unit, sign] = PREFIXES.find(([size]) => splits[splits.length - 1] >= 10 * size) ?? [1, ""];
   if (splits.length > 1 && splits[1] - splits[0] < unit / 10) return splits.map((step) => step.toLocaleString("en"));
@@ -57,7 +57,7 @@ function power(value) {
 const LOGS = {log: Math.log10, log2: Math.log2};
 const BASES = {log: 10, log2: 2};
 
-// A logarithmic axis is labelled at some five powers; between two of ten, at their double and fivefold.
+// A logarithmic axis has about five labels at powers; between powers of ten, at 2 and 5 times.
 function powers(scale, least, most, parts) {
   if (!(least > 0 && most < Infinity)) return [];
   const log = LOGS[scale];

@@ -116,7 +116,7 @@ def _payload(overview: Overview) -> dict[str, Any]:
             visible(name): coded.to_dict(len(runs))
             for name, coded in islice(varying, _MAX_SETTINGS)
         },
-        "told": [visible(name) for name in dict.fromkeys(setting_names)],
+        "named": [visible(name) for name in dict.fromkeys(setting_names)],
         **numbers,
         **{name: coded.to_dict(len(runs)) for name, coded in texts.items()},
     }
