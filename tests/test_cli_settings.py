@@ -111,7 +111,7 @@ def test_preflight_does_not_count_what_is_ignored(stabdiag, tmp_path):
     )
     code, out, _ = stabdiag(*words)
     told = json.loads(out)
-    assert (code, told["summary"].partition(" settings")[0]) == (0, "None of 11")
+    assert (code, told["summary"].partition(" settings")[0]) == (0, "None of 13")
     assert told["lists"][0]["items"][0]["ignored"]["severity"] == "warning"
 
 

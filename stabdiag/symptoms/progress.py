@@ -50,6 +50,9 @@ _LEAST_LOSS: Final = 0.2
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = 2 * MIN_CONSECUTIVE
 
+# A perplexity follows from the loss: one that never changes is a constant of the program.
+_PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
+
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
@@ -290,7 +293,11 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
 )
 def score_constant(case: Case) -> Evidence | None:
     """Does every score keep one value while the loss falls?"""
-    still = [score for score in scores(case) if len(score.series) >= _MIN_SCORES]
+    still = [
+        score
+        for score in scores(case)
+        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(words_of(score.name))
+    ]
     if not still or any(np.ptp(score.goodness) for score in still):
         return None
     loss = find_progress(case).change_of("loss")

@@ -215,14 +215,14 @@ def lock(monkeypatch):
 
     def refusing(call, locked):
         def refuse(path, *args, **how):
-            if Path(path) == locked:
+            if Path(os.fsdecode(path)) == locked:
                 raise PermissionError(13, "Permission denied")
             return call(path, *args, **how)
 
         return refuse
 
     def lock(locked):
-        for owner, name in ((os, "scandir"), (Path, "open"), (Path, "read_bytes")):
+        for owner, name in ((os, "scandir"), (os, "open"), (Path, "open"), (Path, "read_bytes")):
             monkeypatch.setattr(owner, name, refusing(getattr(owner, name), locked))
 
     return lock

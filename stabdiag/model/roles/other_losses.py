@@ -17,7 +17,7 @@ _MAX_COLUMNS: Final = 16
 
 # Measures that are minimized under names without the word loss.
 _MEASURES: Final = frozenset(
-    {"kl", "kld", "ce", "bce", "nll", "mse", "rmse", "mae", "ctc", "xent", "cross", "ppl"}
+    {"kl", "kld", "ce", "bce", "nll", "mse", "rmse", "mae", "ctc", "xent", "cross"}
 )
 _NOT_A_LOSS: Final = frozenset(
     {"coef", "coeff", "weight", "beta", "target", "penalty", "scale", "time", "lr", "grad", "norm"}

@@ -122,7 +122,7 @@ def test_roles_beside_the_loss():
         "text/darknet.log": {"lr"},
         "deepspeed/plain.log": {"lr", "skipped", "clock"},
         "hf-trainer-stdout/bars.log": {"lr", "grad_norm", "epoch"},
-        "text/lerobot.log": {"lr", "grad_norm", "epoch", "step_time", "clock"},
+        "text/lerobot.log": {"lr", "grad_norm", "epoch", "step_time", "data_time", "clock"},
         "text/llmc-main.log": {"lr", "grad_norm", "eval_loss"},
         "text/marian.log": {"lr", "grad_norm", "epoch", "clock"},
         "megatron/plain.log": {
