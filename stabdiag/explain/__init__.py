@@ -1,6 +1,6 @@
-"""What an outcome, a symptom, a finding of a comparison, a question or a limit means, as Markdown.
+"""Explain an outcome, symptom, comparison finding, question or limit, as Markdown.
 
-The texts are Markdown files beside this module, with fixed headings; ``model.text`` reads them.
+The texts are Markdown files next to this module, with fixed headings; ``model.text`` reads them.
 Limits are explained from their declarations.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from stabdiag.baseline.outcomes import BaselineOutcome
-    from stabdiag.comparison.outcomes import Outcome as Compared
+    from stabdiag.comparison.outcomes import Outcome as ComparisonOutcome
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
 
@@ -32,100 +32,106 @@ _QUESTIONS = {question.id: question for question in QUESTIONS}
 def explain(name: str, limits: Limits) -> str:
     """Explain a finding (by slug), a question (Q2.1) or a limit (spike.sigma), as Markdown.
 
-    Findings are outcomes of the tree, symptoms, and what is found of several runs. Where a name is
-    none of these but words that several pages hold, return the list of these.
+    Findings are outcomes of the tree, symptoms, and outcomes of comparisons and baselines. Any other
+    name is a search query; if several pages contain all its words, they are listed.
 
     Raises:
-        StabdiagError: for a name that nothing has.
+        StabdiagError: if nothing has this name.
     """
-    known = {one.lower(): one for one in names(limits)}
-    found = [known[name.lower()]] if name.lower() in known else _fitting(name, limits)
-    if not found:
+    names_by_lowercase = {known_name.lower(): known_name for known_name in names(limits)}
+    exact = names_by_lowercase.get(name.lower())
+    matches = [exact] if exact else _search(name, limits)
+    if not matches:
         raise StabdiagError(
-            f"nothing is called {name!r}{did_you_mean(name, names(limits))} "
-            "(`stabdiag explain` lists all findings, questions and limits)"
+            f"no finding, question or limit is named {name!r}{did_you_mean(name, names(limits))} "
+            "(`stabdiag explain` lists all of them)"
         )
-    if len(found) > 1:
-        told = titles(limits)
-        listed = "".join(
-            f"- `{one}`: {_ended(told[one])}{_first_sentence(one, limits)}\n" for one in found
+    if len(matches) > 1:
+        title_of = titles(limits)
+        entries = "".join(
+            f"- `{match}`: {_with_period(title_of[match])}{_first_sentence(match, limits)}\n"
+            for match in matches
         )
-        return f"# What fits {name!r}\n\n{listed}\n`stabdiag explain NAME` tells all of one.\n"
-    return _told(found[0], limits)
+        return (
+            f"# Pages that match {name!r}\n\n{entries}\n"
+            "Run `stabdiag explain NAME` for the full entry.\n"
+        )
+    return _full_entry(matches[0], limits)
 
 
-def _told(wanted: str, limits: Limits) -> str:
-    """Explain what has just this name."""
-    symptoms, compared = _symptoms(), _compared()
-    if wanted in BY_SLUG:
-        return _outcome(wanted, limits)
-    if wanted in symptoms:
-        return _symptom(symptoms[wanted], limits)
-    if wanted in compared:
-        return _comparison(compared[wanted], limits)
-    if wanted in (baselines := _baselines()):
-        return _baseline(baselines[wanted], limits)
-    if wanted in _QUESTIONS:
-        return _question(_QUESTIONS[wanted], limits)
-    return _limit(next(info for info in limits.items() if info.name == wanted))
+def _full_entry(name: str, limits: Limits) -> str:
+    symptoms, comparisons = _symptoms(), _comparisons()
+    if name in BY_SLUG:
+        return _outcome(name, limits)
+    if name in symptoms:
+        return _symptom(symptoms[name], limits)
+    if name in comparisons:
+        return _comparison(comparisons[name], limits)
+    if name in (baselines := _baselines()):
+        return _baseline(baselines[name], limits)
+    if name in _QUESTIONS:
+        return _question(_QUESTIONS[name], limits)
+    return _limit(next(info for info in limits.items() if info.name == name))
 
 
-def _fitting(words: str, limits: Limits) -> list[str]:
-    """Return what holds all of some words in its name and title, else in its text."""
-    wanted = words.lower().split()
-    told = {name: f"{name} {title}".lower() for name, title in titles(limits).items()}
-    for within in (told, {name: _told(name, limits).lower() for name in told}):
-        if found := [name for name in told if all(word in within[name] for word in wanted)]:
-            return found
+def _search(query: str, limits: Limits) -> list[str]:
+    """Return the entries with all query words in name and title, or else in their text."""
+    words = query.lower().split()
+    headings = {name: f"{name} {title}".lower() for name, title in titles(limits).items()}
+    for texts in (headings, {name: _full_entry(name, limits).lower() for name in headings}):
+        if matches := [name for name in headings if all(word in texts[name] for word in words)]:
+            return matches
     return []
 
 
 def _first_sentence(name: str, limits: Limits) -> str:
-    """Return what a page begins with; nothing for a limit, whose title says it."""
+    """Return the first sentence of an entry, empty for a limit, whose title is enough."""
     if "." in name and name not in _QUESTIONS:
         return ""
-    _, _, section = _told(name, limits).partition("\n## ")
+    _, _, section = _full_entry(name, limits).partition("\n## ")
     paragraph = section.split("\n\n")[1].replace("\n", " ")
-    return f"\n  {_ended(paragraph.split('. ')[0])}"
+    return f"\n  {_with_period(paragraph.split('. ')[0])}"
 
 
-def _ended(sentence: str) -> str:
+def _with_period(sentence: str) -> str:
     return sentence if sentence.endswith((".", "?")) else f"{sentence}."
 
 
 def titles(limits: Limits) -> dict[str, str]:
-    """Return everything that can be explained, with its title."""
+    """Return the title of every entry, by name."""
     return {
         **{outcome.slug: outcome.title for outcome in OUTCOMES},
         **{symptom.slug: symptom.title for symptom in _symptoms().values()},
-        **{one.slug: one.title for one in _compared().values()},
+        **{outcome.slug: outcome.title for outcome in _comparisons().values()},
         **{outcome.slug: outcome.title for outcome in _baselines().values()},
-        **{one.id: one.asked(limits) for one in _QUESTIONS.values()},
+        **{question.id: question.asked(limits) for question in _QUESTIONS.values()},
         **{info.name: info.why for info in limits.items()},
     }
 
 
 def contents(limits: Limits) -> str:
-    """Return all that can be explained, as Markdown."""
+    """List all entries, as Markdown."""
     groups = {
         "Outcomes": [(outcome.slug, outcome.title) for outcome in OUTCOMES],
         "Symptoms": [(symptom.slug, symptom.title) for symptom in _symptoms().values()],
-        "Findings of comparisons": [(one.slug, one.title) for one in _compared().values()],
+        "Findings of comparisons": [
+            (outcome.slug, outcome.title) for outcome in _comparisons().values()
+        ],
         "Findings against a baseline": [
             (outcome.slug, outcome.title) for outcome in _baselines().values()
         ],
-        "Questions": [(one.id, one.asked(limits)) for one in _QUESTIONS.values()],
+        "Questions": [(question.id, question.asked(limits)) for question in _QUESTIONS.values()],
     }
     parts = (
-        f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in found)
-        for heading, found in groups.items()
+        f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in entries)
+        for heading, entries in groups.items()
     )
-    named = ", ".join(info.name for info in limits.items())
-    return "\n".join(["# What can be explained\n", *parts, f"## Limits\n\n{named}\n"])
+    limit_names = ", ".join(info.name for info in limits.items())
+    return "\n".join(["# Entries\n", *parts, f"## Limits\n\n{limit_names}\n"])
 
 
 def names(limits: Limits) -> tuple[str, ...]:
-    """Return everything that can be explained: slugs, question ids, names of limits."""
+    """Return the names of all entries: slugs, question ids, limit names."""
     return tuple(titles(limits))
 
 
@@ -135,7 +141,7 @@ def _symptoms() -> dict[str, Symptom]:
     return BY_SLUG
 
 
-def _compared() -> dict[str, Compared]:
+def _comparisons() -> dict[str, ComparisonOutcome]:
     from stabdiag.comparison.outcomes import BY_SLUG
 
     return BY_SLUG
@@ -148,11 +154,13 @@ def _baselines() -> dict[str, BaselineOutcome]:
 
 
 @cache
-def _asking(limit: str) -> tuple[str, ...]:
-    known: dict[str, Question | Compared] = {**_QUESTIONS, **_compared()}
-    held: dict[str, Collection[str]] = {name: one.limits for name, one in known.items()}
-    held |= {slug: limits_in(kept_text("symptoms", slug)) for slug in _symptoms()}
-    return tuple(name for name, limits in held.items() if limit in limits)
+def _users_of_limit(limit: str) -> tuple[str, ...]:
+    declarations: dict[str, Question | ComparisonOutcome] = {**_QUESTIONS, **_comparisons()}
+    limits_by_user: dict[str, Collection[str]] = {
+        name: declaration.limits for name, declaration in declarations.items()
+    }
+    limits_by_user |= {slug: limits_in(kept_text("symptoms", slug)) for slug in _symptoms()}
+    return tuple(name for name, limits in limits_by_user.items() if limit in limits)
 
 
 def _outcome(slug: str, limits: Limits) -> str:
@@ -164,35 +172,35 @@ def _outcome(slug: str, limits: Limits) -> str:
 
 def _question(question: Question, limits: Limits) -> str:
     needs = f"Needs: {', '.join(question.needs)}." if question.needs else ""
-    told = _page("questions", question.id, question.asked(limits), needs, limits)
-    return _with_limits(told, question.limits, limits, before="Answers")
+    page = _page("questions", question.id, question.asked(limits), needs, limits)
+    return _with_limits(page, question.limits, limits, before="Answers")
 
 
 def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
     facts = f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}"
-    told = _page("symptoms", symptom.slug, symptom.title, facts, limits)
-    held = limits_in(kept_text("symptoms", symptom.slug))
-    told = _with_limits(told, held, limits, before="When it stays quiet")
-    return _with_actions(told, [action.text for action in symptom.then])
+    page = _page("symptoms", symptom.slug, symptom.title, facts, limits)
+    limit_names = limits_in(kept_text("symptoms", symptom.slug))
+    page = _with_limits(page, limit_names, limits, before="When it stays quiet")
+    return _with_actions(page, [action.text for action in symptom.then])
 
 
-def _with_actions(told: str, then: list[str]) -> str:
-    """Go on with a page's list of what to do."""
-    page, references, cited = told.partition("\n## References\n")
-    first = len(re.findall(r"^\d+\. ", page, re.MULTILINE)) + 1
-    listed = "".join(
+def _with_actions(page: str, actions: list[str]) -> str:
+    """Append actions to a page's numbered list under "What to do"."""
+    body, heading, citations = page.partition("\n## References\n")
+    first = len(re.findall(r"^\d+\. ", body, re.MULTILINE)) + 1
+    items = "".join(
         fill(f"{number}. {text}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False) + "\n"
-        for number, text in enumerate(then, first)
+        for number, text in enumerate(actions, first)
     )
-    return f"{page}{listed}{references}{cited}"
+    return f"{body}{items}{heading}{citations}"
 
 
-def _comparison(outcome: Compared, limits: Limits) -> str:
+def _comparison(outcome: ComparisonOutcome, limits: Limits) -> str:
     kinds = ", ".join(outcome.kinds)
     facts = f"Severity: {outcome.severity.value}, found by `stabdiag compare` of {kinds}."
-    told = _page("comparisons", outcome.slug, outcome.title, facts, limits)
-    return _with_limits(told, outcome.limits, limits, before="When it stays quiet")
+    page = _page("comparisons", outcome.slug, outcome.title, facts, limits)
+    return _with_limits(page, outcome.limits, limits, before="When it stays quiet")
 
 
 def _baseline(outcome: BaselineOutcome, limits: Limits) -> str:
@@ -201,24 +209,26 @@ def _baseline(outcome: BaselineOutcome, limits: Limits) -> str:
 
 
 def _page(kind: str, name: str, title: str, facts: str, limits: Limits) -> str:
-    """Return a text below its title and a line of facts, both from its declaration."""
+    """Return an entry's text under its title and facts, which come from its declaration."""
     head = "\n\n".join(filter(None, (f"# {name}: {title}", facts)))
     return f"{head}\n\n{filled(kept_text(kind, name), limits)}"
 
 
-def _with_limits(told: str, held: Collection[str], limits: Limits, *, before: str) -> str:
-    """List the limits in force before a heading."""
+def _with_limits(page: str, names: Collection[str], limits: Limits, *, before: str) -> str:
+    """Insert the values of the named limits before a heading."""
     lines = [
-        f"- `{i.name}` = {_value(i)} ({i.about.source})" for i in limits.items() if i.name in held
+        f"- `{info.name}` = {_value(info)} ({info.about.source})"
+        for info in limits.items()
+        if info.name in names
     ]
     if not lines:
-        return told
-    listed = "\n".join(lines)
-    return told.replace(f"\n## {before}\n", f"\nLimits in force:\n\n{listed}\n\n## {before}\n", 1)
+        return page
+    section = "\n".join(["Limits in force:", "", *lines])
+    return page.replace(f"\n## {before}\n", f"\n{section}\n\n## {before}\n", 1)
 
 
 def _limit(info: LimitInfo) -> str:
-    about, asked = info.about, ", ".join(_asking(info.name))
+    about, users = info.about, ", ".join(_users_of_limit(info.name))
     value = repr(info.value)
     section, _, entry = info.name.partition(".")
     return "\n".join(
@@ -230,18 +240,18 @@ def _limit(info: LimitInfo) -> str:
             f"- In force: {_value(info)}",
             f"- Range: {bounds(info)}",
             f"- Source of the default: {about.source}",
-            *([f"- Asked in: {asked}"] if asked else []),
+            *([f"- Used in: {users}"] if users else []),
             "",
             "## To change it",
             "",
-            f"With `--limit {info.name}=VALUE`, or in `stabdiag.toml` (now in force):",
+            f"Use `--limit {info.name}=VALUE`, or `stabdiag.toml` (with the value in force):",
             "",
             "```toml",
             f"[{section}]",
             f"{entry} = {value}",
             "```",
             "",
-            f"In `pyproject.toml` the heading is `[tool.stabdiag.limits.{section}]`.",
+            f"In `pyproject.toml` the table is `[tool.stabdiag.limits.{section}]`.",
             "",
         ]
     )

@@ -1,4 +1,4 @@
-"""The texts of ``explain``: complete, in their form, and in step with the declarations."""
+"""The texts of ``explain`` are complete, have the required form, and match the declarations."""
 
 import re
 from pathlib import Path
@@ -19,12 +19,12 @@ MEANING, HOW, DO = "What it means", "How it is detected", "What to do"
 LIMITS = Limits()
 DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = Path(package.__file__).parent
-# Where there is something to cite, References follow.
+# An optional section, References, follows.
 HEADINGS = {
     "outcomes": (MEANING, HOW, DO),
     "symptoms": (MEANING, HOW, "When it stays quiet", DO),
     "comparisons": (MEANING, HOW, "When it stays quiet", DO),
-    "questions": ("Why it is asked", "How it is measured", "Answers"),
+    "questions": ("Why it matters", "How it is measured", "Answers"),
 }
 NAMES = {
     "outcomes": set(BY_SLUG),
@@ -34,49 +34,49 @@ NAMES = {
 }
 
 
-def test_the_contents_name_all_that_can_be_explained():
+def test_contents_list_every_entry():
     listed = re.findall(r"[\w.-]+", contents(LIMITS))
     assert set(names(LIMITS)) <= set(listed)
 
 
-def test_there_is_a_text_for_each_and_no_other():
+def test_every_entry_has_exactly_one_text():
     assert {kind: {path.stem for path in (TEXTS / kind).iterdir()} for kind in NAMES} == NAMES
 
 
 @pytest.mark.parametrize("kind", HEADINGS)
-def test_texts_have_their_form_and_name_what_there_is(kind):
+def test_texts_have_the_required_headings_and_valid_names(kind):
     limits = {info.name for info in LIMITS.items()}
-    asked = {question.id for question in QUESTIONS}
+    question_ids = {question.id for question in QUESTIONS}
     listed = re.findall(r"^## (.+)$", (DOCS / "references.md").read_text("utf-8"), re.MULTILINE)
     slugs = re.compile(r"`((?:nan|spike|gradient|loss-scale|divergence)-[a-z0-9-]+)`")
     for name in NAMES[kind]:
         content = kept_text(kind, name)
         lines = content.splitlines()
         headings = tuple(line[3:] for line in lines if line.startswith("## "))
-        _, _, cited = content.partition("\n## References\n")
-        assert headings == (*HEADINGS[kind], *(["References"] if cited else []))
+        _, _, citations = content.partition("\n## References\n")
+        assert headings == (*HEADINGS[kind], *(["References"] if citations else []))
         assert all(len(line) <= 105 and line == line.rstrip() for line in lines), name
         assert set(re.findall(r"\{([^}]*)\}", content)) <= limits, name
-        assert set(re.findall(r"Q\d\.\d", content)) <= asked, name
+        assert set(re.findall(r"Q\d\.\d", content)) <= question_ids, name
         assert set(slugs.findall(content)) <= {*BY_SLUG, *SYMPTOMS}, name
-        works = cited.strip().removesuffix(".").split("; ") if cited else ()
+        works = citations.strip().removesuffix(".").split("; ") if citations else ()
         assert {work.partition(", section")[0] for work in works} <= set(listed), name
 
 
-def test_everything_is_explained_and_reads_on_a_terminal():
+def test_every_entry_fits_a_terminal():
     for name in names(LIMITS):
-        told = explain(name, LIMITS)
-        assert told.startswith(f"# {name}")
-        assert "{" not in re.sub(r"`[^`]*`", "", told), name
+        page = explain(name, LIMITS)
+        assert page.startswith(f"# {name}")
+        assert "{" not in re.sub(r"`[^`]*`", "", page), name
         for encoding in ("utf-8", "ascii"):
-            shown = markdown_page(told, encoding=encoding)
+            shown = markdown_page(page, encoding=encoding)
             shown.encode(encoding)
             lines = shown.splitlines()
             assert all(len(line) <= 80 and line == line.rstrip() for line in lines), name
             assert shown.startswith(name)
 
 
-def test_values_in_force_are_told():
+def test_entries_show_the_limits_in_force():
     changed = LIMITS.override({"spike.recovery_steps": 77})
     assert "77 steps" in explain("spike-persistent", changed)
     assert "`spike.recovery_steps` = 77 steps (default 50)" in explain("Q2.2", changed)
@@ -84,25 +84,25 @@ def test_values_in_force_are_told():
     assert "# Q2.2: Did the loss recover within 77 steps?" in explain("Q2.2", changed)
 
 
-def test_a_limit_tells_who_asks():
-    assert "- Asked in: Q2.2\n" in explain("spike.recovery_steps", LIMITS)
+def test_a_limit_lists_the_questions_that_use_it():
+    assert "- Used in: Q2.2\n" in explain("spike.recovery_steps", LIMITS)
 
 
-def test_names_may_be_written_in_any_case():
+def test_names_are_case_insensitive():
     assert explain("q2.1", LIMITS) == explain("Q2.1", LIMITS)
 
 
-def test_unknown_name_gives_the_nearest():
+def test_unknown_name_suggests_the_nearest_name():
     with pytest.raises(StabdiagError, match=r"'spike-persistant'; did you mean spike-persistent\?"):
         explain("spike-persistant", LIMITS)
 
 
-def test_words_that_several_pages_hold_give_the_list_of_these():
+def test_words_on_several_pages_list_those_pages():
     listed = explain("Loss SPIKE", LIMITS)
     assert "- `spike-persistent`: Loss spike that did not recover.\n  The loss jumped and" in listed
     assert "nan-fp32" not in listed
     assert explain("lost layer", LIMITS) != listed
 
 
-def test_words_of_one_page_alone_give_that_page():
+def test_words_on_a_single_page_show_that_page():
     assert explain("keeps spiking", LIMITS) == explain("frequent-spikes", LIMITS)
