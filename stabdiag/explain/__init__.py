@@ -32,8 +32,8 @@ _QUESTIONS = {question.id: question for question in QUESTIONS}
 def explain(name: str, limits: Limits) -> str:
     """Explain a finding (by slug), a question (Q2.1) or a limit (spike.sigma), as Markdown.
 
-    Findings are outcomes of the tree, symptoms, and outcomes of comparisons and baselines. Any other
-    name is a search query; if several pages contain all its words, they are listed.
+    Findings are outcomes of the tree, symptoms, and outcomes of comparisons and baselines. If no
+    entry has this name, its words are searched for; if several entries match, they are listed.
 
     Raises:
         StabdiagError: if nothing has this name.
