@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="learned by heart",
         purpose="the loss of a batch that is stuck in the loader is no level to compare with",
-        off={f"{TREE}.run:Run.on_repeats": None},
+        off={f"{TREE}.run:Run.duplicate_batch_mask": None},
     ),
     # Jump or climb?
     Rule(
@@ -139,12 +139,12 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="climbs before",
         purpose="a jump of a loss that was climbing already ends the climb",
-        off={f"{TREE}.measure:_climbs_before": always(False)},
+        off={f"{TREE}.measure:_is_end_of_climb": always(False)},
     ),
     Rule(
         name="climbs on",
         purpose="a jump after which the loss goes on to twice as high begins a climb",
-        off={f"{TREE}.measure:_climbs_on": always(False)},
+        off={f"{TREE}.measure:_is_start_of_climb": always(False)},
         needed="label noise that grows: a public run of `dimitarpg13/semsimula-paper`",
     ),
     # Does the loss climb?
@@ -196,17 +196,17 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="new data",
         purpose="a jump where what the loss is measured on changed is no spike",
-        off={f"{TREE}.comparable:shifts_of": always(())},
+        off={f"{TREE}.comparable:find_objective_changes": always(())},
     ),
     Rule(
         name="harder by and by",
         purpose="a rise in proportion to what the loss is measured on is no climb",
-        off={f"{TREE}.comparable:ramp_of": always(None)},
+        off={f"{TREE}.comparable:find_curriculum_ramp": always(None)},
     ),
     Rule(
         name="reward that holds",
         purpose="the loss of a run that is trained for a reward may rise while that holds",
-        off={f"{TREE}.reward:held_reward": always(None)},
+        off={f"{TREE}.reward:find_maintained_reward": always(None)},
         needed="runs of reinforcement learning",
     ),
     # Why?

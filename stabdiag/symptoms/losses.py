@@ -86,7 +86,7 @@ def not_comparable(case: Case) -> str:
     It cannot where it came to be measured on something else, or weighs its parts otherwise.
     """
     weight = case.history.finite("loss_weight").values
-    if case.shifts or case.ramp is not None or (len(weight) and np.ptp(weight)):
+    if case.objective_changes or case.ramp is not None or (len(weight) and np.ptp(weight)):
         return "takes a loss that is measured alike throughout"
     return no_course(case)
 

@@ -289,7 +289,7 @@ def norm_jump(case: Case) -> Evidence | None:
 
 def _changes_objective(case: Case, jump: _Jump) -> bool:
     """Return True if the loss came to be measured on something else where a norm jumped."""
-    return any(change.measured_on for change in changes_near(case, jump.step, jump.step))
+    return any(change.changes_objective for change in changes_near(case, jump.step, jump.step))
 
 
 def _jump_of(series: Series, factor: float, width: int) -> _Jump | None:

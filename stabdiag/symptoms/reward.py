@@ -17,7 +17,7 @@ from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import mean_of
-from stabdiag.tree.reward import Reward, lost_reward
+from stabdiag.tree.reward import Reward, find_collapsed_reward
 
 
 @Symptom(
@@ -38,7 +38,7 @@ from stabdiag.tree.reward import Reward, lost_reward
 )
 def reward_not_rising(case: Case) -> Evidence | None:
     """Has the reward clearly fallen, or never risen since the run began?"""
-    lost, reward = lost_reward(case), case.history.finite("reward")
+    lost, reward = find_collapsed_reward(case), case.history.finite("reward")
     if lost is not None:
         # A policy that learns on falls back by less at times.
         return _fallen(case, lost) if lost.best - lost.last >= lost.last - lost.first else None

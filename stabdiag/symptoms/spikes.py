@@ -219,7 +219,7 @@ def _starts(high: Ints) -> Ints:
 )
 def heavy_tailed_loss(case: Case) -> Evidence | None:
     """Are single losses far above the rest, but with too many others near them to be spikes?"""
-    if not case.has_high_single or case.loss_kind is not None:
+    if not case.has_high_outlier or case.loss_kind is not None:
         return None
     scan, x = case.scan, case.loss.values
     at = scan.largest_at

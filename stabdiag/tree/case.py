@@ -1,4 +1,4 @@
-"""The case of which the questions are asked, and what a question may reply."""
+"""The case that the questions examine, and the reply to a question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
-from stabdiag.tree.comparable import Ramp, Shift
+from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.measure import Measures, measure
 from stabdiag.tree.recurring import RecurringSpikes
 from stabdiag.tree.reward import Reward
@@ -22,7 +22,7 @@ from stabdiag.tree.run import Run
 
 @frozen
 class Reply:
-    """What a question found: the verdict, one sentence, the numbers, the steps.
+    """The reply to a question: the verdict, one sentence, the numbers, the steps.
 
     ``branch`` names the edge to take where a verdict has more than one.
     """
@@ -53,43 +53,43 @@ unknown = partial(_reply, Verdict.UNKNOWN)
 
 @frozen
 class Case(Run):
-    """A run that questions are asked of.
+    """A run, and what is known about it when the questions are asked.
 
-    ``focus`` is the spike that Q2.2 to Q2.4 are about; ``before_nan`` says that the history is only
-    the part before a NaN, and ``damaged`` the steps, rising, at which errors began before the NaN;
-    a checkpoint that is sound lies before ``unsound_from``.
+    ``focus`` is the spike of Q2.2 to Q2.4. ``before_nan`` is true if the history ends before a NaN.
+    ``error_steps`` are the steps, in ascending order, where errors began before the NaN. A sound
+    checkpoint precedes ``damage_start``.
     """
 
     answers: ClassVar[Mapping[str, Callable[[Any], Reply]]] = {}
-    """Questions that are answered otherwise."""
+    """Replacements for the default answers, by question."""
 
     stops_early: ClassVar[bool] = False
     """Whether the first section that finds something ends the walk."""
 
     focus: Spike | None = None
     before_nan: bool = False
-    damaged: tuple[int, ...] = ()
-    unsound_from: int | None = None
+    error_steps: tuple[int, ...] = ()
+    damage_start: int | None = None
 
     def about(self, spike: Spike) -> Case:
-        """Return the same case about one spike; what has been measured is kept."""
-        self.measures, self.causes  # noqa: B018 - those of the run, which all spikes share
+        """Return the same case, focused on one spike; measurements are kept."""
+        self.measures, self.causes  # noqa: B018 - computed once, shared by all spikes
         other = replace(self, focus=spike)
-        # Copied at once: another thread may be taking measurements meanwhile.
+        # Copied in one step: another thread may be adding measurements.
         other.__dict__.update(self.__dict__.copy() | {"focus": spike})
         return other
 
     @cached_property
     def measures(self) -> Measures:
-        """All measurements, taken in order when the first of them is asked for."""
+        """All measurements, taken on first use."""
         return measure(self)
 
     @property
-    def none_of(self) -> str:
-        """What there is none of in a run in which nothing was found."""
+    def negative_result(self) -> str:
+        """What the tree looked for and did not find, in words."""
         if self.recurring is not None:
             return "no NaN, no spike other than those that recur, no lasting climb"
-        if self.has_high_single:
+        if self.has_high_outlier:
             return "no NaN, no spike separated from the noise, no lasting climb"
         return "no NaN, no spike above the noise, no lasting climb"
 
@@ -99,10 +99,10 @@ class Case(Run):
         return self.measures.scan
 
     @property
-    def has_high_single(self) -> bool:
-        """Whether the highest single loss came back, and is beyond what is usual, but no spike.
+    def has_high_outlier(self) -> bool:
+        """Whether the highest loss is unusual and recovered, but does not count as a spike.
 
-        The noise of the run may reach as high, or other losses do.
+        The noise of the run reaches as high, or other losses do.
         """
         scan, x = self.scan, self.loss.values
         if scan.spikes or self.recurring is not None or self.reward is not None:
@@ -115,35 +115,35 @@ class Case(Run):
 
     @property
     def reward(self) -> Reward | None:
-        """The reward, if the run is trained for one and it holds: then the loss says little."""
+        """The reward if the run maximizes one and it did not collapse."""
         return self.measures.reward
 
     @property
-    def shifts(self) -> tuple[Shift, ...]:
-        """The lasting jumps that began where what the loss is measured on changed."""
-        return self.measures.shifts
+    def objective_changes(self) -> tuple[ObjectiveChange, ...]:
+        """The lasting jumps that began where the data or the objective changed."""
+        return self.measures.objective_changes
 
     @property
-    def ramp(self) -> Ramp | None:
-        """What the loss is measured on, if it got harder by and by and the loss rose with it."""
+    def ramp(self) -> CurriculumRamp | None:
+        """The setting that gradually made the task harder and raised the loss, if any."""
         return self.measures.ramp
 
     @property
     def spikes(self) -> tuple[Spike, ...]:
-        """The spikes that §2 answers for: climbs, and jumps that end a climb, are left out."""
+        """The spikes of §2, without climbs and jumps that end a climb."""
         return self.measures.spikes
 
     @property
     def recurring(self) -> RecurringSpikes | None:
-        """The spikes that recur, which are judged together."""
+        """The recurring spikes, which are judged as a group."""
         return self.measures.recurring
 
     @property
-    def settled(self) -> slice:
-        """The losses, as positions, in which §4 looks for a climb."""
-        return self.measures.settled
+    def comparable_range(self) -> slice:
+        """The positions of the losses where §4 looks for a climb."""
+        return self.measures.comparable_range
 
     @property
     def rise(self) -> Rise | None:
-        """The rise of the settled losses."""
+        """The rise over ``comparable_range``."""
         return self.measures.rise

@@ -58,9 +58,9 @@ class Causes:
         return unit_of(self.history.finite("lr").values)
 
     @cached_property
-    def lr_to_come(self) -> Floats:
+    def future_max_lr(self) -> Floats:
         """The highest learning rate from each one on."""
-        return highest_to_come(self.history.finite("lr").values)
+        return running_max_from_end(self.history.finite("lr").values)
 
     @cached_property
     def since_seen(self) -> Floats:
@@ -132,7 +132,7 @@ def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
     inside = np.arange(max(low, 1), high)
     if not len(inside):
         return None
-    ratios = _ratios(values, inside, factor, causes.lr_to_come)
+    ratios = _ratios(values, inside, factor, causes.future_max_lr)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
     place, unit = np.array([at]), causes.lr_unit
     (is_jump,) = _are_jumps(values, place, np.array([ratio]), factor=factor, unit=unit)
@@ -184,7 +184,7 @@ def jumps(lr: Series, factor: float) -> Ints:
     at = np.flatnonzero(high >= factor * low) + 1
     if not len(at):
         return nothing
-    ratios = _ratios(values, at, factor, highest_to_come(values))
+    ratios = _ratios(values, at, factor, running_max_from_end(values))
     found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
     if len(found) > FEW:
         # A schedule with restarts jumps as a rule, but no higher than it had been.
@@ -193,7 +193,7 @@ def jumps(lr: Series, factor: float) -> Ints:
     return lr.steps[found] if len(found) <= FEW else nothing
 
 
-def highest_to_come(values: Floats) -> Floats:
+def running_max_from_end(values: Floats) -> Floats:
     """Return the highest of each learning rate and those after it: shape (n,)."""
     highest: Floats = np.maximum.accumulate(values[::-1])[::-1]
     return highest

@@ -1,8 +1,8 @@
-"""What else changed where something began: a sequence length, a stage, a batch size.
+"""Settings that changed near an event: a sequence length, a stage, a batch size.
 
-A change counts if the setting was constant before it and after it, if it lies within a few logged
-points, and if so near a change would be improbable by chance: one that changes again and again is
-near to everything.
+A change counts if the setting was constant before and after it, if it is within a few logged points
+of the event, and if chance rarely puts a change that close. A setting that changes often is close
+to everything.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from stabdiag.tree.run import Run
 
 _LONGEST = 40
 
-# A setting stands out at this many times its usual value, given so many values before. Records
-# with this fraction of it are as high.
+# An outlier is this many times the usual value, with at least this many earlier values. Other
+# records count as equally high from this fraction of it.
 _TIMES_USUAL = 2.0
 _MIN_BEFORE = 8
 _AS_HIGH = 0.8
 
-# So many settings are named.
-MOST = 4
+# Texts name at most this many settings.
+MAX_NAMED = 4
 
 
 @frozen
 class Change:
-    """A setting that changed for good near to something: its name, where, from what to what.
+    """A permanent change of a setting near an event.
 
-    ``step`` is the first that was logged with what it is ``after``, and ``since`` the first at
-    which it may have been so, as not each loss has it beside it. ``measured_on`` says that the
-    losses before and after are of different things, ``weighs`` that it is the weight of a part of
-    the loss, and ``off`` by how many logged points it is off.
+    ``step`` is the first step logged with the new value. The change may have happened from
+    ``since`` on, because not every loss has the setting logged with it. ``changes_objective`` means
+    that losses before and after it are not comparable. ``is_loss_weight`` means that the setting
+    weights a term of the loss. ``off`` is the distance to the event in logged points.
     """
 
     name: str
@@ -51,14 +51,14 @@ class Change:
     step: int
     before: str
     after: str
-    measured_on: bool
-    weighs: bool
+    changes_objective: bool
+    is_loss_weight: bool
     off: int
     unit: str
 
     @property
     def place(self) -> str:
-        """Where it changed, in words."""
+        """The position of the change, in words."""
         if self.since == self.step:
             return f"at {self.unit} {self.step}"
         return f"between {self.unit}s {self.since} and {self.step}"
@@ -67,14 +67,14 @@ class Change:
 def changes_near(
     run: Run, first: int, last: int, *, within: int | None = None
 ) -> tuple[Change, ...]:
-    """Return the settings that changed where something began, the nearest change first.
+    """Return the settings that changed near an event, the nearest change first.
 
     Args:
         run: the run.
-        first: the first step at which it may have begun.
-        last: the last one.
-        within: how many logged points before it a change may lie; if not given, as many as any
-            cause of a spike.
+        first: the first step where the event may have begun.
+        last: the last such step.
+        within: maximum number of logged points from the change to the event; the default is the
+            lookback for causes of a spike.
     """
     loss = run.history.get("loss")
     if loss is None or not len(loss) or not run.causes.moves:
@@ -87,23 +87,26 @@ def changes_near(
         late=run.points(run.lookback, least=2) if within is None else within,
         points=n,
     )
-    # That one of several settings is near is so much more likely (Bonferroni); those that always
-    # change together count as one.
-    kinds = len({one.high.tobytes() for one in run.causes.moves if len(one.high)})
-    found = ((one, near) for one in run.causes.moves if (near := nearest(one.low, one.high, onset)))
-    told = (
-        _change(run, one, near.number, near.off)
-        for one, near in found
-        if near.chance * kinds < BY_CHANCE
+    # Bonferroni correction; settings that always change together count once.
+    kinds = len({moves.high.tobytes() for moves in run.causes.moves if len(moves.high)})
+    candidates = (
+        (moves, change)
+        for moves in run.causes.moves
+        if (change := nearest(moves.low, moves.high, onset))
     )
-    return tuple(sorted(told, key=lambda change: (change.off, -change.step)))
+    changes = (
+        _change(run, moves, change.number, change.off)
+        for moves, change in candidates
+        if change.chance * kinds < BY_CHANCE
+    )
+    return tuple(sorted(changes, key=lambda change: (change.off, -change.step)))
 
 
 def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Change, ...]:
     """Return the settings that changed where a spike began.
 
-    Noise may have lifted the loss a little before: it began by the first loss that is nearer to the
-    peak than to what was before.
+    Noise may have raised the loss a little earlier, so the spike began no later than the first loss
+    that is closer to the peak than to the earlier level.
     """
     rise = run.loss.values[spike.onset : spike.peak + 1] > spike.level + 0.5 * (
         spike.base + spike.height - spike.level
@@ -114,7 +117,7 @@ def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Ch
 
 @frozen
 class SettingOutlier:
-    """A setting that was far above all its earlier values where something began."""
+    """A setting that was far above all its earlier values near an event."""
 
     name: str
     step: int
@@ -123,80 +126,83 @@ class SettingOutlier:
     highest_before: float
 
 
-def find_outlier_at(run: Run, spike: Spike) -> SettingOutlier | None:
-    """Return the setting that stands out most at a spike, as the length of one batch does.
+def find_setting_outlier(run: Run, spike: Spike) -> SettingOutlier | None:
+    """Return the setting with the largest outlier at a spike, such as the length of one batch.
 
-    It is at least twice its usual value, above all before, and as high at few other records.
+    It is at least twice its usual value, above all earlier values, and few other records reach it.
     """
     first, last = run.at(spike.onset) - round(run.stride), run.at(spike.peak)
     outliers = []
     for series in run.history.group("setting").values():
-        before, near = series.until(first - 1).values, series.between(first, last)
-        if series.words or len(before) < _MIN_BEFORE or not len(near):
+        before, span = series.until(first - 1).values, series.between(first, last)
+        if series.words or len(before) < _MIN_BEFORE or not len(span):
             continue
-        at = int(np.argmax(near.values))
-        value, usual, highest = float(near.values[at]), median(before), float(before.max())
-        elsewhere = np.count_nonzero(series.values >= _AS_HIGH * value) - len(near)
+        at = int(np.argmax(span.values))
+        value, usual, highest = float(span.values[at]), median(before), float(before.max())
+        elsewhere = np.count_nonzero(series.values >= _AS_HIGH * value) - len(span)
         if value < _TIMES_USUAL * usual or value <= highest or usual <= 0:
             continue
         if elsewhere <= FREQUENT_RATE * len(series):
             outliers.append(
                 SettingOutlier(
-                    name=named(series.column),
-                    step=int(near.steps[at]),
+                    name=quoted_name(series.column),
+                    step=int(span.steps[at]),
                     value=value,
                     usual=usual,
                     highest_before=highest,
                 )
             )
-    return max(outliers, key=lambda one: (one.value / one.usual, one.name), default=None)
+    return max(
+        outliers, key=lambda outlier: (outlier.value / outlier.usual, outlier.name), default=None
+    )
 
 
-def went(changes: Sequence[Change]) -> str:
-    """Return what changed, each step by itself: ``a went from 1 to 2 at step 5``."""
-    told: list[str] = []
-    for place, together in groupby(changes[:MOST], key=lambda change: change.place):
-        verb = "" if told else " went"
+def describe_changes(changes: Sequence[Change]) -> str:
+    """Describe changes, grouped by step: ``a went from 1 to 2 at step 5``."""
+    clauses: list[str] = []
+    for place, together in groupby(changes[:MAX_NAMED], key=lambda change: change.place):
+        verb = "" if clauses else " went"
         parts: list[str] = []
-        for one in together:
-            parts.append(f"{one.name}{'' if parts else verb} from {one.before} to {one.after}")
-        told.append(f"{listed(parts)} {place}")
-    more = len(changes) - MOST
-    others = f", and {plural(more, 'more setting')}" if more > 0 else ""
-    return "; ".join(told) + others
+        for change in together:
+            values = f"from {change.before} to {change.after}"
+            parts.append(f"{change.name}{'' if parts else verb} {values}")
+        clauses.append(f"{listed(parts)} {place}")
+    unnamed = len(changes) - MAX_NAMED
+    others = f", and {plural(unnamed, 'more setting')}" if unnamed > 0 else ""
+    return "; ".join(clauses) + others
 
 
-def _change(run: Run, one: Moves, number: int, off: int) -> Change:
+def _change(run: Run, moves: Moves, number: int, off: int) -> Change:
     steps = run.history.series["loss"].steps
-    setting, place = one.setting, int(one.at[number])
-    before, after = (float(value) for value in setting.values[place - 1 : place + 1])
-    told = (num(before), num(after))
+    setting, position = moves.setting, int(moves.at[number])
+    before, after = (float(value) for value in setting.values[position - 1 : position + 1])
+    texts = (num(before), num(after))
     if setting.words:
-        told = (_word(setting, before), _word(setting, after))
-    elif told[0] == told[1]:
-        told = (f"{before:.9g}", f"{after:.9g}")
-    low, step = int(one.low[number]), int(setting.steps[place])
+        texts = (_word(setting, before), _word(setting, after))
+    elif texts[0] == texts[1]:
+        texts = (f"{before:.9g}", f"{after:.9g}")
+    low, step = int(moves.low[number]), int(setting.steps[position])
     return Change(
-        name=named(setting.column),
-        since=int(steps[low]) if low < one.high[number] else step,
+        name=quoted_name(setting.column),
+        since=int(steps[low]) if low < moves.high[number] else step,
         step=step,
-        before=told[0],
-        after=told[1],
-        measured_on=setting.role == "loss_weight"
+        before=texts[0],
+        after=texts[1],
+        changes_objective=setting.role == "loss_weight"
         or any(map(changes_objective, (setting.column, setting.role.partition("/")[2])))
         or is_part(setting.column),
-        weighs=setting.role == "loss_weight",
+        is_loss_weight=setting.role == "loss_weight",
         off=off,
         unit=run.unit,
     )
 
 
-def _word(one: Series, code: float) -> str:
-    return repr(clipped(one.words[int(code)], _LONGEST))
+def _word(setting: Series, code: float) -> str:
+    return repr(clipped(setting.words[int(code)], _LONGEST))
 
 
-def named(column: str) -> str:
-    """Return a column's name, in quotation marks unless it is plainly one."""
+def quoted_name(column: str) -> str:
+    """Return the name of a column, quoted unless it reads as a name."""
     return (
         column if re.fullmatch(rf"[\w./-]{{1,{_LONGEST}}}", column) else repr(clipped(column, 60))
     )

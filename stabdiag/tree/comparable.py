@@ -1,10 +1,9 @@
-"""Is the loss comparable here? Where what it is measured on changed, at once or by and by.
+"""Changes of the data or the objective, sudden or gradual, that make losses incomparable.
 
-A loss on longer sequences, on another stage's data or with a part that weighs more has another
-level: what it was before tells nothing of what it ought to be after. Nobody can tell such a rise
-from a fault by the loss alone. But a loss that is no better than when the run began has lost what
-was learned, one that goes on rising learns nothing of what is new, and where the rate or the
-weights go up too, the log shows another cause.
+Longer sequences, another stage's data or a larger loss weight give the loss a new level, and the
+earlier level says nothing about it. The loss alone cannot separate this kind of rise from a fault.
+Three signs do: a loss back at its initial level has forgotten what was learned, a loss that keeps
+rising does not learn the new data, and a rising learning rate or weight norm is another cause.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from stabdiag.stats.levels import CONTEXT_POINTS, beginning
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.tree.changes import Change, named, near_spike
+from stabdiag.tree.changes import Change, near_spike, quoted_name
 from stabdiag.tree.rises import is_clear, rise_of
 from stabdiag.tree.run import Run
 
-# What is logged as a mean, or with a delay, shows a change so many points late at most.
-_FOUND_WITHIN = 2
+# A loss that is logged as a mean or with a delay shows a change at most this many points late.
+_MAX_DELAY = 2
 
-# A rise goes with a change if at half of the one no less than this share of the other was made, and
-# no less is left.
-_EVEN = 0.25
+# A rise follows a change if, halfway through the change, at least this fraction of the rise is done
+# and at least this fraction remains.
+_MIN_FRACTION = 0.25
 
 
 @frozen
-class Shift:
-    """A jump that stayed, to which level, and the changes there of what the loss is measured on."""
+class ObjectiveChange:
+    """A lasting jump, its new level, and the settings that changed the objective there."""
 
     spike: Spike
     level: float
@@ -45,11 +44,12 @@ class Shift:
 
 
 @frozen
-class Ramp:
-    """A setting that made the loss rise: from what to what, and from which level to which.
+class CurriculumRamp:
+    """A setting that gradually made the task harder, and the rise of the loss with it.
 
-    ``first`` and ``last`` are the positions of the losses between which it did; from ``until`` on
-    losses are comparable again. ``weighs`` says that it is the weight of a part of the loss.
+    The loss rose between the positions ``first`` and ``last``, from ``low`` to ``high``. Losses are
+    comparable again from ``until`` on. ``is_loss_weight`` means that the setting weights a term of
+    the loss.
     """
 
     name: str
@@ -60,58 +60,60 @@ class Ramp:
     after: str
     low: float
     high: float
-    weighs: bool
+    is_loss_weight: bool
 
-    def holds(self, spike: Spike) -> bool:
-        """Whether a jump that stayed is a part of the rise."""
+    def contains(self, spike: Spike) -> bool:
+        """Return True if a lasting jump is a part of the rise."""
         return not spike.recovered and self.first <= spike.onset < self.last
 
 
-def shifts_of(run: Run, spikes: Sequence[Spike]) -> tuple[Shift, ...]:
-    """Return the jumps that stayed, or may stay, and began at such a change, by their onset."""
+def find_objective_changes(run: Run, spikes: Sequence[Spike]) -> tuple[ObjectiveChange, ...]:
+    """Return the lasting (or unresolved) jumps that began at a change of the objective."""
     if not run.causes.moves:
         return ()
-    x, n, found = run.loss.values, len(run.loss), []
+    x, n = run.loss.values, len(run.loss)
+    objective_changes: list[ObjectiveChange] = []
     until = n
     stayed = (spike for spike in spikes if not spike.recovered)
-    for spike in sorted(stayed, key=lambda one: one.onset, reverse=True):
-        near = near_spike(run, spike, within=_FOUND_WITHIN)
-        changes = tuple(change for change in near if change.measured_on)
+    for spike in sorted(stayed, key=lambda spike: spike.onset, reverse=True):
+        candidates = near_spike(run, spike, within=_MAX_DELAY)
+        changes = tuple(change for change in candidates if change.changes_objective)
         end = max(spike.end, spike.onset + 1)
-        # §4 looks at what comes after the jump has come to rest, if it can.
-        over = min(until, end if n - end >= run.rise_window else n)
-        weighs = any(change.weighs for change in changes)
-        if changes and _keeps_and_rests(run, spike, over, weighs=weighs):
-            shift = Shift(spike=spike, level=median(x[spike.onset : end]), changes=changes)
-            if not _jumps_elsewhere(run, shift):
-                found.append(shift)
+        # §4 examines the part after the jump has settled, if that is long enough.
+        stop = min(until, end if n - end >= run.rise_window else n)
+        is_weighted = any(change.is_loss_weight for change in changes)
+        if changes and _keeps_learning(run, spike, stop, is_weighted=is_weighted):
+            change = ObjectiveChange(
+                spike=spike, level=median(x[spike.onset : end]), changes=changes
+            )
+            if not _has_other_cause(run, change):
+                objective_changes.append(change)
         until = spike.onset
-    return tuple(reversed(found))
+    return tuple(reversed(objective_changes))
 
 
-def _keeps_and_rests(run: Run, spike: Spike, until: int, *, weighs: bool) -> bool:
-    """Tell whether the later losses keep some of what was learned, and rise no more.
+def _keeps_learning(run: Run, spike: Spike, until: int, *, is_weighted: bool) -> bool:
+    """Return True if the later losses stay below the initial level and do not keep rising.
 
-    What is new may be as bad as at the beginning at first, and be learned; a part of the loss that
-    weighs more may lift it by any height. Of a few losses after a jump nothing is known.
+    New data may start as high as the run did and then be learned. A larger loss weight may raise
+    the loss to any level. A few losses after a jump are not enough to tell.
     """
     if until - spike.onset < CONTEXT_POINTS:
         return False
     x = run.loss.values
     later = x[(spike.onset + until) // 2 : until]
-    keeps = weighs or median(later) < beginning(x)
+    keeps = is_weighted or median(later) < beginning(x)
     return keeps and mann_kendall(later) >= run.limits.divergence.significance
 
 
-def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
-    """Tell whether the log shows a cause of a jump that is no matter of the data.
+def _has_other_cause(run: Run, change: ObjectiveChange) -> bool:
+    """Return True if the log shows a cause of a jump that is unrelated to the data.
 
-    A gradient is noisy, and large at first where data are new; that of a loss so many times larger
-    is so many times larger too.
+    A gradient is noisy, and large at first on new data. It scales with the loss.
     """
-    onset = shift.spike.onset
-    first, last = run.at(max(onset - _FOUND_WITHIN, 0)), run.at(onset + _FOUND_WITHIN)
-    if run.after_logged_cause[onset] or _rises_elsewhere(run, first, last):
+    onset = change.spike.onset
+    first, last = run.at(max(onset - _MAX_DELAY, 0)), run.at(onset + _MAX_DELAY)
+    if run.after_logged_cause[onset] or _has_rising_cause(run, first, last):
         return True
     norm = run.history.finite("grad_norm")
     begin, end = np.searchsorted(norm.steps, [first, run.at(onset + run.reach.recovery)])
@@ -121,49 +123,53 @@ def _jumps_elsewhere(run: Run, shift: Shift) -> bool:
     )
     if not (len(before) and len(later)):
         return False
-    grew = max(shift.level / shift.spike.base, 1.0) if shift.spike.base > 0 else 1.0
+    growth = max(change.level / change.spike.base, 1.0) if change.spike.base > 0 else 1.0
     low, high = sorted((median(before), median(later[len(later) // 2 :])))
-    return high > run.limits.spike.grad_ratio * grew * low
+    return high > run.limits.spike.grad_ratio * growth * low
 
 
-def ramp_of(run: Run, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> Ramp | None:
-    """Return what the loss is measured on, if it got harder by and by and the loss rose with it.
+def find_curriculum_ramp(
+    run: Run, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
+) -> CurriculumRamp | None:
+    """Return the setting that gradually made the task harder and raised the loss, or None.
 
-    Of several the one that went on for longest is taken.
+    If there are several, the longest one is returned.
     """
     history = run.history
     settings = (*history.group("setting").values(), history.finite("loss_weight"))
-    ramps = (_ramp(run, one.finite(), spikes, shifts) for one in settings)
-    return max((one for one in ramps if one is not None), key=lambda one: one.until, default=None)
+    ramps = (_ramp(run, setting.finite(), spikes, objective_changes) for setting in settings)
+    return max(filter(None, ramps), key=lambda ramp: ramp.until, default=None)
 
 
 def _ramp(
-    run: Run, setting: Series, spikes: Sequence[Spike], shifts: Sequence[Shift]
-) -> Ramp | None:
+    run: Run, setting: Series, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
+) -> CurriculumRamp | None:
     course = _course(run, setting)
     if course is None or len(course) <= 2 * MIN_TREND_POINTS:
         return None
-    n, near = len(course), RELATIVE_TOLERANCE * np.ptp(course)
-    until = int(np.flatnonzero(np.abs(course - course[-1]) > near)[-1]) + 1
+    n, tolerance = len(course), RELATIVE_TOLERANCE * np.ptp(course)
+    until = int(np.flatnonzero(np.abs(course - course[-1]) > tolerance)[-1]) + 1
     if n - until < run.rise_window:
         until = n
-    begin = max((one.spike.end for one in shifts if one.spike.onset < until), default=0)
+    begin = max(
+        (change.spike.end for change in objective_changes if change.spike.onset < until), default=0
+    )
     rise = rise_of(run, slice(min(begin, until), until), spikes)
     if rise is None or not is_clear(run, rise):
         return None
-    first = max(rise.best, int(np.argmax(np.abs(course - course[0]) > near)))
+    first = max(rise.best, int(np.argmax(np.abs(course - course[0]) > tolerance)))
     last = min(until, n - 1)
-    weighs = setting.role == "loss_weight" or any(map(is_loss_weight, _names(setting)))
-    if not weighs and rise.last_level > beginning(run.loss.values):
-        return None  # what gets harder lifts no loss to above where it began; what weighs more may
+    is_weighted = setting.role == "loss_weight" or any(map(is_loss_weight, _names(setting)))
+    if not is_weighted and rise.last_level > beginning(run.loss.values):
+        return None  # only a loss weight can raise the loss above its initial level
     if last - first < 2 * MIN_TREND_POINTS or 2 * (course[last] - course[first]) < np.ptp(course):
         return None
-    if not _goes_with(run, course, first, last, weighs=weighs):
+    if not _rises_along(run, course, first, last, is_weighted=is_weighted):
         return None
-    if _rises_elsewhere(run, run.at(first), run.at(last)):
+    if _has_rising_cause(run, run.at(first), run.at(last)):
         return None
-    return Ramp(
-        name=named(setting.column),
+    return CurriculumRamp(
+        name=quoted_name(setting.column),
         first=first,
         last=last,
         until=until,
@@ -171,30 +177,31 @@ def _ramp(
         after=num(float(setting.until(run.at(last)).values[-1])),
         low=rise.best_level,
         high=rise.last_level,
-        weighs=weighs,
+        is_loss_weight=is_weighted,
     )
 
 
 def _course(run: Run, setting: Series) -> Floats | None:
-    """Return how hard a setting makes each loss, rising; None if it gets no harder, or by a step.
+    """Return the difficulty that a setting gives each loss, or None.
 
-    Between two records of it, what it was at the earlier one holds. A weight may go down again.
+    The difficulty rises, in more than a few steps. Between two records, the earlier value applies.
+    Only a loss weight may decrease again.
     """
-    way: int | None = 1
+    direction: int | None = 1
     if setting.role != "loss_weight":
-        told = () if setting.words else map(difficulty_direction, _names(setting))
-        way = next((one for one in told if one is not None), None)
-    if way is None or len(setting) <= FEW_CHANGES:
+        directions = () if setting.words else map(difficulty_direction, _names(setting))
+        direction = next((sign for sign in directions if sign is not None), None)
+    if direction is None or len(setting) <= FEW_CHANGES:
         return None
-    if way == 0:
-        way = 1 if setting.values[-1] > setting.values[0] else -1
-    hard = way * setting.values
-    if (hard[1:] < hard[:-1]).any() and setting.role != "loss_weight":
+    if direction == 0:
+        direction = 1 if setting.values[-1] > setting.values[0] else -1
+    difficulty = direction * setting.values
+    if (difficulty[1:] < difficulty[:-1]).any() and setting.role != "loss_weight":
         return None
-    if np.count_nonzero(hard[1:] != hard[:-1]) <= FEW_CHANGES:
+    if np.count_nonzero(difficulty[1:] != difficulty[:-1]) <= FEW_CHANGES:
         return None
     at = np.searchsorted(setting.steps, run.loss.steps, side="right") - 1
-    course: Floats = hard[np.maximum(at, 0)]
+    course: Floats = difficulty[np.maximum(at, 0)]
     if not len(course) or course[-1] <= course[0]:
         return None
     return course if np.isfinite(np.ptp(course)) else None
@@ -204,41 +211,42 @@ def _names(setting: Series) -> tuple[str, str]:
     return setting.column, setting.role.partition("/")[2]
 
 
-def _goes_with(run: Run, course: Floats, first: int, last: int, *, weighs: bool) -> bool:
-    """Tell whether a rise is spread over a change, as the steps go on or as the change does.
+def _rises_along(run: Run, course: Floats, first: int, last: int, *, is_weighted: bool) -> bool:
+    """Return True if a rise is spread over a change, in proportion to the steps or the setting.
 
-    The least that a sum can be is a concave function of the weights in it: with a weight, a rise
-    may run ahead.
+    The minimum of a weighted sum is a concave function of its weights, so a loss weight may raise
+    the loss faster than it grows itself.
     """
-    x, near = run.loss.values, max((last - first) // MIN_TREND_POINTS, 2)
-    low, high = median(x[first : first + near]), median(x[last - near : last + 1])
-    for along in (run.loss.steps, course):
-        half = (along[first] + along[last]) / 2
-        at = first + int(np.searchsorted(along[first:last], half))
-        made = (median(x[at - near : at + near]) - low) / (high - low) if high > low else 0.0
-        if made >= _EVEN and (weighs or made <= 1 - _EVEN):
+    x, width = run.loss.values, max((last - first) // MIN_TREND_POINTS, 2)
+    low, high = median(x[first : first + width]), median(x[last - width : last + 1])
+    for axis in (run.loss.steps, course):
+        half = (axis[first] + axis[last]) / 2
+        middle = first + int(np.searchsorted(axis[first:last], half))
+        rise = median(x[middle - width : middle + width]) - low
+        fraction = rise / (high - low) if high > low else 0.0
+        if fraction >= _MIN_FRACTION and (is_weighted or fraction <= 1 - _MIN_FRACTION):
             return True
     return False
 
 
-def _rises_elsewhere(run: Run, begin: int, end: int) -> bool:
-    """Tell whether the log shows another cause of a rise: a learning rate, or a weight norm.
+def _has_rising_cause(run: Run, begin: int, end: int) -> bool:
+    """Return True if the learning rate or a weight norm rises too, which is another cause.
 
-    A learning rate counts that goes beyond what it was when the loss still fell.
+    The learning rate has to exceed its level from when the loss still fell.
     """
     lr, limits = run.history.finite("lr"), run.limits.divergence
     before, since = lr.until(begin).values, lr.between(begin + 1, end).values
     if len(before) and len(since) and since.max() > limits.lr_rise * before.max():
         return True
-    norms = (one.finite().between(begin, end) for one in run.history.group("weight_norm").values())
+    groups = run.history.group("weight_norm").values()
+    norms = (norm.finite().between(begin, end).values for norm in groups)
     return any(
-        len(one) > 1 and one.values.max() > limits.weight_norm_ratio * one.values.min()
-        for one in norms
+        len(norm) > 1 and norm.max() > limits.weight_norm_ratio * norm.min() for norm in norms
     )
 
 
-def rose_with(run: Run, ramp: Ramp) -> str:
-    """Return that the loss rose, and with what."""
+def describe_ramp(run: Run, ramp: CurriculumRamp) -> str:
+    """Describe how the loss rose with a setting."""
     return (
         f"from {run.unit} {run.at(ramp.first)} to {run.at(ramp.last)} the loss rose from "
         f"{num(ramp.low)} to {num(ramp.high)} as {ramp.name} went from {ramp.before} to "
@@ -246,8 +254,8 @@ def rose_with(run: Run, ramp: Ramp) -> str:
     )
 
 
-def to_compare(ramp: Ramp) -> str:
-    """Return what to log, so that losses are comparable."""
-    if ramp.weighs:
+def comparison_advice(ramp: CurriculumRamp) -> str:
+    """Return a clause on what to log so that losses are comparable."""
+    if ramp.is_loss_weight:
         return "log the parts of the loss unweighted, too"
     return "an evaluation at one setting of it tells whether the run still learns"

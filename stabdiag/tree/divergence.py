@@ -1,4 +1,4 @@
-"""§4: does the loss climb, and what climbs with it?"""
+"""§4: does the loss climb, and which other series climbs with it?"""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
-from stabdiag.tree.measure import jumps_that_stay
+from stabdiag.tree.measure import unrecovered_jumps
 from stabdiag.tree.rises import is_clear, material_bar
 
-# Ratios that are that near to a limit are it: they come out of logarithms.
+# Tolerance of ratios at a limit, because they are computed from logarithms.
 RELATIVE_EPS: Final = 1e-9
 
 
-def found_rise(case: Case) -> Rise:
-    """Return the rise that Q4.1 has found."""
+def require_rise(case: Case) -> Rise:
+    """Return the rise; raise LookupError if Q4.1 found none."""
     if case.rise is None:
-        raise LookupError("Q4.2 to Q4.4 are asked of a loss that rises")
+        raise LookupError("Q4.2 to Q4.4 require a rise of the loss")
     return case.rise
 
 
 def best_step(case: Case) -> int:
-    """Return the step at which the loss was at its best before the rise that Q4.1 has found."""
-    return case.at(found_rise(case).best)
+    """Return the step of the best level of the loss before the rise."""
+    return case.at(require_rise(case).best)
 
 
 def climb(case: Case) -> tuple[int, int]:
-    """Return the first and last step that Q4.2 to Q4.4 look at.
+    """Return the first and last step of the climb, for Q4.2 to Q4.4.
 
-    They go from where the climb began to where most of it was done.
+    The range ends where most of the climb is done.
     """
-    rise = found_rise(case)
+    rise = require_rise(case)
     first, last = case.at(rise.onset), case.at(rise.crest)
     return first, max(last, first + 1)
 
 
-def what_ended(case: Case) -> str:
-    """Return up to what section 4 looks at the losses, where that is not the end of the log."""
-    return f"the jump at {case.unit} {case.at(case.settled.stop)}"
+def describe_range_end(case: Case) -> str:
+    """Describe the end of the comparable range if it is not the end of the log."""
+    return f"the jump at {case.unit} {case.at(case.comparable_range.stop)}"
 
 
-def no_harm(case: Case) -> Reply:
-    """Answer no to a question about the loss of a run whose reward holds."""
+def answer_reward_maintained(case: Case) -> Reply:
+    """Answer no about the loss of a run whose reward did not collapse."""
     reward = case.reward
     if reward is None:
-        raise LookupError("the run has no reward that holds")
+        raise LookupError("the run has no reward, or it collapsed")
     best = f"not clearly below its best level ({num(reward.best)})"
     if reward.last >= reward.best:
         best = "its best level"
     return no(
         f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} "
-        f"({mean_of(reward.points)}), {best}: its loss may jump and rise meanwhile",
+        f"({mean_of(reward.points)}), {best}: its loss may jump and rise in the meantime",
         measured={"reward_best": reward.best, "reward_last": reward.last},
     )
 
 
 def mean_of(points: int) -> str:
-    """Return what the level is that so many points at the end have, which are two blocks."""
+    """Name the statistic that gives the level of the last points, which form two blocks."""
     return f"{'trimmed mean' if is_trimmed(points // 2) else 'mean'} of {points}"
 
 
@@ -76,20 +76,20 @@ def _is_the_loss_rising(case: Case) -> Reply:
         column = case.history.series["loss"].column
         return unknown(f"{column!r} is {case.loss_kind.about}: it may rise while the run learns")
     if case.reward is not None:
-        return no_harm(case)
+        return answer_reward_maintained(case)
     rise, limits = case.rise, case.limits.divergence
     if rise is None:
-        count = case.settled.stop - case.settled.start
-        settled = plural(count, "comparable loss", "comparable losses")
-        because = f"{settled}; a trend needs {case.rise_window}"
+        count = case.comparable_range.stop - case.comparable_range.start
+        losses = plural(count, "comparable loss", "comparable losses")
+        because = f"{losses}; a trend needs {case.rise_window}"
         if case.ramp is not None:
-            because += f"; {rose_with(case, case.ramp)}; {to_compare(case.ramp)}"
+            because += f"; {describe_ramp(case, case.ramp)}; {comparison_advice(case.ramp)}"
         return unknown(because, measured={"logged": count})
     bar, (first, last) = material_bar(case, rise), climb(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
-        told = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
-        return yes(told, first, last, branch="material", measured=measured)
+        because = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
+        return yes(because, first, last, branch="material", measured=measured)
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} {case.unit}s, but a small one "
@@ -125,19 +125,19 @@ def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:
 
 
 def _ends(case: Case, rise: Rise) -> str:
-    """Tell where the loss ended, or stood before it jumped, and how that compares with its best."""
-    settled = case.settled
+    """Describe the last level of the loss, or the level before a jump, relative to its best."""
+    comparable = case.comparable_range
     ends, since = "the loss ends", ""
-    if settled.stop < len(case.loss):
-        ends = f"before {what_ended(case)} the loss stood"
-    elif case.ramp is not None and settled.start == case.ramp.until:
-        since = f" since {case.ramp.name} settled at {case.unit} {case.at(settled.start)}"
-    elif settled.start:
-        jump = jumps_that_stay(case.spikes, case.shifts)[-1]
+    if comparable.stop < len(case.loss):
+        ends = f"before {describe_range_end(case)} the loss was"
+    elif case.ramp is not None and comparable.start == case.ramp.until:
+        since = f" since {case.ramp.name} settled at {case.unit} {case.at(comparable.start)}"
+    elif comparable.start:
+        jump = unrecovered_jumps(case.spikes, case.objective_changes)[-1]
         since = f" since the jump at {case.unit} {case.at(jump.onset)}"
     ends += f" at {num(rise.last_level)}"
     if rise.points > 1:
-        since_then = settled.stop - rise.points
+        since_then = comparable.stop - rise.points
         out = any(spike.recovered and spike.end > since_then for spike in case.spikes)
         ends += f" ({mean_of(rise.points)}{', spikes left out' if out else ''})"
     if rise.amount <= 0:
@@ -149,7 +149,7 @@ def _ends(case: Case, rise: Rise) -> str:
 
 
 def _why_clear(case: Case, rise: Rise) -> str:
-    """Return why a climb is one: no chance, or, where the trend is unclear, its height."""
+    """Return why a climb is clear: its p-value, or its height if the trend is unclear."""
     if rise.p_value >= case.limits.divergence.significance:
         return ", far beyond normal variation"
     chance = f"= {rise.p_value:.1g}" if rise.p_value > 1e-12 else "< 1e-12"
@@ -162,43 +162,43 @@ def _is_the_lr_rising(case: Case) -> Reply:
     lr = lr_over(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
-    told, measured = told_rate(case, lr.begin, lr.end, lr.first, last)
-    if lr.end > lr.begin * case.limits.divergence.lr_rise and lr.again:
-        told += f", no higher than it had been before ({num(lr.highest_before)})"
+    because, measured = describe_lr_change(case, lr.begin, lr.end, lr.first, last)
+    if lr.end > lr.begin * case.limits.divergence.lr_rise and lr.is_within_earlier_range:
+        because += f", no higher than it had been before ({num(lr.highest_before)})"
     jump = None if lr.rises else _lr_jump(case, first, last)
     if jump is not None:
         rates = case.history.finite("lr")
         low, high = float(rates.values[jump - 1]), float(rates.values[jump])
         step = int(rates.steps[jump])
-        told = f"the learning rate jumped from {num(low)} to {num(high)} at {case.unit} {step}"
+        because = f"the learning rate jumped from {num(low)} to {num(high)} at {case.unit} {step}"
         measured |= {"lr_before": low, "lr_after": high, "turned": step}
-        return yes(f"{told}, and stayed up", step, last, branch="jump", measured=measured)
+        return yes(f"{because}, and stayed up", step, last, branch="jump", measured=measured)
     if not lr.rises:
-        return no(told, lr.first, last, measured=measured)
+        return no(because, lr.first, last, measured=measured)
     turned = turned_to(case, case.history.series["lr"], first, last)
     if turned is not None:
-        told += f"; the rise began {at_or_near(case, case.history.series['lr'], turned)}"
+        because += f"; the rise began {at_or_near(case, case.history.series['lr'], turned)}"
         measured["turned"] = turned
-    return yes(told, lr.first, last, measured=measured)
+    return yes(because, lr.first, last, measured=measured)
 
 
-def told_rate(
+def describe_lr_change(
     case: Case, begin: float, end: float, first: int, last: int
 ) -> tuple[str, dict[str, Scalar]]:
-    """Return how the learning rate went between two steps, in words and in numbers."""
+    """Describe the change of the learning rate between two steps, in words and in numbers."""
     ratio = end / begin if begin > 0 else (1.0 if end == begin else float("inf"))
-    told = (
+    text = (
         f"the learning rate went from {num(begin)} at {case.unit} {first} to {num(end)} at "
         f"{case.unit} {last}"
     )
-    return told, {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
+    return text, {"lr_first": begin, "lr_last": end, "lr_ratio": ratio}
 
 
 def _lr_jump(case: Case, first: int, last: int) -> int | None:
-    """Return the position of the rate after the jump that began a climb between two steps, or None.
+    """Return the position of the rate after a jump that began a climb, or None.
 
-    It lies between the best level of the loss and the middle of the climb, and the rate mostly
-    stayed above all that had been before.
+    The jump is between the best level of the loss and the middle of the climb, and most later rates
+    exceed all earlier ones.
     """
     best, lr = best_step(case), case.history.finite("lr")
     for step in case.causes.lr_jumps[::-1].tolist():
@@ -213,15 +213,15 @@ def _lr_jump(case: Case, first: int, last: int) -> int | None:
 
 
 def _did_a_weight_norm_change(case: Case) -> Reply:
-    """Has the norm of a group of weights changed much, and since when?"""
+    """Did the norm of a group of weights change much, and when did that begin?"""
     began, last = climb(case)
     window = case.limits.divergence.window
-    # The norms that drive a climb change before it shows, from the best level on, and a climb may
-    # be shorter than the window in which they do.
+    # The range starts half a climb earlier, so that a norm that rose in one step counts.
+    # may be shorter than their window.
     reply = weight_norms(case, min(best_step(case), last - window), last)
     if reply.verdict is Verdict.NO:
-        # A climb may go on after most of it was done: its last window counts as well.
-        end = case.at(case.settled.stop - 1)
+        # A climb may continue slowly after most of it is done, so its last window counts as well.
+        end = case.at(case.comparable_range.stop - 1)
         later = weight_norms(case, max(end - window, began), end)
         reply = later if later.branch else reply
     if not reply.branch:
@@ -230,7 +230,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     norm = case.history.group("weight_norm")[str(name)]
     turned = turned_to(case, norm, first, last, falling=falling)
     if turned is not None and turned > began:
-        # What came later than the climb did not begin it, however much larger it was.
+        # A change that began after the climb did not cause it, regardless of its size.
         turned = turned_to(case, norm, first, began + window, falling=falling)
     if turned is None:
         return reply
@@ -243,7 +243,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
 
 
 def weight_norms(case: Case, first: int, last: int) -> Reply:
-    """Answer whether a weight norm has changed much between two steps."""
+    """Answer whether a weight norm changed much between two steps."""
     groups, window = case.history.group("weight_norm"), case.limits.divergence.window
     logged = {
         name: span
@@ -252,23 +252,23 @@ def weight_norms(case: Case, first: int, last: int) -> Reply:
     }
     if not logged:
         return unknown("too few weight norms were logged over the climb")
-    # Enough steps to hold three values.
-    within = {name: max(window, round(2 * usual_gap(span.steps))) for name, span in logged.items()}
-    changes = {name: _largest_change(span, within[name]) for name, span in logged.items()}
+    # The window contains at least three values.
+    windows = {name: max(window, round(2 * usual_gap(span.steps))) for name, span in logged.items()}
+    changes = {name: _largest_change(span, windows[name]) for name, span in logged.items()}
     name = max(changes, key=lambda group: abs(np.log(changes[group])))
     ratio, limit = changes[name], case.limits.divergence.weight_norm_ratio
     measured: dict[str, Scalar] = {"group": name, "ratio": ratio, "groups": len(groups)}
-    told = (
-        f"the weight norm of {name!r} changed most, to {times(ratio)} within {within[name]} "
+    because = (
+        f"the weight norm of {name!r} changed most, to {times(ratio)} within {windows[name]} "
         f"{case.unit}s"
     )
-    if within[name] > window:
-        told += f" (not {window}: it was logged too seldom)"
-    # A norm that is exactly twice or half as large has not changed by more.
+    if windows[name] > window:
+        because += f" (not {window}: it was logged too rarely)"
+    # A ratio of exactly 2 or 1/2 is within the limit.
     if max(ratio, 1 / ratio) <= limit * (1 + RELATIVE_EPS):
-        return no(told, first, last, measured=measured)
+        return no(because, first, last, measured=measured)
     branch = "climbing" if ratio > 1 else "collapsing"
-    return yes(told, first, last, branch=branch, measured=measured)
+    return yes(because, first, last, branch=branch, measured=measured)
 
 
 def _largest_change(series: Series, window: int) -> float:
@@ -282,21 +282,21 @@ def _largest_change(series: Series, window: int) -> float:
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:
     """Does the gradient norm rise with the loss?"""
-    material = is_clear(case, found_rise(case))
+    material = is_clear(case, require_rise(case))
     first, last = climb(case)
-    # Its second half against half as long before it: a norm that rose at once has risen too.
+    # The range starts half a climb earlier, so that a norm that rose in a single step counts.
     kind = "unexplained" if material else "plateau"
     reply = grad_norm(case, first, last, back=(last - first) // 2, kind=kind)
     if reply.verdict is Verdict.YES and not material:
-        told = f"{reply.because}, but the loss hardly rose: that explains nothing"
-        return no(told, branch=kind, measured=reply.measured)
+        because = f"{reply.because}, but the loss hardly rose: that explains nothing"
+        return no(because, branch=kind, measured=reply.measured)
     return reply
 
 
 def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Reply:
-    """Answer whether the gradient norm rises from ``back`` steps before the first to the last one.
+    """Answer whether the gradient norm rises from ``back`` steps before the first step to the last.
 
-    ``kind`` is the branch to take if it does not.
+    ``kind`` is the branch if it does not.
     """
     span = case.history.finite("grad_norm").between(first - back, last)
     third = len(span) // 3
@@ -305,9 +305,9 @@ def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Rep
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")
     factor = f", {num(ratio)} x" if before > 0 else ""
-    # It rose with the loss, or had risen before it: then it no longer does.
+    # It rose during the climb, or before it and then stopped.
     chance = min(mann_kendall(part.values) for part in (span, span.between(first, last)))
-    told = (
+    because = (
         f"the gradient norm's mean went from {num(before)} to {num(after)}{factor}, over the climb"
     )
     measured: dict[str, Scalar] = {
@@ -318,10 +318,10 @@ def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Rep
     }
     higher = ratio > case.limits.divergence.grad_norm_rise
     if higher and chance < BY_CHANCE:
-        return yes(told, first, last, measured=measured)
+        return yes(because, first, last, measured=measured)
     if higher:
-        told += f", but not steadily: a flat one does so with chance {num(chance)}"
-    return no(told, first, last, branch=kind, measured=measured)
+        because += f", but not steadily: a flat one does so with chance {num(chance)}"
+    return no(because, first, last, branch=kind, measured=measured)
 
 
 ANSWERS: Final = {

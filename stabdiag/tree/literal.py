@@ -14,11 +14,11 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import outliers
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.divergence import climb, grad_norm, told_rate, weight_norms
+from stabdiag.tree.divergence import climb, describe_lr_change, grad_norm, weight_norms
 from stabdiag.tree.measure import Measures
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
-from stabdiag.tree.spike import did_it_recover, exceedances, focus, highest, risen, width
+from stabdiag.tree.spike import count_outliers, did_it_recover, focus, highest, risen, width
 
 # Fewer losses have no deviation.
 _MIN_POINTS: Final = 2
@@ -30,7 +30,7 @@ def _is_there_an_outlier(case: Case) -> Reply:
     worst = case.focus or next(iter(case.spikes), None)
     if not scan.tested:
         return _untested(case)
-    counted, measured = exceedances(case)
+    counted, measured = count_outliers(case)
     measured["window_points"] = case.spike_window
     if worst is not None:
         return risen(case, worst, counted, measured, width(case))
@@ -90,7 +90,7 @@ def _is_the_lr_higher(case: Case) -> Reply:
     if len(over) < 3:
         return unknown("too few learning rates were logged over the climb")
     begin, end = float(over.values[0]), float(over.values[-1])
-    told, measured = told_rate(case, begin, end, int(over.steps[0]), last)
+    told, measured = describe_lr_change(case, begin, end, int(over.steps[0]), last)
     answer = yes if end > begin * case.limits.divergence.lr_rise else no
     return answer(told, int(over.steps[0]), last, measured=measured)
 
@@ -143,7 +143,7 @@ class LiteralCase(Case):
         rise = rise_of(self, whole, scan.spikes)
         if rise is not None:
             rise = replace(rise, onset=last.start, crest=last.stop - 1)
-        return Measures(scan=scan, spikes=scan.spikes, settled=whole, rise=rise)
+        return Measures(scan=scan, spikes=scan.spikes, comparable_range=whole, rise=rise)
 
     @cached_property
     def spike_window(self) -> int:
@@ -172,7 +172,7 @@ class LiteralCase(Case):
         return False
 
     @property
-    def none_of(self) -> str:
+    def negative_result(self) -> str:
         """What there is none of in a run in which nothing was found."""
         return (
             f"no NaN, no loss above μ+{num(self.limits.spike.sigma)}σ, no rise at every "

@@ -1,4 +1,4 @@
-"""What is measured of a run, in order: noise, comparable segments, spikes, rise."""
+"""The measurements of a run, in order: noise, comparable segments, spikes, rise."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike, rise_points
 from stabdiag.stats.spikes import SpikeScan, find_spikes
-from stabdiag.tree.comparable import Ramp, Shift, ramp_of, shifts_of
+from stabdiag.tree.comparable import (
+    CurriculumRamp,
+    ObjectiveChange,
+    find_curriculum_ramp,
+    find_objective_changes,
+)
 from stabdiag.tree.recurring import RecurringSpikes, find_recurring
-from stabdiag.tree.reward import Reward, held_reward, lost_reward
+from stabdiag.tree.reward import Reward, find_collapsed_reward, find_maintained_reward
 from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
 from stabdiag.tree.run import Run
 
 
 @frozen
 class Measures:
-    """What was measured of a run.
+    """The measurements of a run.
 
-    ``scan`` has every spike of the loss and how far its noise reaches; ``reward`` is the reward
-    that holds, ``shifts`` and ``ramp`` are where the loss came to be measured on something else, at
-    once or by and by; ``spikes`` are those that §2 answers for, and ``recurring`` those that are
-    judged together; ``settled`` are the positions of the losses in which §4 looks for a climb, and
-    ``rise`` is what it finds there.
+    ``scan`` has all spikes of the loss and the limit of its noise. ``reward`` is a reward that did
+    not collapse. ``objective_changes`` and ``ramp`` are sudden and gradual changes of the data or
+    the objective. ``spikes`` belong to §2, and ``recurring`` ones are judged as a group. §4 looks
+    for a climb within the positions ``comparable_range`` and finds ``rise`` there.
     """
 
     scan: SpikeScan
     reward: Reward | None = None
-    shifts: tuple[Shift, ...] = ()
-    ramp: Ramp | None = None
+    objective_changes: tuple[ObjectiveChange, ...] = ()
+    ramp: CurriculumRamp | None = None
     spikes: tuple[Spike, ...]
     recurring: RecurringSpikes | None = None
-    settled: slice
+    comparable_range: slice
     rise: Rise | None
 
 
 def measure(run: Run) -> Measures:
-    """Measure a run: each step is a function of what stands before it."""
+    """Measure a run; each measurement depends only on earlier ones."""
     limits = run.limits.spike
     scan = find_spikes(
         run.loss.values,
@@ -51,34 +55,34 @@ def measure(run: Run) -> Measures:
         limits.sigma,
         limits.false_alarm,
         limits.min_rise,
-        atypical=run.on_repeats,
+        atypical=run.duplicate_batch_mask,
         after_logged_cause=run.after_logged_cause,
         of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
     )
     scan = _judge_by_steps(run, scan)
-    reward = held_reward(run)
-    shifts = shifts_of(run, scan.spikes)
-    ramp = ramp_of(run, scan.spikes, shifts)
-    spikes = () if reward is not None else _spikes(run, scan.spikes, shifts, ramp)
+    reward = find_maintained_reward(run)
+    objective_changes = find_objective_changes(run, scan.spikes)
+    ramp = find_curriculum_ramp(run, scan.spikes, objective_changes)
+    spikes = () if reward is not None else _spikes(run, scan.spikes, objective_changes, ramp)
     recurring = None
-    if reward is None and lost_reward(run) is None:
+    if reward is None and find_collapsed_reward(run) is None:
         recurring = find_recurring(run, scan.group, scan.spikes)
     singles = spikes if recurring is None else _without_recurring(run, spikes, scan)
-    settled = _settled(run, spikes, shifts, ramp)
+    comparable = _find_comparable_range(run, spikes, objective_changes, ramp)
     return Measures(
         scan=scan,
         reward=reward,
-        shifts=shifts,
+        objective_changes=objective_changes,
         ramp=ramp,
         spikes=singles,
         recurring=recurring,
-        settled=settled,
-        rise=rise_of(run, settled, spikes),
+        comparable_range=comparable,
+        rise=rise_of(run, comparable, spikes),
     )
 
 
 def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tuple[Spike, ...]:
-    """Return the spikes that are judged one by one: those that stayed up or have a logged cause."""
+    """Return the spikes judged individually: unrecovered ones, and those with a logged cause."""
 
     def is_recurring(spike: Spike) -> bool:
         belongs = scan.group is not None and scan.group.has(spike.peak)
@@ -88,10 +92,10 @@ def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tu
 
 
 def _judge_by_steps(run: Run, scan: SpikeScan) -> SpikeScan:
-    """Return the scan with spikes that had their time to recover in steps, if not in records.
+    """Return the scan, with unresolved spikes judged by steps instead of records.
 
-    Where records are left out of a log, fewer follow the onset than the time to recover has steps.
-    A loss that is still high after that time did not recover.
+    If a log skips records, fewer records than recovery steps follow the onset. A loss that is still
+    high after the recovery steps did not recover.
     """
 
     def judge(spike: Spike) -> Spike:
@@ -112,91 +116,106 @@ def _judge_by_steps(run: Run, scan: SpikeScan) -> SpikeScan:
     )
 
 
-def jumps_that_stay(spikes: Sequence[Spike], shifts: Sequence[Shift]) -> list[Spike]:
-    """Return the jumps that stayed up, or may stay, whatever they are owed to."""
+def unrecovered_jumps(
+    spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
+) -> list[Spike]:
+    """Return the jumps that did not (yet) recover, regardless of cause."""
     stayed = [spike for spike in spikes if not spike.recovered]
-    return sorted((*stayed, *(one.spike for one in shifts)), key=lambda one: one.onset)
+    return sorted(
+        (*stayed, *(change.spike for change in objective_changes)), key=lambda spike: spike.onset
+    )
 
 
 def _spikes(
-    run: Run, found: Sequence[Spike], shifts: Sequence[Shift], ramp: Ramp | None
+    run: Run,
+    candidates: Sequence[Spike],
+    objective_changes: Sequence[ObjectiveChange],
+    ramp: CurriculumRamp | None,
 ) -> tuple[Spike, ...]:
-    """Return the spikes that §2 answers for.
+    """Return the spikes that belong to §2.
 
-    A loss that rises slowly and stays up is a climb, and §4's, unless a logged cause came just
-    before. So is a jump of a loss that was climbing already: it is the climb's end, not its cause.
-    The loss of one of two opponents may shift, and so may one that is measured on something else.
+    A loss that rises slowly and stays up is a climb and belongs to §4, unless a logged cause
+    precedes it. A jump at the end of a climb also belongs to §4. Jumps of an adversarial loss, or
+    at a change of the data or the objective, are not spikes.
     """
-    caused, shifted = run.after_logged_cause, [shift.spike for shift in shifts]
-    lost = lost_reward(run)
+    has_cause = run.after_logged_cause
+    expected = [change.spike for change in objective_changes]
+    collapsed = find_collapsed_reward(run)
     longest = run.points(run.limits.spike.recovery_steps / 2, MIN_CONSECUTIVE)
 
-    def is_ours(spike: Spike) -> bool:
-        # Up to its best level, the reward held.
-        if lost is not None and run.at(spike.end) < lost.best_at:
+    def belongs_to_section_2(spike: Spike) -> bool:
+        # The reward was still rising here.
+        if collapsed is not None and run.at(spike.end) < collapsed.best_at:
             return False
-        if spike.recovered or caused[spike.onset]:
+        if spike.recovered or has_cause[spike.onset]:
             return True
-        if spike in shifted or (ramp is not None and ramp.holds(spike)):
+        if spike in expected or (ramp is not None and ramp.contains(spike)):
             return False
         return spike.is_blowup or run.history.loss_kind is not LossKind.ADVERSARIAL
 
     def is_sudden(spike: Spike) -> bool:
         took = rise_points(run.loss.values, spike.onset, run.reach)
-        return bool(spike.recovered or caused[spike.onset] or took <= longest)
+        return bool(spike.recovered or has_cause[spike.onset] or took <= longest)
 
-    ours = [spike for spike in found if is_ours(spike) and is_sudden(spike)]
-    stayed = next((spike for spike in ours if not spike.recovered), None)
+    spikes = [spike for spike in candidates if belongs_to_section_2(spike) and is_sudden(spike)]
+    stayed = next((spike for spike in spikes if not spike.recovered), None)
     if stayed is not None and (
-        _climbs_before(run, stayed, ours, shifts)
-        or (not caused[stayed.onset] and _climbs_on(run, stayed, ours, shifts))
+        _is_end_of_climb(run, stayed, spikes, objective_changes)
+        or (
+            not has_cause[stayed.onset]
+            and _is_start_of_climb(run, stayed, spikes, objective_changes)
+        )
     ):
-        ours = [spike for spike in ours if spike.recovered]
-    return tuple(ours)
+        spikes = [spike for spike in spikes if spike.recovered]
+    return tuple(spikes)
 
 
-def _settled(
-    run: Run, spikes: Sequence[Spike], shifts: Sequence[Shift], ramp: Ramp | None
+def _find_comparable_range(
+    run: Run,
+    spikes: Sequence[Spike],
+    objective_changes: Sequence[ObjectiveChange],
+    ramp: CurriculumRamp | None,
 ) -> slice:
-    """Return the losses, as positions, in which §4 looks for a climb.
+    """Return the positions of the losses where §4 looks for a climb.
 
-    A loss that jumped and stayed up is §2's, or is measured on something else since: the part after
-    the jump counts if it is long enough, else the part before; of several where the loss came to be
-    measured on something else, the last that is. Nor are losses comparable while what they are
-    measured on gets harder.
+    A lasting jump belongs to §2 or marks a change of the objective. The part after it is used if it
+    is long enough, else the part before it. If the objective changed several times, the last part
+    that is long enough is used. Losses during a gradual change are not comparable either.
     """
     begin, end = 0 if ramp is None else ramp.until, len(run.loss)
-    stayed = [spike for spike in jumps_that_stay(spikes, shifts) if spike.onset < end]
+    stayed = [spike for spike in unrecovered_jumps(spikes, objective_changes) if spike.onset < end]
     if not stayed:
         return slice(begin, end)
-    shifted = [shift.spike for shift in shifts]
+    expected = [change.spike for change in objective_changes]
 
-    def after(jump: Spike) -> int:
-        # What is measured on something else needs no time to come to rest, and may break meanwhile.
-        return max(jump.onset if jump in shifted else jump.end, begin)
+    def end_of(jump: Spike) -> int:
+        # After a change of the objective the loss counts immediately, even while it settles.
+        return max(jump.onset if jump in expected else jump.end, begin)
 
-    if end - after(stayed[-1]) >= run.rise_window:
-        return slice(after(stayed[-1]), end)
-    while len(stayed) > 1 and stayed[-2] in shifted:
+    if end - end_of(stayed[-1]) >= run.rise_window:
+        return slice(end_of(stayed[-1]), end)
+    while len(stayed) > 1 and stayed[-2] in expected:
         stop = stayed.pop().onset
-        if stop - after(stayed[-1]) >= run.rise_window:
-            return slice(after(stayed[-1]), stop)
+        if stop - end_of(stayed[-1]) >= run.rise_window:
+            return slice(end_of(stayed[-1]), stop)
     return slice(begin, max(stayed[0].onset, begin))
 
 
-def _comparable_from(position: int, shifts: Sequence[Shift]) -> int:
-    """Return from which position on losses can be compared with the one at a position."""
-    ends = (shift.spike.end for shift in shifts if shift.spike.onset < position)
+def _comparable_start(position: int, objective_changes: Sequence[ObjectiveChange]) -> int:
+    """Return the first position whose loss is comparable with the loss at a position."""
+    ends = (change.spike.end for change in objective_changes if change.spike.onset < position)
     return min(max(ends, default=0), position)
 
 
-def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
-    """Tell whether the loss was already climbing materially before it jumped.
+def _is_end_of_climb(
+    run: Run, jump: Spike, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
+) -> bool:
+    """Return True if the loss was already climbing materially before it jumped.
 
-    Where the learning rate rose as long as the loss did, and beyond where it had been, the two have
-    a cause in common: then the climb needs no test, however small it is beside the jump.
+    If the learning rate rose to a new maximum over the same steps, it explains both the climb and
+    the jump. Then a climb of any material size counts, and needs no significance test.
     """
-    part = slice(_comparable_from(jump.onset, shifts), jump.onset)
+    part = slice(_comparable_start(jump.onset, objective_changes), jump.onset)
     rise = rise_of(run, part, spikes)
     if rise is None or not is_material(run, rise):
         return False
@@ -204,12 +223,14 @@ def _climbs_before(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Seque
     return has_rising_lr(run, rise) or (explains and is_clear(run, rise))
 
 
-def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[Shift]) -> bool:
-    """Tell whether a jump is only the beginning of a larger climb.
+def _is_start_of_climb(
+    run: Run, jump: Spike, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
+) -> bool:
+    """Return True if a jump is the first part of a sustained increase.
 
-    Labels that rot, or data that get harder by and by, tear the loss up in single bursts at first.
-    A loss that stands still, or comes down, before it rises again has another trouble then. One
-    that multiplies time and again to the end of a log too short to test for spikes diverges.
+    Growing label noise or gradually harder data first shows as isolated spikes. If the loss
+    flattens or falls before it rises again, the second rise has its own cause. In a log too short
+    to test for spikes, a loss that keeps multiplying until the end counts as divergence.
     """
     span = run.points(2 * run.limits.spike.recovery_steps, MIN_TREND_POINTS)
     after = run.loss.values[jump.onset :]
@@ -219,6 +240,6 @@ def _climbs_on(run: Run, jump: Spike, spikes: Sequence[Spike], shifts: Sequence[
             return False
     elif len(run.loss) >= run.fewest_for_spikes or not multiplies(run.loss.values, jump):
         return False
-    part = slice(_comparable_from(jump.onset, shifts), len(run.loss))
+    part = slice(_comparable_start(jump.onset, objective_changes), len(run.loss))
     rise = rise_of(run, part, spikes)
     return rise is not None and is_clear(run, rise)

@@ -14,7 +14,7 @@ from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.drivers import Surge, surge_before, why_not_known
+from stabdiag.tree.drivers import Surge, surge_before, why_lead_up_unknown
 from stabdiag.tree.panels import before, lr_panel
 
 
@@ -22,14 +22,14 @@ from stabdiag.tree.panels import before, lr_panel
 class FirstBad:
     """The first loss that was not finite, the last good step before it (or None), and how many.
 
-    ``for_good`` says that no loss after it was finite again.
+    ``is_permanent`` says that no loss after it was finite again.
     """
 
     step: int
     last_good: int | None
     count: int
     total: int
-    for_good: bool
+    is_permanent: bool
 
 
 @frozen
@@ -49,7 +49,7 @@ class Origin:
     step: int
     surge: Surge | None
     jump: Panel | None
-    broke: bool
+    was_damaged: bool
     began: int
 
     @property
@@ -60,7 +60,7 @@ class Origin:
     @property
     def blew_up(self) -> bool:
         """Whether the optimization blew up: gradients surged, or the run broke just before."""
-        return self.surged_from is not None or self.broke
+        return self.surged_from is not None or self.was_damaged
 
 
 # Measured in the forward pass, before the loss of the same step is computed.
@@ -88,11 +88,11 @@ def first_bad(case: Case) -> FirstBad | None:
         last_good=int(loss.steps[at - 1]) if at else None,
         count=len(bad),
         total=len(loss),
-        for_good=len(bad) == len(loss) - at,
+        is_permanent=len(bad) == len(loss) - at,
     )
 
 
-def found_bad(case: Case) -> FirstBad:
+def require_bad_loss(case: Case) -> FirstBad:
     """Return the first loss that is not finite, where Q1.1 has found one."""
     bad = first_bad(case)
     if bad is None:
@@ -102,7 +102,7 @@ def found_bad(case: Case) -> FirstBad:
 
 def origin(case: Case) -> Origin:
     """Return where the NaN that Q1.1 has found started."""
-    bad = found_bad(case)
+    bad = require_bad_loss(case)
     first = {"loss": bad.step}
     for role, series in case.history.series.items():
         if role.partition("/")[0] in _MAY_GO_FIRST:
@@ -115,9 +115,9 @@ def origin(case: Case) -> Origin:
     surge = surge_before(case, step)
     jump = lr_panel(case, before(case, step), step)
     # What jumped before the damage had begun sooner.
-    panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.damaged))
+    panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.error_steps))
     jumps = (at for panel in panels if panel.holds for at in panel.steps)
-    unsound = () if case.unsound_from is None else (case.unsound_from,)
+    unsound = () if case.damage_start is None else (case.damage_start,)
     surged = () if surge is None or surge.since is None else (surge.since,)
     return Origin(
         bad=bad,
@@ -125,8 +125,9 @@ def origin(case: Case) -> Origin:
         step=step,
         surge=surge,
         jump=jump if jump.holds else None,
-        broke=bool(case.damaged) and bad.step - case.damaged[-1] <= case.recovery_steps,
-        began=min((step, *surged, *case.damaged, *jumps, *unsound)),
+        was_damaged=bool(case.error_steps)
+        and bad.step - case.error_steps[-1] <= case.recovery_steps,
+        began=min((step, *surged, *case.error_steps, *jumps, *unsound)),
     )
 
 
@@ -178,7 +179,7 @@ def describe_near_fp16_max(peak: Peak, unit: str) -> str:
 
 def infinite_embedding_gradient(case: Case) -> str | None:
     """Return the column of an embedding's gradient norm that was infinite up to the NaN."""
-    bad = found_bad(case).step
+    bad = require_bad_loss(case).step
     columns = [
         series.column
         for layer, series in case.history.group("grad_norm").items()
@@ -233,19 +234,19 @@ def _which_dtype(case: Case) -> Reply:
 def _where_did_it_start(case: Case) -> Reply:
     start = origin(case)
     if start.surge is None:
-        return unknown(f"{why_not_known(case, start.step)}, so the lead-up is unknown")
+        return unknown(f"{why_lead_up_unknown(case, start.step)}, so the lead-up is unknown")
     lead = start.bad.step - start.step
     where = "the loss went non-finite first"
     if start.role != "loss":
         where = f"{start.role} went non-finite {plural(lead, case.unit)} before the loss"
     if start.role != "loss" and not lead:
         where = f"{start.role} was non-finite at the same {case.unit}, ahead of the loss"
-    norm, ratio = start.surge.of, num(start.surge.ratio)
+    norm, ratio = start.surge.name, num(start.surge.ratio)
     how = f"{norm} was calm before it (at most {ratio} x its mean)"
     if start.surge.since is not None:
         how = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step} (a blow-up)"
-    elif case.damaged:
-        how += f", but the run had gone wrong before, from {case.unit} {case.damaged[0]} on"
+    elif case.error_steps:
+        how += f", but the run had gone wrong before, from {case.unit} {case.error_steps[0]} on"
     if start.jump:
         how += f"; {start.jump.because}"
     return yes(
@@ -266,10 +267,10 @@ def _which_fix(case: Case) -> Reply:
         because = "the learning rate jumped just before: fix the schedule first"
     elif start.blew_up:
         because = "a blow-up needs smaller steps: lower learning rate, warm-up, clipping"
-    elif case.damaged:
-        because = f"what went wrong from {case.unit} {case.damaged[0]} on comes first"
+    elif case.error_steps:
+        because = f"what went wrong from {case.unit} {case.error_steps[0]} on comes first"
     elif start.surge is None:
-        why = why_not_known(case, start.step)
+        why = why_lead_up_unknown(case, start.step)
         because = f"{why}: a blow-up and a layer's numerics look the same"
     else:
         because = "with calm gradients, check the operations: log(0), 0/0, a bad sample"

@@ -1,4 +1,4 @@
-"""What is said of a run in which the tree found nothing, and what was not logged."""
+"""The finding for a run without other findings, and the roles that were not logged."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.case import Case
-from stabdiag.tree.changes import went
-from stabdiag.tree.comparable import rose_with, to_compare
+from stabdiag.tree.changes import describe_changes
+from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
 from stabdiag.tree.progress import find_progress
 
-# What the questions are about that a run in which nothing is found may leave open.
+# The subjects of the questions that may stay open.
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
 _NONE = {"Q2.1": "no spike", "Q4.1": "no climb"}
 _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
-# Not all that was logged can be tested, however much it is.
-_ENOUGH = "What was logged does not tell"
+# The title for a long log that is still not testable.
+_UNTESTABLE = "What was logged does not tell"
 
-# What is told of a short log.
+# The series reported for a short log.
 _COURSES = {
     "reward": "the reward",
     "loss": "the loss",
@@ -48,13 +48,13 @@ _COURSES = {
     "grad_norm": "the gradient norm",
 }
 
-# What is told of a log without a loss.
+# The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
 
-# What the absence of each role costs, the most expensive first.
+# The cost of each missing role, in descending order.
 _COSTS: tuple[tuple[str, str], ...] = (
     ("grad_norm", "a spike's cause (Q2.3), overflows (Q3.1) and a climb's cause (Q4.4) stay open"),
     ("lr", "schedule jumps (Q2.3) and endless warm-ups (Q4.2) cannot be seen"),
@@ -65,31 +65,31 @@ _COSTS: tuple[tuple[str, str], ...] = (
 
 
 def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
-    """Return ``healthy``, or ``insufficient-data`` where NaN, spikes or climbs are not tested."""
+    """Return ``healthy``, or ``insufficient-data`` if NaN, spikes or climbs are not testable."""
     open_ = open_questions(answers)
-    told, check = ("", None)
+    detail, check = ("", None)
     if len(case.loss) and "Q2.1" not in open_:
-        told, check = _not_comparable(case)
+        detail, check = _not_comparable(case)
     title = ""
     evidence: dict[str, Scalar] = {}
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
-        most = max(len(case.loss), len(case.history.finite("reward")))
-        title = _ENOUGH if most >= case.fewest_for_spikes else ""
+        count = max(len(case.loss), len(case.history.finite("reward")))
+        title = _UNTESTABLE if count >= case.fewest_for_spikes else ""
         first = check or _log_more(case)
-        told = told or " ".join(filter(None, (_course(case), _near_a_limit(case))))
+        detail = detail or " ".join(filter(None, (_course(case), _activation_near_limit(case))))
     else:
         leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
         first = check or _next_run(case)
         progress = find_progress(case)
-        told, evidence = f"{told} {progress.sentence}".strip(), progress.measured
+        detail, evidence = f"{detail} {progress.sentence}".strip(), progress.measured
     return Finding(
         slug=leaf.slug,
         severity=leaf.severity,
         section=leaf.section,
         question=answers[-1].question,
         title=title or leaf.title,
-        summary=f"{_logged(case)}{summary}. {told}".rstrip(),
+        summary=f"{_logged(case)}{summary}. {detail}".rstrip(),
         actions=(first,),
         evidence=evidence,
         unit=case.unit,
@@ -100,14 +100,14 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
 
 
 def not_logged(case: Case) -> tuple[NotLogged, ...]:
-    """Return the roles that the log lacks, in the order of what they cost."""
+    """Return the roles missing in the log, in the order of their cost."""
     fp16 = case.manifest.dtype == "fp16"
     missing = [
         NotLogged(role=role, cost=cost)
         for role, cost in _COSTS
         if not case.history.group(role) and (role != "loss_scale" or fp16)
     ]
-    # The advice on a NaN asks for the dtype itself.
+    # The advice on a NaN already asks for the dtype.
     finite = len(case.loss) == len(case.history.get("loss") or ())
     if case.manifest.dtype is None and finite and shows_overflows(case):
         cost = "fp16 and bf16 overflows cannot be tested: set it in the manifest or by --dtype"
@@ -130,91 +130,95 @@ def _logged(case: Case) -> str:
 
 
 def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
-    left = [answer.question for answer in answers if answer.verdict is Verdict.UNKNOWN]
-    told = ", ".join(_ABOUT.get(one, one) for one in left)
-    unclear = f"; not testable: {told}" if left else ""
+    untested = [answer.question for answer in answers if answer.verdict is Verdict.UNKNOWN]
+    subjects = ", ".join(_ABOUT.get(question, question) for question in untested)
+    unclear = f"; not testable: {subjects}" if untested else ""
     if case.reward is not None:
         return f": no NaN, and {case.reward.column!r} did not fall{unclear}"
-    return f": {case.none_of}{unclear}"
+    return f": {case.negative_result}{unclear}"
 
 
 def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer]) -> str:
     if not len(case.loss):
-        answered = (one for one in answers if one.verdict is not Verdict.UNKNOWN)
-        first = next((f". {capitalised(one.because)}" for one in answered), "")
+        answered = (answer for answer in answers if answer.verdict is not Verdict.UNKNOWN)
+        first = next((f". {capitalised(answer.because)}" for answer in answered), "")
         return f", so NaN, spikes and climbs cannot be tested{first}"
-    known = [none for question, none in _NONE.items() if question not in open_]
-    untested = [f"{_MAIN[one]} ({answer.because})" for one, answer in open_.items()]
-    found = (one for one in answers if one.question == "Q3.1" and one.measured.get("overflows"))
-    told = "".join(f". {capitalised(one.because)}" for one in found)
-    return f": {listed(['no NaN', *known])}, but not tested for {listed(untested)}{told}"
+    absent = [none for question, none in _NONE.items() if question not in open_]
+    untested = [f"{_MAIN[question]} ({answer.because})" for question, answer in open_.items()]
+    overflows = "".join(
+        f". {capitalised(answer.because)}"
+        for answer in answers
+        if answer.question == "Q3.1" and answer.measured.get("overflows")
+    )
+    return f": {listed(['no NaN', *absent])}, but not tested for {listed(untested)}{overflows}"
 
 
 def _course(case: Case) -> str:
-    """Return where each series began and ended: in a short log, people see that themselves."""
+    """Describe the first and last value of each series, and the highest loss if it stands out."""
     logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
-    # Single rewards go up and down far more than losses.
+    # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.fewest_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], 10))
-    logged += () if len(case.loss) else _grown_most(case)
+    logged += () if len(case.loss) else _largest_growth(case)
     courses: list[str] = []
     verb = ""
     for name, x in logged:
         if len(x) > 1:
-            before, verb = verb, " went" if np.ptp(x) else " stayed"
-            where = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
-            courses.append(f"{name}{'' if verb == before else verb} {where}")
-    held = case.history.finite("eval_loss")
-    if len(held) and held.values.min() < min(held.values[0], held.values[-1]):
-        at = int(held.steps[held.values.argmin()])
+            previous, verb = verb, " went" if np.ptp(x) else " stayed"
+            values = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
+            courses.append(f"{name}{'' if verb == previous else verb} {values}")
+    evaluations = case.history.finite("eval_loss")
+    x = evaluations.values
+    if len(x) and x.min() < min(x[0], x[-1]):
+        best_step = int(evaluations.steps[x.argmin()])
         courses[-1] += (
-            f"; the lowest evaluation loss was {num(held.values.min())}, at {case.unit} {at}"
+            f"; the lowest evaluation loss was {num(x.min())}, at {case.unit} {best_step}"
         )
-    x, told = case.loss.values, f"{capitalised(listed(courses))}." if courses else ""
+    x, text = case.loss.values, f"{capitalised(listed(courses))}." if courses else ""
     top = int(x.argmax()) if len(x) else 0
     if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
-        told += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
-    return told
+        text += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
+    return text
 
 
-def _grown_most(case: Case) -> Iterator[tuple[str, Floats]]:
-    """Yield what grew most of the sizes inside the network, by its column, and its values."""
+def _largest_growth(case: Case) -> Iterator[tuple[str, Floats]]:
+    """Yield the column and values that grew most, for each kind of size inside the network."""
     for role in _SIZES:
-        groups = [one.finite() for one in case.history.group(role).values()]
-        sizes = [one for one in groups if len(one) and one.values[0] > 0]
+        groups = [series.finite() for series in case.history.group(role).values()]
+        sizes = [series for series in groups if len(series) and series.values[0] > 0]
         if sizes:
-            most = max(sizes, key=lambda one: float(one.values[-1] / one.values[0]))
-            yield repr(most.column), most.values
+            largest = max(sizes, key=lambda series: float(series.values[-1] / series.values[0]))
+            yield repr(largest.column), largest.values
 
 
-def _near_a_limit(case: Case) -> str:
-    """Say which of the largest activations came near what fp16 or fp8 holds, if no loss does.
+def _activation_near_limit(case: Case) -> str:
+    """Describe an activation near the fp16 or fp8 limit in a log without a loss.
 
-    In the last power of two below what fp16 holds, or at just what fp8 is cut to.
+    Near means within a factor of 2 of the fp16 maximum, or exactly at the fp8 clipping value.
     """
     logged = () if len(case.loss) else case.history.group("activation_norm").values()
-    for series in (one.finite() for one in logged):
-        most = float(np.max(series.values, initial=0))
-        last = case.manifest.dtype in (None, "fp16") and _FP16 / 2 < most <= _FP16
-        if last or most == _FP8:
-            at = int(series.steps[np.argmax(series.values)])
-            dtype, held = ("fp16", _FP16) if last else ("fp8 (e4m3)", _FP8)
-            told = f"{series.column!r} came to {num(most, 5)} by {case.unit} {at}"
-            return f"{told}: {dtype} holds at most {num(held, 5)}."
+    for series in (activation.finite() for activation in logged):
+        peak = float(np.max(series.values, initial=0))
+        is_near_fp16 = case.manifest.dtype in (None, "fp16") and _FP16 / 2 < peak <= _FP16
+        if is_near_fp16 or peak == _FP8:
+            step = int(series.steps[np.argmax(series.values)])
+            dtype, limit = ("fp16", _FP16) if is_near_fp16 else ("fp8 (e4m3)", _FP8)
+            text = f"{series.column!r} reached {num(peak, 5)} by {case.unit} {step}"
+            return f"{text}: the maximum of {dtype} is {num(limit, 5)}."
     return ""
 
 
 def _next_run(case: Case) -> Action:
-    """Return what to do about a run in which nothing was found."""
-    missing = [one.role for one in not_logged(case) if one.kind is Missing.ROLE]
+    """Return the action for a run without findings."""
+    missing = [entry.role for entry in not_logged(case) if entry.kind is Missing.ROLE]
     if missing:
-        text = f"Log {listed(missing)} in the next run, to have more tested."
+        text = f"Log {listed(missing)} in the next run, so that more can be tested."
         return Action(ActionKind.LOG_MORE, text)
     return Action(ActionKind.KEEP_GOING, "Keep this report to compare the next run with.")
 
 
 def _log_more(case: Case) -> Action:
-    """Return what to log, and how much of it the questions about spikes and climbs need."""
+    """Return the action to log more, with the counts that spikes and climbs require."""
     needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.fewest_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
@@ -229,7 +233,7 @@ def _log_more(case: Case) -> Action:
         text = "Log each loss, or divide the sum by the number of losses in it, and diagnose again."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if case.loss_kind is not None:
-        text = f"Judge the run by another score: {case.loss_kind.about} tells of no progress."
+        text = f"Judge the run by another score: {case.loss_kind.about} does not show progress."
         return Action(ActionKind.CHECK_EVALUATION, text)
     last = case.history.last_step or 0
     if case.manifest.total_steps in (last, last + 1):
@@ -244,24 +248,23 @@ def _log_more(case: Case) -> Action:
 
 
 def _not_comparable(case: Case) -> tuple[str, Action | None]:
-    """Return where the loss rose as it is measured on something else since, and what to check."""
+    """Describe a rise of the loss at a change of the objective, and what to check."""
     if case.reward is not None or case.loss_kind is not None:
         return "", None
-    if case.shifts:
-        shift, more = case.shifts[-1], len(case.shifts) - 1
-        change, others = shift.changes[0], f" {plural(more, 'earlier rise')}, too." if more else ""
-        told = (
-            f"From {case.unit} {case.at(shift.spike.onset)} on the loss is higher "
-            f"({num(shift.level)}, {num(shift.spike.level)} before), but not comparable: "
-            f"{went(shift.changes)}.{others}"
+    if case.objective_changes:
+        latest, earlier = case.objective_changes[-1], len(case.objective_changes) - 1
+        others = f" {plural(earlier, 'earlier rise')}, too." if earlier else ""
+        detail = (
+            f"From {case.unit} {case.at(latest.spike.onset)} on the loss is higher "
+            f"({num(latest.level)}, {num(latest.spike.level)} before), but not comparable: "
+            f"{describe_changes(latest.changes)}.{others}"
         )
-        name, text = (
-            change.name,
-            f"Check that the change of {change.name} {change.place} was meant.",
-        )
-        return told, Action(ActionKind.CHECK_SETTINGS, text, setting=name)
+        change = latest.changes[0]
+        text = f"Check that the change of {change.name} {change.place} was intended."
+        return detail, Action(ActionKind.CHECK_SETTINGS, text, setting=change.name)
     if case.ramp is not None:
-        told = f"{capitalised(rose_with(case, case.ramp))}. {capitalised(to_compare(case.ramp))}."
-        text = f"Check that {case.ramp.name} was meant to change as it did."
-        return told, Action(ActionKind.CHECK_SETTINGS, text, setting=case.ramp.name)
+        clauses = (describe_ramp(case, case.ramp), comparison_advice(case.ramp))
+        detail = " ".join(f"{capitalised(clause)}." for clause in clauses)
+        text = f"Check that {case.ramp.name} was intended to change like this."
+        return detail, Action(ActionKind.CHECK_SETTINGS, text, setting=case.ramp.name)
     return "", None

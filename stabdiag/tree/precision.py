@@ -12,7 +12,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import FEW
-from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, found_bad
+from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, require_bad_loss
 from stabdiag.tree.scaler import (
     Overflows,
     fall_to_floor,
@@ -186,7 +186,7 @@ def _too_often(case: Case, found: Overflows) -> Reply:
 
 
 def _is_it_an_fp16_overflow(case: Case) -> Reply:
-    bad = found_bad(case).step
+    bad = require_bad_loss(case).step
     signals = {
         "gradient_first": _gradient_first(case, bad),
         "scale_halving": _halving(case, bad),

@@ -200,7 +200,10 @@ def _loss_falls(case: Case) -> bool | None:
     A changed objective may hide what was learned before, so the lowest level counts as an end.
     """
     x = case.loss.values
-    cuts = sorted({case.settled.start, *(shift.spike.onset for shift in case.shifts)} - {0})
+    cuts = sorted(
+        {case.comparable_range.start, *(shift.spike.onset for shift in case.objective_changes)}
+        - {0}
+    )
     if not cuts and case.ramp is None:
         return falls(x)
     lowest = levels(x, _TENTHS).argmin()

@@ -41,7 +41,7 @@ class Reward:
     points: int
 
 
-def held_reward(run: Run) -> Reward | None:
+def find_maintained_reward(run: Run) -> Reward | None:
     """Return the reward, if the run is trained for one, it has not fallen, and the loss may rise.
 
     A fall of the reward is measured as a rise of the loss is, but has to be larger.
@@ -71,7 +71,7 @@ def _explodes(run: Run, reward: Series, fall: Rise) -> bool:
     return ends > max(most, BLOWUP_RATIO * beginning(x))
 
 
-def lost_reward(run: Run) -> Reward | None:
+def find_collapsed_reward(run: Run) -> Reward | None:
     """Return the reward of a run that is trained for one, if it has clearly fallen."""
     reward = run.history.finite("reward")
     fall = _fall(run, reward)

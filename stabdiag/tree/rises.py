@@ -23,7 +23,7 @@ def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
 
     Its positions are those of all losses.
     """
-    x, repeats = run.loss.values.copy(), run.on_repeats
+    x, repeats = run.loss.values.copy(), run.duplicate_batch_mask
     if repeats is not None:
         # What was learned by heart is no best level to climb from.
         typical = np.flatnonzero(~repeats)

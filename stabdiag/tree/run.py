@@ -179,7 +179,7 @@ class Run:
         return (since >= 0) & (since <= self.lookback)
 
     @cached_property
-    def on_repeats(self) -> Mask | None:
+    def duplicate_batch_mask(self) -> Mask | None:
         """The losses of batches that had been seen shortly before, as a mask, or None.
 
         A model overfits a batch that is stuck in the loader: the loss falls, and what it then jumps

@@ -1,4 +1,4 @@
-"""§2: did the loss jump, did it come back, and what made it jump?"""
+"""§2: did the loss spike, did it recover, and what caused the spike?"""
 
 from __future__ import annotations
 
@@ -14,77 +14,78 @@ from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
 from stabdiag.stats.shape import Spike, blowup_start
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.changes import went
+from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.divergence import no_harm
+from stabdiag.tree.divergence import answer_reward_maintained
 from stabdiag.tree.panels import before, lr_panel, panels
 from stabdiag.tree.recurring import RecurringSpikes
 
-# The tail of the noise is drawn out to where one step of the whole log would lie: so many times as
-# far as the largest score that was seen, it tells of the tail's shape and not of the run.
-_FAR = 5.0
+# The limit is the expected maximum of the noise over the whole log. If it is this many times the
+# largest observed score, it reflects the shape of the fitted tail and not the run.
+_EXTRAPOLATED = 5.0
 
 _HEAVY = "the loss is too heavy-tailed to flag single-step spikes"
 
 
 def focus(case: Case) -> Spike:
-    """Return the spike that the questions are about."""
+    """Return the spike of Q2.2 to Q2.4."""
     if case.focus is None:
-        raise LookupError("Q2.2 to Q2.4 are asked of a spike")
+        raise LookupError("Q2.2 to Q2.4 require a spike")
     return case.focus
 
 
 @frozen
 class Start:
-    """Where a spike began: a step that a sound checkpoint precedes, what it was, and why."""
+    """The start of a spike: a step after the last sound checkpoint, its name, and its cause."""
 
     step: int
-    what: str
+    name: str
     cause: str = ""
 
 
 def start(case: Case) -> Start:
-    """Return where a spike began: at the jump of the learning rate that led to it, or its onset.
+    """Return the start of a spike: the learning-rate jump that caused it, or its onset.
 
-    A loss that had exploded before was damaged from there on.
+    If the loss had already exploded, the start is the explosion.
     """
     onset, exploded = case.at(focus(case).onset), exploded_at(case, focus(case).onset)
     panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
     if not panel.holds and exploded is not None:
-        return Start(step=exploded, what=f"the explosion of the loss at {case.numbered(exploded)}")
+        return Start(step=exploded, name=f"the explosion of the loss at {case.numbered(exploded)}")
     if not panel.holds:
-        return Start(step=onset, what=f"the spike at {case.numbered(onset)}")
-    # The onset is where the loss left its level, and noise may have lifted it a little before.
+        return Start(step=onset, name=f"the spike at {case.numbered(onset)}")
+    # Noise may have raised the loss a little before the jump.
     jump = panel.steps[0]
-    what = f"the jump of the learning rate at {case.numbered(jump)}"
-    return Start(step=min(jump, onset), what=what, cause=panel.because)
+    name = f"the jump of the learning rate at {case.numbered(jump)}"
+    return Start(step=min(jump, onset), name=name, cause=panel.because)
 
 
 def exploded_at(case: Case, position: int) -> int | None:
-    """Return the step at which the loss had exploded before a position, or None."""
+    """Return the step of an explosion of the loss before a position, or None."""
     since = blowup_start(case.loss.values, position)
     return None if since == position else case.at(since)
 
 
 def time_to_recover(case: Case) -> str:
-    """Return how long a spike had to come back, and why that is not what the limit says."""
+    """Describe the time to recover, and why it differs from the limit."""
     if case.by_epoch:
         return plural(case.recovery_steps, "epoch" if case.unit == "step" else case.unit)
     widened = case.recovery_steps > case.limits.spike.recovery_steps
-    told = plural(case.recovery_steps, case.unit)
-    return told + (" (widened: the log is sparse)" if widened else "")
+    return plural(case.recovery_steps, case.unit) + (
+        " (widened: the log is sparse)" if widened else ""
+    )
 
 
 def _is_there_a_spike(case: Case) -> Reply:
     if case.reward is not None:
-        return no_harm(case)
+        return answer_reward_maintained(case)
     scan = case.scan
     worst = case.focus or next(iter(case.spikes), None)
     if worst in scan.abrupt:
         return _abrupt(case, worst)
     if not scan.tested:
         return untested(case)
-    counted, measured = exceedances(case)
+    counted, measured = count_outliers(case)
     measured |= {
         "family_size": scan.tested,
         "family_limit": scan.limit,
@@ -103,24 +104,24 @@ def _is_there_a_spike(case: Case) -> Reply:
         why = f"; normal variation reaches {sigmas(scan.limit)}"
     else:
         noise = f"single steps vary by up to {sigmas(scan.limit)}"
-        if _is_drawn_out(case):
+        if _is_extrapolated(case):
             noise = _HEAVY
         why = f"; {noise}, but here several are high together or a cause was logged just before"
     return risen(case, worst, counted, measured, f"{why}{wide}")
 
 
 def untested(case: Case) -> Reply:
-    """Return that there are too few losses to test for spikes."""
+    """Answer that there are too few losses to test for spikes."""
     return unknown(
-        f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes takes "
+        f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes requires "
         f"{case.fewest_for_spikes}",
         measured={"logged": len(case.loss)},
     )
 
 
 def risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], why: str) -> Reply:
-    """Return that the loss rose: what the original rule counts, the worst spike, and why."""
-    # Of the first window the original rule tests nothing: a spike there is none of these.
+    """Answer that the loss spiked: the outlier count, the worst spike, and why it counts."""
+    # The outlier rule does not test the first window, so the count may be 0.
     before = f"{counted}; " if measured["exceedances"] else ""
     return yes(
         f"{before}{_rose(case, worst)}{why}",
@@ -129,32 +130,32 @@ def risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], w
     )
 
 
-def exceedances(case: Case) -> tuple[str, dict[str, Scalar]]:
-    """Return what the tree's original rule counts, and what it would count of noise alone."""
+def count_outliers(case: Case) -> tuple[str, dict[str, Scalar]]:
+    """Count the outliers of the literal rule, and the number expected from noise alone."""
     sigma = case.limits.spike.sigma
     count = int(case.baseline.above.sum())
     tested = int((~np.isnan(case.baseline.mean)).sum())
     expected = tested * (1 - NormalDist().cdf(sigma))
-    told = f"no outliers (0 of {tested} above {num(sigma)}σ)"
+    text = f"no outliers (0 of {tested} above {num(sigma)}σ)"
     if count:
-        told = (
-            f"{count} of {tested} losses {'lies' if count == 1 else 'lie'} above μ+{num(sigma)}σ "
+        text = (
+            f"{count} of {tested} losses {'is' if count == 1 else 'are'} above μ+{num(sigma)}σ "
             f"({expected:.2g} expected by chance)"
         )
-    return told, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
+    return text, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
 
 
 def _abrupt(case: Case, spike: Spike) -> Reply:
-    """Return that the loss rises as it does nowhere else, which the losses just before tell."""
-    beside = context_size(len(case.loss))
+    """Answer that the loss rises more than anywhere else, compared with the losses just before."""
+    count = context_size(len(case.loss))
     return yes(
-        f"{_rose(case, spike)} above the {beside} losses before, and no other rise in the log "
+        f"{_rose(case, spike)} above the {count} losses before, and no other rise in the log "
         "comes near",
         *(case.at(spike.onset) for spike in case.spikes),
         measured={
             "spikes": len(case.spikes),
             "spike_score": spike.score,
-            "window_points": beside,
+            "window_points": count,
         },
     )
 
@@ -167,7 +168,7 @@ def _rose(case: Case, spike: Spike) -> str:
 
 
 def width(case: Case) -> str:
-    """Return how wide the window is if not what the limit says, as the end of a sentence."""
+    """Describe the window if it differs from the limit, as the end of a sentence."""
     if case.by_epoch:
         return f"; the window is {plural(case.spike_window, 'epoch')} wide"
     if case.spike_window > round(case.limits.spike.window / case.stride):
@@ -176,10 +177,10 @@ def width(case: Case) -> str:
 
 
 def highest(case: Case) -> str:
-    """Return how high the largest score is, where it is no spike."""
+    """Describe the largest score that is not a spike."""
     scan = case.scan
     if scan.largest <= 0:
-        return "none lies above the steps just before it"
+        return "none is above the steps just before it"
     return (
         f"the highest, at {case.unit} {case.at(scan.largest_at)}, is {sigmas(scan.largest)} above "
         "the steps just before it"
@@ -187,7 +188,7 @@ def highest(case: Case) -> str:
 
 
 def _recur(case: Case, recurring: RecurringSpikes, measured: dict[str, Scalar]) -> Reply:
-    """Return that spikes recur: they are judged together, not one by one."""
+    """Answer that spikes recur; they are judged as a group."""
     return yes(
         f"the loss spiked {len(recurring)} times and recovered each time, by "
         f"{sigmas(recurring.scores.min())} to {sigmas(recurring.scores.max())}; all other steps "
@@ -203,33 +204,33 @@ def _recur(case: Case, recurring: RecurringSpikes, measured: dict[str, Scalar]) 
 
 
 def _why_none(case: Case) -> str:
-    """Return why the largest score is no spike: noise, recurring, or a part of something slower."""
-    scan, told = case.scan, highest(case)
+    """Return why the largest score is not a spike: noise, recurrence, or a slower rise."""
+    scan, score = case.scan, highest(case)
     if scan.largest <= 0:
-        return told
+        return score
     if scan.largest <= scan.limit:
         reach = f"normal variation reaches {sigmas(scan.limit)}"
-        return f"{told}; {_HEAVY if _is_drawn_out(case) else reach}"
+        return f"{score}; {_HEAVY if _is_extrapolated(case) else reach}"
     if scan.spikes and case.history.loss_kind is LossKind.ADVERSARIAL:
-        return f"{told}: the loss is {LossKind.ADVERSARIAL.about}, and may shift as they learn"
-    if case.ramp is not None and any(map(case.ramp.holds, scan.spikes)):
-        return f"{told}: it belongs to a rise that goes with what the loss is measured on"
-    if case.shifts:
+        return f"{score}: the loss is {LossKind.ADVERSARIAL.about}, and may shift as they learn"
+    if case.ramp is not None and any(map(case.ramp.contains, scan.spikes)):
+        return f"{score}: it belongs to a rise caused by a change of the objective"
+    if case.objective_changes:
         return (
-            f"{told}; the loss rose for good where {went(case.shifts[0].changes)}: it is not "
-            "comparable since"
+            f"{score}; the loss rose permanently where "
+            f"{describe_changes(case.objective_changes[0].changes)}: it is not comparable since"
         )
     if scan.spikes:
-        return f"{told}: it belongs to a climb (see section 4)"
-    return f"{told}, but peaks like it recur in this run"
+        return f"{score}: it belongs to a climb (see section 4)"
+    return f"{score}, but peaks like it recur in this run"
 
 
-def _is_drawn_out(case: Case) -> bool:
-    return case.scan.limit > _FAR * max(case.scan.largest, case.limits.spike.sigma)
+def _is_extrapolated(case: Case) -> bool:
+    return case.scan.limit > _EXTRAPOLATED * max(case.scan.largest, case.limits.spike.sigma)
 
 
 def did_it_recover(case: Case) -> Reply:
-    """Answer Q2.2: was the loss back within its bounds in time?"""
+    """Answer Q2.2: did the loss recover in time?"""
     spike, limits = focus(case), case.limits.spike
     bound = spike.base + limits.recovery_sigma * spike.sigma
     measured = {
@@ -268,13 +269,13 @@ def did_it_recover(case: Case) -> Reply:
 
 def _what_caused_it(case: Case) -> Reply:
     spike = focus(case)
-    asked = panels(case, spike)
-    measured = {key: value for panel in asked for key, value in panel.measured.items()}
-    because = "; ".join(panel.because for panel in asked)
-    for panel in asked:
+    candidates = panels(case, spike)
+    measured = {key: value for panel in candidates for key, value in panel.measured.items()}
+    because = "; ".join(panel.because for panel in candidates)
+    for panel in candidates:
         if panel.holds:
             return yes(because, *panel.steps, branch=panel.branch, measured=measured)
-    if all(panel.holds is None for panel in asked):
+    if all(panel.holds is None for panel in candidates):
         return unknown(because, measured=measured)
     return no(because, measured=measured)
 
@@ -283,13 +284,13 @@ def _which_checkpoint(case: Case) -> Reply:
     began = start(case)
     last = checkpoint_before(case, began.step)
     if last.step is None:
-        because = "the manifest does not tell how often a checkpoint is written"
+        because = "the manifest does not say how often a checkpoint is written"
         return unknown(because, began.step)
     if last.step == 0:
         cadence = f" ({last.cadence})" if last.cadence else ""
-        return no(f"no checkpoint was written before {began.what}{cadence}", began.step)
+        return no(f"no checkpoint was written before {began.name}{cadence}", began.step)
     return yes(
-        f"the last checkpoint before {began.what} is that of {case.unit} {last.step}",
+        f"the last checkpoint before {began.name} is the one of {case.unit} {last.step}",
         last.step,
         measured={"checkpoint": last.step},
     )

@@ -46,7 +46,7 @@ def walk(case: Case) -> Walk:
 
 def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
     """Return the walk of a run that went NaN, with what led up to that."""
-    before = case.history.before(nan.found_bad(case).step)
+    before = case.history.before(nan.require_bad_loss(case).step)
     if "loss" in before.series:
         lead_up = _sections(replace(case, history=before, before_nan=True))
         errors = _damage(lead_up.findings)
@@ -73,7 +73,7 @@ def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
 def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
     """Return the case with what is known of the errors before its NaN."""
     sound = (step if one.began is None else one.began for step, one in errors)
-    return replace(case, damaged=tuple(step for step, _ in errors), unsound_from=min(sound))
+    return replace(case, error_steps=tuple(step for step, _ in errors), damage_start=min(sound))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:

@@ -19,17 +19,17 @@ from stabdiag.tree.advice.shared import (
     clip,
     decay_unknown,
     less_decay,
+    logging_advice,
     more_decay,
     near_climb,
     shown,
-    to_log,
     usual_decay,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.tree.divergence import best_step, climb, found_rise, what_ended
+from stabdiag.tree.divergence import best_step, climb, describe_range_end, require_rise
 from stabdiag.tree.drivers import at_or_near
-from stabdiag.tree.reward import Reward, lost_reward
+from stabdiag.tree.reward import Reward, find_collapsed_reward
 from stabdiag.tree.spike import exploded_at
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
@@ -209,9 +209,9 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb without a logged cause."""
-    found, lost = _climb(case), lost_reward(case)
+    found, lost = _climb(case), find_collapsed_reward(case)
     if lost is not None:
-        return _lost_reward(case, found, lost)
+        return _collapsed_reward(case, found, lost)
     rate, threshold = half_lr(case, found.first), clip(case)
     lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
     first = found.reload.and_then(ActionKind.INSPECT_DATA, found.check_data, step=found.first)
@@ -224,19 +224,19 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         what = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
         rate = tenth_lr(case, found.first)
-        reload = _AGAIN if found_rise(case).best_level > FP32_SQUARE_OVERFLOW else found.reload
+        reload = _AGAIN if require_rise(case).best_level > FP32_SQUARE_OVERFLOW else found.reload
         first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
         then = (found.check(), *decay_unknown(case))
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
         # No gradient norm acquits the learning rate.
         first = found.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
         then = (found.check(), *decay_unknown(case))
-        if found_rise(case).best <= 1 and found.reload.checkpoint == 0:
+        if require_rise(case).best <= 1 and found.reload.checkpoint == 0:
             then = (_SIGN, *then)
     return found.advice(what, first=first, then=(*then, *_to_look_at(case)))
 
 
-def _lost_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
+def _collapsed_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
     """A climb while the reward fell: a policy is as good as that, whatever its loss does."""
     since = f"the fall of the reward, from about {case.unit} {lost.best_at} on"
     reload = checkpoint_before(case, lost.best_at).reload(since)
@@ -252,16 +252,16 @@ def _lost_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
 
 def _to_look_at(case: Case) -> tuple[Action, ...]:
     """Return what the evaluations tell of an unexplained climb, and what to log to explain one."""
-    return _evaluated(case), *to_log(case, ("grad_norm", "lr", "weight_norm"))
+    return _evaluated(case), *logging_advice(case, ("grad_norm", "lr", "weight_norm"))
 
 
 def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
     """Tell of a climb, and of the series behind it if that shows when it turned."""
     first, _ = climb(case)
-    rise = found_rise(case)
+    rise = require_rise(case)
     ended = f"ended at {num(rise.last_level)}"
-    if case.settled.stop != len(case.loss):
-        ended = f"stood at {num(rise.last_level)} before {what_ended(case)}"
+    if case.comparable_range.stop != len(case.loss):
+        ended = f"stood at {num(rise.last_level)} before {describe_range_end(case)}"
     what = (
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
@@ -309,8 +309,8 @@ def _left_its_best(case: Case) -> int:
     A climb is found once it stands out from all the run's normal variation, and a slow one has come
     far by then. Here a level is high if it lies above the best by a deviation of single losses.
     """
-    rise, x = found_rise(case), case.loss.values
-    before = x[max(rise.best - case.rise_window, case.settled.start) : rise.best + 1]
+    rise, x = require_rise(case), case.loss.values
+    before = x[max(rise.best - case.rise_window, case.comparable_range.start) : rise.best + 1]
     if rise.onset - rise.best < LEVEL or len(before) < 2:
         return case.at(rise.onset)
     smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
@@ -329,7 +329,7 @@ def _evaluated(case: Case) -> Action:
     few = min(len(before), len(after))
     then, now = median(before[-few:]), median(after[-few:])
     went = f"went from {num(then)} to {num(now)} over the climb"
-    if 2 * (now - then) < found_rise(case).amount:  # it made less than half of the climb
+    if 2 * (now - then) < require_rise(case).amount:  # it made less than half of the climb
         text = f"Find what made the training data harder: the evaluation loss only {went}."
         return Action(ActionKind.INSPECT_DATA, text)
     text = f"Do not blame harder data alone: the evaluation loss {went}, too."
@@ -356,7 +356,7 @@ def _exploded(case: Case) -> bool:
 
     One that is absurd in itself may have exploded before the log began.
     """
-    rise = found_rise(case)
+    rise = require_rise(case)
     before = case.loss.values[: rise.best + 1]
     fell = float(before.max()) - rise.best_level
     far = rise.amount > BLOWUP_RATIO * max(fell, abs(rise.best_level))

@@ -37,7 +37,7 @@ from stabdiag.tree.advice.shared import (
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.tree.drivers import half_peak_at, why_not_known
+from stabdiag.tree.drivers import half_peak_step, why_lead_up_unknown
 from stabdiag.tree.nan import (
     FORWARD,
     FirstBad,
@@ -134,7 +134,7 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     rate that jumped, which is to be fixed instead.
     """
     rates = case.history.finite("lr").until(start.bad.step).values
-    is_calm = start.surge is not None and not start.blew_up and not case.damaged
+    is_calm = start.surge is not None and not start.blew_up and not case.error_steps
     is_first = start.bad.last_good is None and start.bad.step <= 1
     is_first = is_first and not case.history.counts_records
     if is_calm or is_first or start.jump or (len(rates) and not rates.any()):
@@ -259,10 +259,12 @@ def _check_data(case: Case, start: Origin) -> Action:
 def _blown_up(case: Case, start: Origin) -> Advice:
     """Return the advice on an optimization blow-up, seen or told by a rate that nobody uses."""
     told = (
-        f"The run was in trouble from {case.unit} {case.damaged[-1]} on. " if case.damaged else ""
+        f"The run was in trouble from {case.unit} {case.error_steps[-1]} on. "
+        if case.error_steps
+        else ""
     )
     if start.surge is not None and start.surge.since is not None:
-        of, ratio = capitalised(start.surge.of), num(start.surge.ratio)
+        of, ratio = capitalised(start.surge.name), num(start.surge.ratio)
         told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
     told = f"{told}This is an optimization blow-up."
     if not start.blew_up:
@@ -374,7 +376,7 @@ def _has_exploded(case: Case, start: Origin) -> bool:
 
 def _is_early(case: Case, step: int) -> bool:
     """Tell whether a warm-up may have to do with what happened: not where it was long over."""
-    half = half_peak_at(case.history.finite("lr"))
+    half = half_peak_step(case.history.finite("lr"))
     return half is None or step <= _LONG_OVER * half
 
 
@@ -382,12 +384,12 @@ def _how_it_began(case: Case, start: Origin) -> str:
     first = (
         "" if start.role == "loss" else f"{start.role} went first, at {case.unit} {start.step}. "
     )
-    if case.damaged:
-        return f"{first}The run had gone wrong before, from {case.unit} {case.damaged[0]} on."
+    if case.error_steps:
+        return f"{first}The run had gone wrong before, from {case.unit} {case.error_steps[0]} on."
     if start.surge is None:
-        why = capitalised(why_not_known(case, start.step))
+        why = capitalised(why_lead_up_unknown(case, start.step))
         return f"{first}{why}, so the lead-up is unknown."
-    calm = f"{capitalised(start.surge.of)} was calm before it"
+    calm = f"{capitalised(start.surge.name)} was calm before it"
     return f"{first}{calm}: suspect a bad sample or a layer's numerics."
 
 
@@ -396,7 +398,7 @@ def _what_went_nan(case: Case, bad: FirstBad) -> str:
     good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
     are = "is" if bad.count == 1 else "are"
     count = f"{bad.count} of {bad.total} losses {are} non-finite"
-    if not bad.for_good:
+    if not bad.is_permanent:
         return (
             f"The loss is non-finite at {case.unit} {bad.step}{good} and finite again later; "
             f"{count}."

@@ -12,8 +12,8 @@ from stabdiag.tree.advice.shared import (
     KEEP_IN_FP32,
     TO_BF16,
     Advice,
+    logging_advice,
     shown,
-    to_log,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -40,7 +40,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         also=(ActionKind.LOWER_LR,),
         **TO_BF16,
     )
-    then = to_log(case, ("loss_scale", "grad_norm"))
+    then = logging_advice(case, ("loss_scale", "grad_norm"))
     if case.manifest.dtype == "bf16":
         first = Action(
             ActionKind.INSPECT_LAYERS,

@@ -13,7 +13,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
-from stabdiag.tree.changes import MOST, changes_near, find_outlier_at, near_spike, went
+from stabdiag.tree.changes import (
+    MAX_NAMED,
+    changes_near,
+    describe_changes,
+    find_setting_outlier,
+    near_spike,
+)
 from stabdiag.tree.changes import Change as Changed
 
 _SERIES = {
@@ -192,7 +198,9 @@ def decay_unknown(case: Case) -> tuple[Action, ...]:
     return (Action(kind, text, setting="weight_decay", to=_DECAY),)
 
 
-def to_log(case: Case, roles: Sequence[str], densely: Sequence[str] = ()) -> tuple[Action, ...]:
+def logging_advice(
+    case: Case, roles: Sequence[str], densely: Sequence[str] = ()
+) -> tuple[Action, ...]:
     """Return the advice to log those of these roles that are missing, if any are.
 
     Those wanted ``densely`` are missing, too, where only some steps have them.
@@ -286,7 +294,7 @@ def _with_outlier(case: Case, finding: Finding) -> Finding:
     if finding.section != "§2":
         return finding
     spikes = [spike for spike in case.spikes if case.at(spike.onset) == finding.step]
-    outlier = find_outlier_at(case, spikes[0]) if spikes else None
+    outlier = find_setting_outlier(case, spikes[0]) if spikes else None
     if outlier is None:
         return finding
     value, usual = num(outlier.value), num(outlier.usual)
@@ -360,14 +368,14 @@ def _told(case: Case, changes: Sequence[Changed], step: int) -> str:
         where = f"{plural(step - change.step, case.unit)} before the onset"
     elif change.since > step:
         where = f"{plural(change.since - step, case.unit)} after the onset"
-    return f"{went(changes)}, {where}."
+    return f"{describe_changes(changes)}, {where}."
 
 
 def _evidence(changes: Sequence[Changed]) -> dict[str, Scalar]:
-    return {"changed": went(changes), "changed_step": changes[0].step}
+    return {"changed": describe_changes(changes), "changed_step": changes[0].step}
 
 
 def _look_at(case: Case, changes: Sequence[Changed]) -> Action:
-    names, step = listed([one.name for one in changes[:MOST]]), changes[0].step
+    names, step = listed([one.name for one in changes[:MAX_NAMED]]), changes[0].step
     text = f"Check first whether the change of {names} at {case.unit} {step} is to blame."
     return Action(ActionKind.CHECK_SETTINGS, text, step=step)

@@ -19,8 +19,8 @@ from stabdiag.tree.advice.shared import (
     clip,
     clip_next_time,
     first_of,
+    logging_advice,
     shown,
-    to_log,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import near_spike
@@ -194,7 +194,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=actions[0],
         then=(
             *actions[1:],
-            *to_log(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
+            *logging_advice(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
     )
 
@@ -277,7 +277,7 @@ def _spike(case: Case) -> _Spike:
     resumed = None if began.cause else _resumed(case, onset)
     may_rise = not began.cause and resumed is None and not spike.recovered
     rising = _rising(case, onset) if may_rise else None
-    reload = last.reload(began.what)
+    reload = last.reload(began.name)
     cause = sentence(began.cause) if began.cause else ""
     lr = lr_panel(case, before(case, onset), case.at(spike.peak))
     if not cause and "lr_fell_at" in lr.measured:
