@@ -119,7 +119,7 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 def batch_repeats(case: Case) -> Evidence | None:
     """Do a few batches come again long before the epoch is over?"""
     batches = case.history.series["batch_id"]
-    soon, ids = case.causes.seen_again, batches.values
+    soon, ids = case.causes.repeats_batch, batches.values
     count = int(soon.sum())
     if count < case.limits.data.repeated_batches:
         return None

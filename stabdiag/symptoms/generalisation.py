@@ -76,7 +76,7 @@ def overfitting(case: Case) -> Evidence | None:
         return None
     stop = Action(
         Do.STOP_EARLY,
-        f"Keep the checkpoint nearest to {case.place_of(turn.step)}, where the evaluation loss "
+        f"Keep the checkpoint nearest to {case.describe(turn.step)}, where the evaluation loss "
         f"was {num(turn.best)}, and stop there.",
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
@@ -168,7 +168,7 @@ def eval_rising(case: Case) -> Evidence | None:
         measured=turn.measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Keep the checkpoint nearest to {case.place_of(turn.step)} and evaluate it again on "
+            f"Keep the checkpoint nearest to {case.describe(turn.step)} and evaluate it again on "
             "the same data in evaluation mode: another number means that the evaluation errs.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turn.step,
@@ -210,8 +210,8 @@ def overconfident(case: Case) -> Evidence | None:
         measured=turn.measured | {"score_then": then, "best_score": value},
         first=Action(
             Do.KEEP_CHECKPOINT,
-            f"Choose the checkpoint by the score that counts: {case.place_of(step)} by "
-            f"{score.name!r}, {case.place_of(turn.step)} by the loss.",
+            f"Choose the checkpoint by the score that counts: {case.describe(step)} by "
+            f"{score.name!r}, {case.describe(turn.step)} by the loss.",
             checkpoint=step,
         ),
     )
@@ -263,7 +263,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         measured=measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.place_of(gap.step)} on training batches in "
+            f"Evaluate the checkpoint nearest to {case.describe(gap.step)} on training batches in "
             "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
             "else the data: look for what training batches have and evaluation batches lack.",
             also=(Do.INSPECT_DATA,),
@@ -387,7 +387,7 @@ def eval_nonfinite(case: Case) -> Evidence | None:
         measured={"steps": count, "of": len(held)},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.place_of(first)} batch by batch to find the "
+            f"Evaluate the checkpoint nearest to {case.describe(first)} batch by batch to find the "
             "example whose loss is not finite.",
             step=first,
         ),

@@ -84,7 +84,7 @@ def no_progress(case: Case) -> Evidence | None:
     progress = find_progress(case)
     little = _learned_little(case, progress) if progress.better else None
     # A shorter log, in which spikes cannot be tested, says no more than that.
-    is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.fewest_for_spikes
+    is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.min_losses_for_spikes
     if little is not None or is_short:
         return little
     # The loss of a policy or of two networks that compete shows no progress either way.
@@ -271,8 +271,8 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
         measured={"best": best_value, "last": last_value},
         first=Action(
             Do.KEEP_CHECKPOINT,
-            f"Keep the checkpoint nearest to {case.place_of(step)}, and find out what changed "
-            f"before {case.place_of(onset)}: data, learning rate, evaluation.",
+            f"Keep the checkpoint nearest to {case.describe(step)}, and find out what changed "
+            f"before {case.describe(onset)}: data, learning rate, evaluation.",
             also=(Do.INSPECT_DATA,),
             checkpoint=step,
         ),

@@ -343,7 +343,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
         then=(
             Action(
                 Do.LOWER_LR,
-                f"Decay the learning rate from the checkpoint nearest to {case.place_of(end)}: the "
+                f"Decay the learning rate from the checkpoint nearest to {case.describe(end)}: the "
                 "loss falls with it.",
                 setting="lr",
                 checkpoint=end,

@@ -24,7 +24,7 @@ def _few_losses(case: Case) -> str:
 
 
 def _untested(case: Case) -> str:
-    needed = case.fewest_for_spikes
+    needed = case.min_losses_for_spikes
     return "" if case.scan.tested else too_few(needed, f"{len(case.loss)} of loss")
 
 

@@ -1,4 +1,4 @@
-"""What the log tells of causes: jumps of the learning rate, repeated batches, changed settings."""
+"""Logged causes: jumps of the learning rate, repeated batches and changed settings."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stabdiag.stats.coincidence import FREQUENT_RATE, changes_frequently, steps_
 from stabdiag.stats.levels import CONTEXT_POINTS
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, usual_gap
 
-# Once or twice is no habit: more jumps of the learning rate are its schedule, and so many overflows
-# a scaler may let pass before it lowers the scale, as Megatron's and DeepSpeed's do.
-FEW = 2
+# More jumps of the learning rate than this are its schedule. The scalers of Megatron and DeepSpeed
+# tolerate this many overflows before they lower the scale.
+MAX_OCCASIONAL = 2
 
-# What is written with fewer digits, here or there, has not changed.
+# Relative tolerance: a value logged with fewer digits has not changed.
 _ROUNDING = 1e-6
 
 
 @frozen
 class Moves:
-    """The changes of a setting: the records with a new value, and which losses they may precede.
+    """The changes of a setting: the records with a new value, and the losses near them.
 
-    A change lies between the losses ``low`` and ``high``, as positions; both are one loss where the
-    setting was logged with each of them.
+    Each change is between the positions ``low`` and ``high`` of the losses. They are equal if the
+    setting was logged with every loss.
     """
 
     setting: Series
@@ -38,9 +38,9 @@ class Moves:
 
 @frozen
 class Causes:
-    """What every spike of a run is held against, each measured once, when first asked for.
+    """The logged causes that spikes are compared with, each computed once, on first use.
 
-    A log may have thousands of spikes: what is asked of each of them looks at its neighbours alone.
+    A log may have thousands of spikes, so the check of each spike only visits its neighbors.
     """
 
     history: History
@@ -49,58 +49,58 @@ class Causes:
 
     @cached_property
     def lr_jumps(self) -> Ints:
-        """The steps at which the learning rate jumps up by more than its schedule explains."""
+        """The steps where the learning rate jumps by more than its schedule explains."""
         return jumps(self.history.finite("lr"), self.limits.lr_jump)
 
     @cached_property
     def lr_unit(self) -> float:
-        """What learning rates that are written with few digits change by, or else 0."""
+        """The last digit of learning rates that are logged with few digits, or else 0."""
         return unit_of(self.history.finite("lr").values)
 
     @cached_property
     def future_max_lr(self) -> Floats:
-        """The highest learning rate from each one on."""
+        """The highest learning rate from each position to the end."""
         return running_max_from_end(self.history.finite("lr").values)
 
     @cached_property
     def since_seen(self) -> Floats:
-        """How many steps ago the batch of each record was last seen; inf for a new one."""
+        """The number of steps since the batch of each record was last seen; inf if it is new."""
         batches = self.history.series["batch_id"]
         return steps_since_seen(batches.steps, batches.values)
 
     @cached_property
-    def seen_again(self) -> Mask:
-        """Which records are of a batch that had been seen shortly before."""
+    def repeats_batch(self) -> Mask:
+        """A mask of the records whose batch was seen shortly before."""
         return self.since_seen <= self.limits.batch_lookback
 
     @cached_property
-    def repeated(self) -> Ints | None:
-        """The steps on batches that had been seen shortly before, if these are few."""
+    def repeat_steps(self) -> Ints | None:
+        """The steps whose batch was seen shortly before, or None unless they are few."""
         batches = self.history.get("batch_id")
         if batches is None:
             return None
         steps = batches.steps
-        found = steps[self.seen_again]
-        return found if 0 < len(found) <= FREQUENT_RATE * len(steps) else None
+        repeats = steps[self.repeats_batch]
+        return repeats if 0 < len(repeats) <= FREQUENT_RATE * len(steps) else None
 
     @cached_property
     def moves(self) -> tuple[Moves, ...]:
-        """Where the settings changed that were logged beside the loss, its parts' weights too."""
+        """The changes of all settings, including the weights of loss terms."""
         loss = self.history.get("loss")
         if loss is None:
             return ()
         weights = self.history.group("loss_weight").values()
         settings = (*stepped_settings(self.history), *weights)
-        return tuple(_moves(one.finite(), loss.steps) for one in settings)
+        return tuple(_moves(setting.finite(), loss.steps) for setting in settings)
 
     @cached_property
     def norm_stride(self) -> float:
-        """The usual steps from one gradient norm to the next."""
+        """The usual number of steps between two gradient norms."""
         return stride_of(self.history, self.history.finite("grad_norm"))
 
     @cached_property
     def norm_is_clipped(self) -> bool:
-        """Whether the gradient norm never exceeds the clip threshold: it was logged after it."""
+        """Whether no gradient norm exceeds the clip threshold, so it was logged after clipping."""
         norm = self.history.finite("grad_norm").values
         return bool(
             self.grad_clip and norm.max(initial=0.0) <= (1 + RELATIVE_TOLERANCE) * self.grad_clip
@@ -108,15 +108,15 @@ class Causes:
 
 
 def stride_of(history: History, series: Series) -> float:
-    """Return the usual steps from one point of a series to the next; 1 where they are epochs."""
+    """Return the usual number of steps between two points of a series; 1 for epochs."""
     return 1.0 if history.counts_epochs else usual_gap(series.steps)
 
 
 @frozen
 class SteepestRise:
-    """The largest factor by which one learning rate exceeds the one before it, and its position.
+    """The largest ratio of two consecutive learning rates, and its position.
 
-    ``is_jump`` says that it is no part of the schedule's own slope.
+    ``is_jump`` means that it exceeds the slope of the schedule.
     """
 
     at: int
@@ -125,7 +125,7 @@ class SteepestRise:
 
 
 def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
-    """Return the steepest rise of the learning rate between two steps; None without any."""
+    """Return the steepest rise of the learning rate between two steps, or None."""
     lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
     values = lr.values
     low, high = np.searchsorted(lr.steps, [first, last + 1])
@@ -134,22 +134,22 @@ def steepest_rise(causes: Causes, first: int, last: int) -> SteepestRise | None:
         return None
     ratios = _ratios(values, inside, factor, causes.future_max_lr)
     at, ratio = int(inside[np.argmax(ratios)]), float(ratios.max())
-    place, unit = np.array([at]), causes.lr_unit
-    (is_jump,) = _are_jumps(values, place, np.array([ratio]), factor=factor, unit=unit)
+    position, unit = np.array([at]), causes.lr_unit
+    (is_jump,) = _are_jumps(values, position, np.array([ratio]), factor=factor, unit=unit)
     return SteepestRise(at=at, ratio=ratio, is_jump=bool(is_jump))
 
 
 @frozen
-class Fall:
+class RateDrop:
     """A sudden fall of the learning rate: the position after it."""
 
     at: int
 
 
-def steepest_fall(causes: Causes, first: int, last: int) -> Fall | None:
-    """Return the steepest fall of the rate between two steps, beyond its schedule's own slope.
+def steepest_fall(causes: Causes, first: int, last: int) -> RateDrop | None:
+    """Return the steepest fall of the learning rate beyond the slope of its schedule, or None.
 
-    It falls by the factor that makes a rise a jump.
+    The threshold is the factor of a jump.
     """
     lr, factor = causes.history.finite("lr"), causes.limits.lr_jump
     values = lr.values
@@ -168,13 +168,13 @@ def steepest_fall(causes: Causes, first: int, last: int) -> Fall | None:
     sudden = inside[falls > np.maximum(3 * usual, 1.5 * causes.lr_unit)]
     if not len(sudden):
         return None
-    return Fall(at=int(sudden[np.argmax(values[sudden - 1] - values[sudden])]))
+    return RateDrop(at=int(sudden[np.argmax(values[sudden - 1] - values[sudden])]))
 
 
 def jumps(lr: Series, factor: float) -> Ints:
-    """Return the steps at which finite learning rates jump up, unless they keep doing so.
+    """Return the steps where finite learning rates jump, unless jumps are frequent.
 
-    A jump is a rise by a ``factor``.
+    A jump is a rise by at least ``factor``.
     """
     nothing = np.empty(0, np.int64)
     if len(lr) < 3:
@@ -185,43 +185,43 @@ def jumps(lr: Series, factor: float) -> Ints:
     if not len(at):
         return nothing
     ratios = _ratios(values, at, factor, running_max_from_end(values))
-    found = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
-    if len(found) > FEW:
-        # A schedule with restarts jumps as a rule, but no higher than it had been.
+    jumps = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
+    if len(jumps) > MAX_OCCASIONAL:
+        # A schedule with restarts jumps regularly, but not above its earlier peak.
         peak = np.maximum.accumulate(low) * factor
-        found = found[high[found - 1] >= peak[found - 1]]
-    return lr.steps[found] if len(found) <= FEW else nothing
+        jumps = jumps[high[jumps - 1] >= peak[jumps - 1]]
+    return lr.steps[jumps] if len(jumps) <= MAX_OCCASIONAL else nothing
 
 
 def running_max_from_end(values: Floats) -> Floats:
-    """Return the highest of each learning rate and those after it: shape (n,)."""
+    """Return the maximum from each position to the end: shape (n,)."""
     highest: Floats = np.maximum.accumulate(values[::-1])[::-1]
     return highest
 
 
-def _ratios(values: Floats, at: Ints, factor: float, to_come: Floats) -> Floats:
-    """Return by what factor learning rates lie above the ones before them.
+def _ratios(values: Floats, at: Ints, factor: float, future_max: Floats) -> Floats:
+    """Return the ratios of learning rates to the ones before them.
 
-    Above 0 that is infinite. But a rate that has only just begun at 0, or that goes on to rise by a
-    factor, is warming up: that counts as no rise. Nor does the second rate of a log, before which
-    there is no slope to go by.
+    The ratio to a rate of 0 is infinite. It counts as 1 during a warm-up: at the beginning of the
+    log, or if the rate keeps rising by ``factor``. The second rate of a log counts as 1 too: no
+    slope precedes it.
 
     Args:
         values: all learning rates, shape (n,).
-        at: the positions asked for, from 1 to n - 1, rising.
-        factor: what a rate that is warming up goes on to rise by.
-        to_come: the highest rate from each one on, shape (n,).
+        at: the positions to compare, from 1 to n - 1, ascending.
+        factor: the rise that is still to come during a warm-up.
+        future_max: the highest rate from each position to the end, shape (n,).
     """
     ratios, low, high = np.ones(len(at)), values[at - 1], values[at]
     above = (low > 0) & (at > 1)
     ratios[above] = high[above] / low[above]
-    stays = to_come[at] < factor * high
+    stays = future_max[at] < factor * high
     ratios[(low == 0) & (high > 0) & (at > MIN_TREND_POINTS) & stays] = np.inf
     return ratios
 
 
 def unit_of(values: Floats) -> float:
-    """Return what learning rates that are written with few digits change by, or else 0."""
+    """Return the last digit of values that are logged with few digits, or else 0."""
     changes = np.abs(np.diff(values))
     changes = changes[changes > 0]
     if not len(changes):
@@ -234,10 +234,10 @@ def unit_of(values: Floats) -> float:
 
 
 def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit: float) -> Mask:
-    """Tell where a learning rate has risen by a factor, and by more than the schedule's slope.
+    """Return a mask of the rises by a factor that also exceed the slope of the schedule.
 
-    During a warm-up each step is a rise by a factor: one more of the same size is the schedule's.
-    Of one that is written with few digits each digit is a rise: it takes more than the last.
+    During a warm-up every step may be a rise by a factor, so neighboring rises of the same size are
+    the schedule. With few digits, the rise has to exceed the last digit.
     """
     before = np.abs(_changes(values, at[:, np.newaxis] - 1 - np.arange(1, MIN_TREND_POINTS + 1)))
     after = _changes(values, at[:, np.newaxis] + np.arange(MIN_TREND_POINTS))
@@ -248,7 +248,7 @@ def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit:
 
 
 def _changes(values: Floats, where: Ints) -> Floats:
-    """Return the changes from positions on to the next ones; beyond either end there is none."""
+    """Return the changes from positions to the next ones; 0 beyond either end."""
     within = (where >= 0) & (where < len(values) - 1)
     begin = np.where(within, where, 0)
     changes: Floats = np.where(within, values[begin + 1] - values[begin], 0.0)
@@ -256,17 +256,17 @@ def _changes(values: Floats, where: Ints) -> Floats:
 
 
 def stepped_settings(history: History) -> list[Series]:
-    """Return the settings but for those that change all along, and so nowhere in particular."""
+    """Return the settings, except those that change throughout the log."""
     losses, settings = len(history.finite("loss")), history.group("setting").values()
-    return [one for one in settings if not changes_frequently(one.values, losses)]
+    return [setting for setting in settings if not changes_frequently(setting.values, losses)]
 
 
 def _moves(setting: Series, steps: Ints) -> Moves:
-    """Return where a setting changed: after its last record with a value, by the first without."""
+    """Return the changes of a setting; each one is after the last record with the old value."""
     values = setting.values
     at = np.flatnonzero(np.abs(np.diff(values)) > _ROUNDING * np.abs(values[1:])) + 1
     high = np.searchsorted(steps, setting.steps[at])
     low = np.minimum(np.searchsorted(steps, setting.steps[at - 1], side="right"), high)
-    if len(at) == len(setting) - 1:  # it was logged where it changed
+    if len(at) == len(setting) - 1:  # it is logged only when it changes
         low = high
     return Moves(setting=setting, at=at, low=low, high=high)

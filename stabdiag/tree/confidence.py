@@ -1,4 +1,4 @@
-"""How sure a finding of the tree is, from what was measured and never from its texts."""
+"""The confidence of the findings of the tree, from measurements and never from texts."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from stabdiag.model.findings import Confidence, Severity, Verdict
 from stabdiag.model.history import EventKind
 from stabdiag.tree.case import Case
 
-# Beyond this multiple of what noise explains, a spike or a climb is beyond doubt.
+# A spike or a climb above this multiple of the noise limit has high confidence.
 _FAR_BEYOND: Final = 2.0
 
-# A trend with a smaller p-value is no accident, even of many runs looked at.
-_BEYOND_DOUBT: Final = 1e-6
+# A trend below this p-value is significant even among many runs.
+_MAX_P_VALUE: Final = 1e-6
 
 _FROM_LOWEST: Final = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
 
 
 def confidence_in(case: Case, section: str, severity: Severity) -> Confidence:
-    """Return how sure a leaf of a section is in this run."""
+    """Return the confidence in a leaf of a section."""
     by_section = {"§1": _of_nan, "§2": _of_spike, "§3": _of_overflow, "§4": _of_climb}
     estimate = by_section[section](case)
-    # A plateau is what is left where nothing stands out.
-    return min_of(estimate, Confidence.MEDIUM) if severity is Severity.NOTE else estimate
+    # A plateau is the default when no evidence is found.
+    return min_confidence(estimate, Confidence.MEDIUM) if severity is Severity.NOTE else estimate
 
 
 def confidence_without_finding(verdicts: tuple[Verdict, ...], *, is_tested: bool) -> Confidence:
-    """Return how sure it is that a run is sound; ``is_tested`` for NaN, spikes and climbs."""
+    """Return the confidence in a healthy run; ``is_tested`` for NaN, spikes and climbs."""
     if not is_tested:
         return Confidence.LOW
     return Confidence.MEDIUM if Verdict.UNKNOWN in verdicts else Confidence.HIGH
 
 
-def min_of(one: Confidence, other: Confidence) -> Confidence:
-    """Return the lower of two."""
-    return min(one, other, key=_FROM_LOWEST.index)
+def min_confidence(first: Confidence, second: Confidence) -> Confidence:
+    """Return the lower of two confidences."""
+    return min(first, second, key=_FROM_LOWEST.index)
 
 
 def _of_nan(case: Case) -> Confidence:
-    # A NaN that the log does not spell out is inferred from what is missing.
+    # A hidden NaN is inferred from missing values.
     hidden = any(event.kind is EventKind.HIDDEN_NAN for event in case.history.events)
     return Confidence.MEDIUM if hidden else Confidence.HIGH
 
@@ -61,5 +61,5 @@ def _of_climb(case: Case) -> Confidence:
     rise = case.rise
     if rise is None:
         return Confidence.MEDIUM
-    is_far = rise.p_value < _BEYOND_DOUBT and rise.amount > _FAR_BEYOND * rise.bar
+    is_far = rise.p_value < _MAX_P_VALUE and rise.amount > _FAR_BEYOND * rise.bar
     return Confidence.HIGH if is_far else Confidence.MEDIUM

@@ -238,7 +238,7 @@ def _is_start_of_climb(
         levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
         if levels[1] <= MIN_LEVEL_RATIO * max(levels[0], 0.0):
             return False
-    elif len(run.loss) >= run.fewest_for_spikes or not multiplies(run.loss.values, jump):
+    elif len(run.loss) >= run.min_losses_for_spikes or not multiplies(run.loss.values, jump):
         return False
     part = slice(_comparable_start(jump.onset, objective_changes), len(run.loss))
     rise = rise_of(run, part, spikes)

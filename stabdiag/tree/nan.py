@@ -15,7 +15,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.drivers import Surge, surge_before, why_lead_up_unknown
-from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.panels import lookback_start, lr_panel
 
 
 @frozen
@@ -96,7 +96,7 @@ def require_bad_loss(case: Case) -> FirstBad:
     """Return the first loss that is not finite, where Q1.1 has found one."""
     bad = first_bad(case)
     if bad is None:
-        raise LookupError("asked of a NaN that is not there")
+        raise LookupError("Q1.2 to Q1.4 require a NaN")
     return bad
 
 
@@ -113,9 +113,12 @@ def origin(case: Case) -> Origin:
     role = min(first, key=lambda name: (first[name], _order(name)))
     step = first[role]
     surge = surge_before(case, step)
-    jump = lr_panel(case, before(case, step), step)
+    jump = lr_panel(case, lookback_start(case, step), step)
     # What jumped before the damage had begun sooner.
-    panels = (jump, *(lr_panel(case, before(case, damage), damage) for damage in case.error_steps))
+    panels = (
+        jump,
+        *(lr_panel(case, lookback_start(case, damage), damage) for damage in case.error_steps),
+    )
     jumps = (at for panel in panels if panel.holds for at in panel.steps)
     unsound = () if case.damage_start is None else (case.damage_start,)
     surged = () if surge is None or surge.since is None else (surge.since,)

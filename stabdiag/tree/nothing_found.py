@@ -75,7 +75,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     if open_:
         leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         count = max(len(case.loss), len(case.history.finite("reward")))
-        title = _UNTESTABLE if count >= case.fewest_for_spikes else ""
+        title = _UNTESTABLE if count >= case.min_losses_for_spikes else ""
         first = check or _log_more(case)
         detail = detail or " ".join(filter(None, (_course(case), _activation_near_limit(case))))
     else:
@@ -157,7 +157,7 @@ def _course(case: Case) -> str:
     """Describe the first and last value of each series, and the highest loss if it stands out."""
     logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
     # Single rewards vary far more than losses.
-    if len(logged[0][1]) >= case.fewest_for_spikes:
+    if len(logged[0][1]) >= case.min_losses_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], 10))
     logged += () if len(case.loss) else _largest_growth(case)
     courses: list[str] = []
@@ -219,7 +219,7 @@ def _next_run(case: Case) -> Action:
 
 def _log_more(case: Case) -> Action:
     """Return the action to log more, with the counts that spikes and climbs require."""
-    needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.fewest_for_spikes}"
+    needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.min_losses_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
             "Log the losses of the policy and of the value function as well: the reward alone shows"

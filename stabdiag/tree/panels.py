@@ -17,23 +17,23 @@ from stabdiag.tree.run import Run
 
 
 def panels(run: Run, spike: Spike) -> tuple[Panel, Panel, Panel]:
-    """Return the three panels of a spike, in the order of their precedence.
+    """Return the three panels of a spike, in order of precedence.
 
-    A jump of the schedule also raises the gradient norm, and so does a repeated batch. A batch that
-    made the peak itself may come again before the loss is back.
+    A jump of the schedule or a repeated batch also raises the gradient norm. The batch that caused
+    the peak may repeat before the loss recovers.
     """
-    first, last = before(run, run.at(spike.onset)), run.at(spike.peak)
+    first, last = lookback_start(run, run.at(spike.onset)), run.at(spike.peak)
     up = run.at(spike.end - 1) if spike.recovered else last
     return lr_panel(run, first, last), batch_panel(run, first, up), grad_panel(run, spike)
 
 
-def before(run: Run, step: int) -> int:
-    """Return the first step at which a cause of something at ``step`` may lie."""
+def lookback_start(run: Run, step: int) -> int:
+    """Return the earliest step of a possible cause of an event at ``step``."""
     return int(step - max(run.lookback, 2 * run.stride))
 
 
 def lr_panel(run: Run, first: int, last: int) -> Panel:
-    """Did the learning rate jump up in these steps, beyond the schedule's own slope?"""
+    """Did the learning rate jump in these steps, beyond the slope of the schedule?"""
     panel = partial(Panel, branch="lr-jump")
     lr = run.history.get("lr")
     if lr is None:
@@ -51,28 +51,28 @@ def lr_panel(run: Run, first: int, last: int) -> Panel:
     }
     if not rise.is_jump:
         low, high = np.searchsorted(steps, [first, last + 1])
-        stood = not values[max(low - 1, 0) : high].any()
+        is_zero = not values[max(low - 1, 0) : high].any()
         fall = steepest_fall(run.causes, first, last)
         if fall is not None:
-            before_it, after_it = float(values[fall.at - 1]), float(values[fall.at])
+            rate_before, rate_after = float(values[fall.at - 1]), float(values[fall.at])
             because = (
-                f"the learning rate fell from {num(before_it)} to {num(after_it)} at {run.unit} "
-                f"{int(steps[fall.at])}"
+                f"the learning rate fell from {num(rate_before)} to {num(rate_after)} at "
+                f"{run.unit} {int(steps[fall.at])}"
             )
             measured |= {
-                "lr_before": before_it,
-                "lr_after": after_it,
+                "lr_before": rate_before,
+                "lr_after": rate_after,
                 "lr_fell_at": int(steps[fall.at]),
             }
             return panel(holds=False, because=because, measured=measured)
-        because = f"the learning rate {'was 0 around it' if stood else 'kept to its schedule'}"
+        because = f"the learning rate {'was 0 around it' if is_zero else 'kept to its schedule'}"
         return panel(holds=False, because=because, measured=measured)
     because = (
         f"the learning rate jumped from {num(float(values[at - 1]))} to {num(float(values[at]))} "
         f"at {run.unit} {int(steps[at])}"
     )
-    if run.jumps_as_usual(int(steps[at])):
-        because += ", as it does again and again"
+    if run.is_usual_jump(int(steps[at])):
+        because += ", as it does repeatedly"
         return panel(holds=False, because=because, measured=measured, usual=True)
     return panel(holds=True, because=because, measured=measured, steps=(int(steps[at]),))
 
@@ -83,27 +83,27 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
     batches = run.history.get("batch_id")
     if batches is None:
         return panel(holds=None, because="no batch id was logged")
-    again = run.causes.seen_again
+    repeats = run.causes.repeats_batch
     low, high = (int(at) for at in np.searchsorted(batches.steps, [first, last + 1]))
     if low == high:
         return panel(holds=None, because="no batch id was logged around it")
-    found = low + np.flatnonzero(again[low:high])
-    if not len(found):
+    candidates = low + np.flatnonzero(repeats[low:high])
+    if not len(candidates):
         return panel(holds=False, because="no batch was seen twice around it")
-    elsewhere = np.count_nonzero(again) - len(found)
-    usual = elsewhere / max(len(again) - (high - low), 1)
+    elsewhere = np.count_nonzero(repeats) - len(candidates)
+    usual = elsewhere / max(len(repeats) - (high - low), 1)
     if usual > FREQUENT_RATE:
-        because = f"batch ids come back all along ({usual:.0%} of the steps), so they tell nothing"
+        because = f"batch ids repeat throughout ({usual:.0%} of the steps), so they show nothing"
         return panel(holds=None, because=because)
-    # A loader that is stuck was so from the first of the repeats in a row.
-    at = int(found[0] - np.argmin(again[: found[0]][::-1]))
+    # A stuck loader is stuck from the first of the consecutive repeats.
+    at = int(candidates[0] - np.argmin(repeats[: candidates[0]][::-1]))
     name, step = whole(float(batches.values[at])), int(batches.steps[at])
-    ago = int(run.causes.since_seen[at])
-    because = f"batch {name} of {run.unit} {step} had been seen {plural(ago, run.unit)} before"
+    gap = int(run.causes.since_seen[at])
+    because = f"batch {name} of {run.unit} {step} had been seen {plural(gap, run.unit)} before"
     return panel(
         holds=True,
         because=because,
-        measured={"batch_id": float(batches.values[at]), "repeats": len(found)},
+        measured={"batch_id": float(batches.values[at]), "repeats": len(candidates)},
         steps=(step,),
     )
 
@@ -118,14 +118,16 @@ def grad_panel(run: Run, spike: Spike) -> Panel:
     finite = norm.finite()
     begin = int(np.searchsorted(finite.steps, onset))
     before = finite.values[max(begin - run.spike_window, 0) : begin]
-    # The loss of a step comes before its update: the batch that hurt may be the one before.
+    # The loss is computed before the update, so the previous batch may be the cause.
     margin = run.stride
     around = norm.between(math.ceil(onset - margin), math.floor(peak + margin))
-    near, lost = around.finite().values, around.steps[~np.isfinite(around.values)]
-    measured: dict[str, Scalar] = {"grad_nonfinite": int(lost[0])} if len(lost) else {}
-    beyond = f"the gradient norm was not finite at {run.unit} {lost[0]}" if len(lost) else ""
-    if len(before) < 2 or not len(near):
-        because = beyond or "no gradient norm was logged around it"
+    norms, nonfinite = around.finite().values, around.steps[~np.isfinite(around.values)]
+    measured: dict[str, Scalar] = {"grad_nonfinite": int(nonfinite[0])} if len(nonfinite) else {}
+    overflow = (
+        f"the gradient norm was not finite at {run.unit} {nonfinite[0]}" if len(nonfinite) else ""
+    )
+    if len(before) < 2 or not len(norms):
+        because = overflow or "no gradient norm was logged around it"
         return panel(holds=None, because=because, measured=measured)
     clip = run.manifest.grad_clip
     if clip and run.causes.norm_is_clipped:
@@ -134,23 +136,23 @@ def grad_panel(run: Run, spike: Spike) -> Panel:
             "clipping"
         )
         return panel(holds=None, because=because)
-    kept = before[before <= median(before) * limits.grad_ratio]
-    usual = float(np.mean(kept)) if len(kept) else 0.0
+    typical = before[before <= median(before) * limits.grad_ratio]
+    usual = float(np.mean(typical)) if len(typical) else 0.0
     if usual <= 0:
         return panel(holds=None, because="the gradient norm was 0 before it")
-    ratio = float(near.max()) / usual
+    ratio = float(norms.max()) / usual
     holds = ratio > limits.grad_ratio
     reached = (
-        f"reached {num(float(near.max()))}, {num(ratio)} x its rolling mean "
+        f"reached {num(float(norms.max()))}, {num(ratio)} x its rolling mean "
         f"({'over' if holds else 'within'} {num(limits.grad_ratio)} x)"
     )
     because = f"the gradient norm {reached}"
-    if not holds and beyond:
-        because = f"{beyond}; around it, it {reached}"
+    if not holds and overflow:
+        because = f"{overflow}; around it, it {reached}"
     elif not holds and run.causes.norm_stride > 1:
         because += (
             f"; it was logged {every(run.causes.norm_stride, run.unit)}, and where the "
-            "loss is a mean over them, it need not be that of the step that spiked"
+            "loss is a mean over them, it may not be the norm of the step that spiked"
         )
     measured["grad_ratio"] = ratio
     return panel(holds=holds, because=because, measured=measured, steps=(onset,))

@@ -1,4 +1,4 @@
-"""§3: fp16 and bf16. Do gradients overflow, does the loss scaler cope, and is a NaN theirs?"""
+"""§3: fp16 and bf16. Do gradients overflow, does the loss scaler cope, and did a NaN result?"""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.causes import FEW
+from stabdiag.tree.causes import MAX_OCCASIONAL
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, require_bad_loss
 from stabdiag.tree.scaler import (
     Overflows,
     fall_to_floor,
+    find_overflows,
     is_averaged,
     last_fall,
-    overflows,
     stuck_scale,
     tolerated_overflows,
 )
 
-# What each series says where nothing overflowed.
+# The statement of each series without overflows.
 _FINE = {
     "grad_norm": "every gradient norm is finite",
     "loss_scale": "the loss scale never fell",
@@ -42,97 +42,103 @@ _SIGNALS = {
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.finite("loss_scale")
     if dtype is None and not shows_overflows(case) and "grad_norm" in case.history.series:
-        return no(f"{_FINE['grad_norm']}, in whatever dtype", measured={"overflows": 0})
+        return no(f"{_FINE['grad_norm']}, regardless of dtype", measured={"overflows": 0})
     if dtype is None:
         norm = case.history.series.get("grad_norm")
-        lost = 0 if norm is None else len(norm) - len(norm.finite())
-        told = f"{plural(lost, 'gradient norm')} not finite, and " if lost else ""
-        why = f"{told}neither the manifest nor the log names the dtype"
-        return unknown(why, measured={"overflows": lost} if lost else {})
+        count = 0 if norm is None else len(norm) - len(norm.finite())
+        nonfinite = f"{plural(count, 'gradient norm')} not finite, and " if count else ""
+        because = f"{nonfinite}the dtype is not in the manifest or the log"
+        return unknown(because, measured={"overflows": count} if count else {})
     if dtype not in ("fp16", "bf16"):
-        return no(f"the run is in {dtype}: only fp16 and bf16 are asked")
-    # Some optimizers skip steps in bf16, too, and not for overflows; and it has no loss scale.
+        return no(f"the run is in {dtype}: this section covers fp16 and bf16")
+    # In bf16 there is no loss scale, and some optimizers skip steps for other reasons.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]
     if not logged:
-        lacks = "neither the gradient norm nor the loss scale was logged"
-        return unknown(lacks if dtype == "fp16" else "the gradient norm was not logged")
+        because = "the gradient norm and the loss scale were not logged"
+        return unknown(because if dtype == "fp16" else "the gradient norm was not logged")
     if is_averaged(scale):
-        return unknown("the loss scale is logged as a mean, which hides how many overflows it had")
-    found = overflows(case)
-    if not found.count:
+        return unknown("the loss scale is logged as a mean, which hides the number of overflows")
+    overflows = find_overflows(case)
+    if not overflows.count:
         return no(" and ".join(logged), measured={"overflows": 0})
-    first = "" if found.count == 1 else "the first "
-    told = f"{plural(found.count, 'overflow')}, {first}at {case.unit} {int(found.at[0])}"
-    measured = {"overflows": found.count}
+    first = "" if overflows.count == 1 else "the first "
+    because = f"{plural(overflows.count, 'overflow')}, {first}at {case.unit} {int(overflows.at[0])}"
+    measured = {"overflows": overflows.count}
     if dtype == "fp16" and not _is_constant(scale):
-        told += f"; {found.calibrating} while the scaler calibrated at the start"
-        measured["while_calibrating"] = found.calibrating
-    return yes(told, *found.at[:20].tolist(), measured=measured)
+        because += f"; {overflows.calibrating} while the scaler calibrated at the start"
+        measured["while_calibrating"] = overflows.calibrating
+    return yes(because, *overflows.at[:20].tolist(), measured=measured)
 
 
 def shows_overflows(case: Case) -> bool:
-    """Tell whether the log holds what is an overflow in one dtype and nothing in another."""
+    """Return True if the log has values that may be overflows, depending on the dtype."""
     norm, scaled = case.history.get("grad_norm"), {"loss_scale", "skipped"}
     finite = norm is None or len(norm.finite()) == len(norm)
     return not finite or not scaled.isdisjoint(case.history.series)
 
 
 def _what_does_the_scale_show(case: Case) -> Reply:
-    scale, found = case.history.finite("loss_scale"), overflows(case)
+    scale, overflows = case.history.finite("loss_scale"), find_overflows(case)
     if case.manifest.dtype == "fp16" and len(scale):
-        special = _collapsed(case, scale, found) or _static(case, scale, found)
+        special = _collapsed(case, scale, overflows) or _static(case, scale, overflows)
         if special is not None:
             return special
-    return _too_often(case, found)
+    return _too_often(case, overflows)
 
 
-def _collapsed(case: Case, scale: Series, found: Overflows) -> Reply | None:
+def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
-    if fall is None and float(scale.values.max()) < least and found.count > FEW:
-        # What is printed of such a run may begin when its scale is down already.
-        first, lowest = int(found.at[0]), float(scale.values.min())
+    if fall is None and float(scale.values.max()) < least and overflows.count > MAX_OCCASIONAL:
+        # The log may begin after the scale has fallen.
+        first, lowest = int(overflows.at[0]), float(scale.values.min())
         return yes(
             f"the loss scale is below {num(least)} throughout, {num(lowest)} at the lowest, with "
-            f"{plural(found.count, 'overflow')}",
+            f"{plural(overflows.count, 'overflow')}",
             first,
             branch="collapsed",
             measured={"lowest": lowest, "below_since": int(scale.steps[0])},
         )
     if fall is not None:
-        told = f"{num(fall.low)}, below {num(least)} at {case.unit} {fall.since}"
+        low = f"{num(fall.low)}, below {num(least)} at {case.unit} {fall.since}"
     else:
-        fall = fall_to_floor(case, scale, found)
+        fall = fall_to_floor(case, scale, overflows)
         if fall is None:
             return None
-        still = " and still overflows" if found.after(fall.since) else ""
-        told = f"the scaler's floor, {num(fall.low)}, at {case.unit} {fall.since}{still}"
+        still = " and still overflows" if overflows.after(fall.since) else ""
+        low = f"the scaler's floor, {num(fall.low)}, at {case.unit} {fall.since}{still}"
     measured: dict[str, Scalar] = {
         "lowest": fall.low,
         "highest": fall.top,
         "below_since": fall.since,
     }
     return yes(
-        f"the loss scale fell from {num(fall.top)} to {told}",
-        found.began(fall, case.stride),
+        f"the loss scale fell from {num(fall.top)} to {low}",
+        overflows.began(fall, case.stride),
         branch="collapsed",
         measured=measured,
     )
 
 
-def _static(case: Case, scale: Series, found: Overflows) -> Reply | None:
-    if not _is_constant(scale) or not (scale.steps > found.at[0]).any():
+def _static(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
+    if not _is_constant(scale) or not (scale.steps > overflows.at[0]).any():
         return None
-    value, count = float(scale.values[0]), found.count
-    told = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
+    value, count = float(scale.values[0]), overflows.count
+    because = f"the loss scale stayed at {num(value)} through {plural(count, 'overflow')}"
     measured = {"scale": value, "overflows": count}
-    # Those up to its first record may have moved it.
-    seen = found.after(int(scale.steps[0]))
-    if seen <= tolerated_overflows(case) or (seen == 1 and _is_in_spike(case, int(found.at[-1]))):
-        return no(f"{told}: too few to judge", measured=measured)
-    because = f"{told}: dynamic scaling is off"
-    return yes(because, int(found.at[0]), branch="static", measured=measured)
+    # Overflows up to the first record may have changed the scale.
+    later = overflows.after(int(scale.steps[0]))
+    if later <= tolerated_overflows(case) or (
+        later == 1 and _is_in_spike(case, int(overflows.at[-1]))
+    ):
+        return no(f"{because}: too few to judge", measured=measured)
+    return yes(
+        f"{because}: dynamic scaling is off",
+        int(overflows.at[0]),
+        branch="static",
+        measured=measured,
+    )
 
 
 def _is_in_spike(case: Case, step: int) -> bool:
@@ -148,41 +154,41 @@ def _is_constant(scale: Series) -> bool:
     return len(scale) > 0 and np.ptp(scale.values) == 0
 
 
-def _too_often(case: Case, found: Overflows) -> Reply:
+def _too_often(case: Case, overflows: Overflows) -> Reply:
     factor = case.limits.precision.overflow_factor
-    measured: dict[str, Scalar] = {"overflows": found.count}
+    measured: dict[str, Scalar] = {"overflows": overflows.count}
     if case.manifest.dtype == "bf16":
-        because = f"{plural(found.count, 'overflow')} in bf16, where no loss scale absorbs them"
-        return yes(because, *found.at[:20].tolist(), branch="overflow", measured=measured)
+        because = f"{plural(overflows.count, 'overflow')} in bf16, where no loss scale absorbs them"
+        return yes(because, *overflows.at[:20].tolist(), branch="overflow", measured=measured)
     measured |= {
-        "while_calibrating": found.calibrating,
-        "later": found.later,
-        "expected_probes": found.expected,
-        "growth_interval": found.interval,
+        "while_calibrating": overflows.calibrating,
+        "later": overflows.later,
+        "expected_probes": overflows.expected,
+        "growth_interval": overflows.interval,
     }
-    told = (
-        f"{plural(found.later, 'overflow')} after calibration; probing every "
-        f"{num(found.interval)} steps ({found.interval_from}) explains "
-        f"{num(round(found.expected, 1))}"
+    because = (
+        f"{plural(overflows.later, 'overflow')} after calibration; probing every "
+        f"{num(overflows.interval)} steps ({overflows.interval_from}) explains "
+        f"{num(round(overflows.expected, 1))}"
     )
-    soon = found.too_soon(factor)
-    crowded = soon > max(found.expected, FEW)
+    soon = overflows.too_soon(factor)
+    crowded = soon > max(overflows.expected, MAX_OCCASIONAL)
     if crowded:
-        told += f", and {soon} came too soon after the one before"
-    if crowded or found.later > max(factor * found.expected, FEW):
-        first = found.first_unexplained(factor)
-        return yes(told, first, branch="overflow", measured=measured)
+        because += f", and {soon} came too soon after the one before"
+    if crowded or overflows.later > max(factor * overflows.expected, MAX_OCCASIONAL):
+        first = overflows.first_unexplained(factor)
+        return yes(because, first, branch="overflow", measured=measured)
     scale = case.history.finite("loss_scale")
-    stuck = stuck_scale(scale, found) if len(scale) else None
+    stuck = stuck_scale(scale, overflows) if len(scale) else None
     if stuck is not None:
-        told += (
+        because += (
             f"; the loss scale stays at {num(stuck.value)} for {plural(stuck.steps, case.unit)} "
             f"after {case.unit} {stuck.since} and never grows again"
         )
-        return no(told, measured={**measured, "stuck_since": stuck.since})
+        return no(because, measured={**measured, "stuck_since": stuck.since})
     if len(scale):
-        return no(f"{told}: the scaler works", measured=measured)
-    return no(f"{told}: normal for a working scaler", measured=measured)
+        return no(f"{because}: the scaler works", measured=measured)
+    return no(f"{because}: normal for a working scaler", measured=measured)
 
 
 def _is_it_an_fp16_overflow(case: Case) -> Reply:
@@ -209,37 +215,37 @@ def _is_it_an_fp16_overflow(case: Case) -> Reply:
 
 
 def _gradient_first(case: Case, bad: int) -> bool | None:
-    """Tell whether a gradient norm or an activation went non-finite before the loss did."""
+    """Whether a gradient norm or an activation went non-finite before the loss."""
     logged = [
         series.between(*_lead_up(case, bad))
         for role, series in case.history.series.items()
         if role.partition("/")[0] in ("grad_norm", "activation_norm")
     ]
-    return any(_leads(series) for series in logged) if logged else None
+    return any(_reaches_end(series) for series in logged) if logged else None
 
 
 def _halving(case: Case, bad: int) -> bool | None:
-    """Tell whether the loss scale fell just before the NaN, or more than once."""
-    near = case.history.finite("loss_scale").between(_lead_up(case, bad)[0], bad)
-    if len(near) < 2:
+    """Whether the loss scale fell just before the NaN, or more than once."""
+    scale = case.history.finite("loss_scale").between(_lead_up(case, bad)[0], bad)
+    if len(scale) < 2:
         return None
-    fell: Mask = np.diff(near.values) < 0
-    twice = 4 * near.values[1:] <= near.values[:-1]
+    fell: Mask = np.diff(scale.values) < 0
+    twice = 4 * scale.values[1:] <= scale.values[:-1]
     return bool(fell[-2:].any() or fell.sum() > 1 or (fell & twice).any())
 
 
 def _forward_finite(case: Case, bad: int) -> bool | None:
-    """Tell whether the loss was still finite where gradients overflowed."""
+    """Whether the loss was still finite where gradients overflowed."""
     norm = case.history.get("grad_norm")
     if norm is None:
         return None
-    near = norm.between(*_lead_up(case, bad))
-    overflown = near.steps[~np.isfinite(near.values)]
-    return _leads(near) and bool(np.isin(overflown, case.loss.steps).any())
+    norm = norm.between(*_lead_up(case, bad))
+    overflown = norm.steps[~np.isfinite(norm.values)]
+    return _reaches_end(norm) and bool(np.isin(overflown, case.loss.steps).any())
 
 
 def _scaling_off(case: Case) -> bool | None:
-    """Tell whether the loss scale was static: one at rest says nothing until it ought to move."""
+    """Whether the loss scale was static; None while no event should have changed it."""
     if case.manifest.static_loss_scale is not None:
         return case.manifest.static_loss_scale
     scale = case.history.finite("loss_scale")
@@ -247,22 +253,22 @@ def _scaling_off(case: Case) -> bool | None:
         return None
     if np.ptp(scale.values):
         return False
-    found, loss = overflows(case), case.history.series["loss"]
-    over = np.union1d(found.at, loss.steps[~np.isfinite(loss.values)])
+    overflows, loss = find_overflows(case), case.history.series["loss"]
+    over = np.union1d(overflows.at, loss.steps[~np.isfinite(loss.values)])
     first, last = int(scale.steps[0]), int(scale.steps[-1])
-    unmoved = np.count_nonzero((over > first) & (over < last)) > tolerated_overflows(case)
-    ungrown = min(last, int(over[0]) if len(over) else last) - first > found.interval
-    return True if unmoved or ungrown else None
+    is_unmoved = np.count_nonzero((over > first) & (over < last)) > tolerated_overflows(case)
+    is_ungrown = min(last, int(over[0]) if len(over) else last) - first > overflows.interval
+    return True if is_unmoved or is_ungrown else None
 
 
-def _leads(near: Series) -> bool:
-    """Tell whether overflows led to what comes next: after a lone probe norms are finite again."""
-    over = ~np.isfinite(near.values)
+def _reaches_end(series: Series) -> bool:
+    """Return True if overflows reach the end or repeat; a single probe does not."""
+    over = ~np.isfinite(series.values)
     return bool(over[-1:].any() or over.sum() > 1)
 
 
 def _lead_up(case: Case, bad: int) -> tuple[int, int]:
-    """Return the first and the last step of what may have led to a NaN."""
+    """Return the first and last step of the lead-up to a NaN."""
     return bad - max(case.limits.spike.window, round(10 * case.stride)), bad - 1
 
 

@@ -183,7 +183,7 @@ def skipped_throughout(case: Case) -> int | None:
     return len(norm)
 
 
-def overflows(case: Case) -> Overflows:
+def find_overflows(case: Case) -> Overflows:
     """Read the overflows off the gradient norm, the skipped steps and the loss scale."""
     norm, scale = case.history.get("grad_norm"), case.history.get("loss_scale")
     found = [np.empty(0, np.int64)]

@@ -17,7 +17,7 @@ from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import answer_reward_maintained
-from stabdiag.tree.panels import before, lr_panel, panels
+from stabdiag.tree.panels import lookback_start, lr_panel, panels
 from stabdiag.tree.recurring import RecurringSpikes
 
 # The limit is the expected maximum of the noise over the whole log. If it is this many times the
@@ -49,7 +49,7 @@ def start(case: Case) -> Start:
     If the loss had already exploded, the start is the explosion.
     """
     onset, exploded = case.at(focus(case).onset), exploded_at(case, focus(case).onset)
-    panel = lr_panel(case, before(case, onset), case.at(focus(case).peak))
+    panel = lr_panel(case, lookback_start(case, onset), case.at(focus(case).peak))
     if not panel.holds and exploded is not None:
         return Start(step=exploded, name=f"the explosion of the loss at {case.numbered(exploded)}")
     if not panel.holds:
@@ -114,7 +114,7 @@ def untested(case: Case) -> Reply:
     """Answer that there are too few losses to test for spikes."""
     return unknown(
         f"{plural(len(case.loss), 'finite loss', 'finite losses')}; a test for spikes requires "
-        f"{case.fewest_for_spikes}",
+        f"{case.min_losses_for_spikes}",
         measured={"logged": len(case.loss)},
     )
 

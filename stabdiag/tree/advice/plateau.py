@@ -55,7 +55,7 @@ def _first(case: Case, held: _Evaluation | None) -> Action:
 
 def _then(case: Case, held: _Evaluation | None) -> tuple[Action, ...]:
     if held is not None and held.change > 0:
-        keep = f"Keep the checkpoint nearest to {case.place_of(held.lowest)}, where it was lowest."
+        keep = f"Keep the checkpoint nearest to {case.describe(held.lowest)}, where it was lowest."
         return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=held.lowest),)
     rates = case.history.finite("lr").values
     last = float(rates[-1]) if len(rates) else None

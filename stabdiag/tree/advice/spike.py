@@ -26,7 +26,7 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.changes import near_spike
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.drivers import LrOver, lr_over
-from stabdiag.tree.panels import before, lr_panel
+from stabdiag.tree.panels import lookback_start, lr_panel
 from stabdiag.tree.spike import focus, start, time_to_recover
 
 _LOWER_PEAK = Action(
@@ -279,7 +279,7 @@ def _spike(case: Case) -> _Spike:
     rising = _rising(case, onset) if may_rise else None
     reload = last.reload(began.name)
     cause = sentence(began.cause) if began.cause else ""
-    lr = lr_panel(case, before(case, onset), case.at(spike.peak))
+    lr = lr_panel(case, lookback_start(case, onset), case.at(spike.peak))
     if not cause and "lr_fell_at" in lr.measured:
         cause = sentence(lr.because)
     if resumed is not None:
@@ -335,7 +335,7 @@ def _restart(case: Case, spike: _Spike, only_if: str = "") -> Action:
 
 def _resumed(case: Case, onset: int) -> int | None:
     """Return the step of the last resume shortly before an onset, or None."""
-    since = before(case, onset)
+    since = lookback_start(case, onset)
     return max((step for step in case.history.resumes if since <= step <= onset), default=None)
 
 
@@ -413,7 +413,7 @@ def _about_the_rate(case: Case, spike: _Spike) -> tuple[Action, ...]:
             "not join, or a manual change."
         )
         return (Action(ActionKind.FIX_SCHEDULE, find),)
-    panel = lr_panel(case, before(case, spike.onset), case.at(focus(case).peak))
+    panel = lr_panel(case, lookback_start(case, spike.onset), case.at(focus(case).peak))
     if panel.holds is None:
         compare = "Compare the learning rate at the onset with the intended schedule."
         return (Action(ActionKind.FIX_SCHEDULE, compare),)
