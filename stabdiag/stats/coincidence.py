@@ -1,4 +1,4 @@
-"""Events that go together: a change near something else by chance, and values that come again."""
+"""Coincidences: changes close to an onset, and values that recur."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import distinct
 
-# What happens with this share of the records happens all along: ids that come back are how the
-# loader numbers its batches, and a setting that changes is no step.
+# Changes in more than this fraction of the records are frequent. Frequent batch ids come from the
+# loader's numbering, and a setting that changes this often does not change in steps.
 FREQUENT_RATE = 0.1
 
-# A setting may change so often however short the log is.
+# This many changes are never frequent, even in a short log.
 FEW_CHANGES = 3
 
 
 @frozen
 class NearestChange:
-    """The change that lies nearest to an onset: its number, and by how many points it is off.
+    """The change nearest to an onset: its index, and its distance in points.
 
-    ``chance`` is that of so near a change by mere chance.
+    ``chance`` is the probability that some change is this close by coincidence.
     """
 
     number: int
@@ -31,9 +31,9 @@ class NearestChange:
 
 @frozen
 class Onset:
-    """The points, of ``points`` in all, at one of which something began.
+    """The range of positions at which something may have begun, in a log of ``points`` points.
 
-    A cause lies at one of them, or up to ``late`` points before the first.
+    Its cause is inside the range or up to ``late`` points before it.
     """
 
     first: int
@@ -43,29 +43,29 @@ class Onset:
 
 
 def nearest(low: Ints, high: Ints, onset: Onset) -> NearestChange | None:
-    """Return the nearest change from one constant value to another; None if none is near.
+    """Return the nearest change from one constant value to another, or None.
 
-    The chance is that of a place thrown anywhere in the log: the share of its points that lie as
-    near to one of the changes. It is bounded by their sum (Boole's inequality).
+    The chance is the fraction of positions in the log that are as close to a change. It is bounded
+    by the sum over the changes (Boole's inequality).
 
     Args:
         low: shape (n,), the first point at which each change may have happened.
-        high: shape (n,), the last one, rising.
-        onset: where what may be its consequence began.
+        high: shape (n,), the last point, in rising order.
+        onset: the onset of a possible consequence.
     """
     off = np.maximum(onset.first - high, 0)
-    near = (off <= onset.late) & (low <= onset.last) & _is_step(low, high)
-    if not near.any():
+    is_close = (off <= onset.late) & (low <= onset.last) & _is_step(low, high)
+    if not is_close.any():
         return None
-    number = int(np.flatnonzero(near & (off == off[near].min()))[-1])
-    least = int(off[number])
-    width = onset.last - onset.first + 1 + int(high[number] - low[number]) + least
-    return NearestChange(number=number, off=least, chance=len(high) * width / onset.points)
+    number = int(np.flatnonzero(is_close & (off == off[is_close].min()))[-1])
+    distance = int(off[number])
+    width = onset.last - onset.first + 1 + int(high[number] - low[number]) + distance
+    return NearestChange(number=number, off=distance, chance=len(high) * width / onset.points)
 
 
 def _is_step(low: Ints, high: Ints) -> Mask:
-    """Tell which changes part two constant values; the last one may lie at the very end."""
-    # A value is constant if it stays for some points, before a change and after it.
+    """Return the mask of changes between two constant values; the last may be at the end."""
+    # A value is constant if it does not change for some points before and after a change.
     before = np.diff(high, prepend=0) >= MIN_CONSECUTIVE
     after = np.append(np.diff(low) >= MIN_CONSECUTIVE, True)
     both: Mask = before & after
@@ -73,22 +73,22 @@ def _is_step(low: Ints, high: Ints) -> Mask:
 
 
 def changes_frequently(values: Floats, points: int) -> bool:
-    """Tell whether a setting, shape (n,), changes all along a log of so many points."""
+    """Return True if a setting, shape (n,), changes frequently in a log of ``points`` points."""
     changes = np.count_nonzero(values[1:] != values[:-1])
     return bool(changes > max(FREQUENT_RATE * points, FEW_CHANGES))
 
 
 def steps_since_seen(steps: Ints, values: Floats) -> Floats:
-    """Return how many steps ago each value was seen last, inf where never: shape (n,).
+    """Return the steps since each value was last seen, inf for new values: shape (n,).
 
     Args:
         steps: shape (n,), rising.
-        values: shape (n,); compared for equality, NaN equals nothing.
+        values: shape (n,); NaN is never equal to another value.
     """
     since = np.full(len(values), np.inf)
-    if distinct(values) < len(values):  # to count is ten times as fast as to find the order
+    if distinct(values) < len(values):  # counting is ten times as fast as sorting
         order = np.argsort(values, kind="stable")
-        again = np.append(False, values[order][1:] == values[order][:-1])
+        repeats = np.append(False, values[order][1:] == values[order][:-1])
         gaps = np.append(np.inf, np.diff(steps[order]).astype(np.float64))
-        since[order[again]] = gaps[again]
+        since[order[repeats]] = gaps[repeats]
     return since

@@ -1,7 +1,7 @@
-"""What sets those that have something apart from the others: exact tests of many splits.
+"""Exact tests of many splits: is a property more frequent on one side of a split?
 
-A split parts n runs into those inside and those outside; K of all runs have what is asked about.
-By chance, the number of them inside is hypergeometric (Fisher 1935, doi:10.2307/2342435).
+A split divides n runs into inside and outside; K of the n runs have the property (hits).
+By chance, the number of hits inside is hypergeometric (Fisher 1935, doi:10.2307/2342435).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.stats.quantiles import RELATIVE_EPS
 
-# Beyond so many outcomes a test is hardly discrete, and what is left of a small tail is nothing.
+# With more outcomes, a test is almost continuous and the remainder of a small tail is negligible.
 _OUTCOMES = 1000
 
 
 def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
-    """Return the chance of at least so many hits inside each split, if all splits are alike.
+    """Return the probability of at least ``hits`` hits inside each split by chance.
 
-    It is the upper tail of the hypergeometric distribution, Fisher's exact test in one direction
-    (Fisher 1935); 1 for no more hits than are to be expected.
+    This is the upper tail of the hypergeometric distribution, the one-sided exact test of Fisher
+    (1935); 1 if there are no more hits than expected.
 
     Args:
-        hits: any shape, how many of those inside have it.
-        size: the same shape, how many are inside.
-        total_hits: K, how many have it.
-        total: n, how many there are.
+        hits: any shape, the number of hits inside.
+        size: the same shape, the number of runs inside.
+        total_hits: K, the number of hits.
+        total: n, the number of runs.
     """
     k = hits[..., None] + np.arange(min(total_hits, _OUTCOMES) + 1)
     tail = _chances(k, size[..., None], total_hits, total).sum(axis=-1)
@@ -35,41 +35,43 @@ def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
 
 
 def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
-    """Return for each p the chance that any of the splits shows a tail as small, or smaller.
+    """Return for each p the probability that any split shows a tail of at most p.
 
-    The chances of the splits are added (Boole's inequality). That of one is not p but the largest
-    tail up to p which that split can show at all: a small one can show none, and costs nothing
-    (Tarone 1990, doi:10.2307/2531456; Westfall and Wolfinger 1997,
-    doi:10.1080/00031305.1997.10473577, whose tests are independent and ours need not be). Where
-    many have it, tails are hardly discrete and p is taken for them.
+    The probabilities of the splits are added (Boole's inequality). A split contributes not p but
+    the largest tail up to p that it can attain: small splits attain none and cost nothing (Tarone
+    1990, doi:10.2307/2531456; Westfall and Wolfinger 1997, doi:10.1080/00031305.1997.10473577,
+    who assume independent tests; here they may depend on each other). With many hits, tails are
+    almost continuous and p is used.
 
     Args:
-        p: shape (h,), tails that were found, of these splits or of others.
-        size: shape (s,), how many are inside each split, in one direction each.
-        total_hits: K, how many have what is asked about.
-        total: n, how many there are.
+        p: shape (h,), tails of these or other splits.
+        size: shape (s,), the number of runs inside each split, in one direction each.
+        total_hits: K, the number of hits.
+        total: n, the number of runs.
     """
     if total_hits > _OUTCOMES:
         return p * len(size)
     sizes, splits = np.unique(size, return_counts=True)
     chances = _chances(np.arange(total_hits + 1)[None], sizes[:, None], total_hits, total)
     tails = chances[:, ::-1].cumsum(axis=1)
-    # Tails that are equal may differ in their last digits.
+    # Equal tails may differ in their last digits.
     bounds = p * (1 + RELATIVE_EPS)
-    chance = [np.where(tails <= one, tails, 0.0).max(axis=1) @ splits for one in bounds.tolist()]
+    chance = [
+        np.where(tails <= bound, tails, 0.0).max(axis=1) @ splits for bound in bounds.tolist()
+    ]
     return np.asarray(chance, dtype=np.float64)
 
 
 def chance_in_strata(inside: Mask, has: Mask, stratum: Ints) -> float:
-    """Return the chance of at least so many hits inside, if within each stratum all are alike.
+    """Return the probability of at least as many hits inside by chance, within strata.
 
-    The test of Mantel and Haenszel (1959, doi:10.1093/jnci/22.4.719) in one direction, with their
-    correction for continuity.
+    The one-sided test of Mantel and Haenszel (1959, doi:10.1093/jnci/22.4.719) with their
+    continuity correction.
 
     Args:
-        inside: shape (n,), which are inside the split.
-        has: shape (n,), which have what is asked about.
-        stratum: shape (n,), the number of the stratum of each, from 0.
+        inside: shape (n,), the runs inside the split.
+        has: shape (n,), the hits.
+        stratum: shape (n,), the index of each run's stratum, from 0.
     """
     total = np.bincount(stratum).astype(np.float64)
     within = np.bincount(stratum, inside).astype(np.float64)
@@ -83,13 +85,13 @@ def chance_in_strata(inside: Mask, has: Mask, stratum: Ints) -> float:
 
 
 def _chances(k: Ints, size: Ints, total_hits: int, total: int) -> Floats:
-    """Return the chance of exactly k hits among so many, of any shapes that go together."""
+    """Return the probability of exactly k hits among ``size`` runs; shapes are broadcast."""
     log = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, total + 1)))])
     possible = (k <= total_hits) & (k <= size) & (size - k <= total - total_hits)
-    hits, rest = np.where(possible, k, 0), np.where(possible, size - k, 0)
+    hits, misses = np.where(possible, k, 0), np.where(possible, size - k, 0)
     chance = (
         log[total_hits] - log[hits] - log[total_hits - hits]
-        + log[total - total_hits] - log[rest] - log[total - total_hits - rest]
+        + log[total - total_hits] - log[misses] - log[total - total_hits - misses]
         - log[total] + log[size] + log[total - size]
     )  # fmt: skip
     return np.where(possible, np.exp(chance), 0.0)

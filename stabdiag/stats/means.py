@@ -1,4 +1,4 @@
-"""Means of several runs: how well each is known, and how far they lie apart."""
+"""Means of several runs: their standard errors and their spread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import RELATIVE_EPS
 from stabdiag.stats.trend import MAX_POINTS, block_means, without_line
 
-# An error is never taken for smaller than this share of the largest.
+# Errors below this fraction of the largest are raised to it.
 _EXACT = 1e-6
 
 
 @frozen
 class Mean:
-    """A mean with its standard error, and the deviation of the single points about their trend."""
+    """A mean, its standard error, and the deviation of single points from their trend."""
 
     value: float
     error: float
@@ -26,11 +26,11 @@ class Mean:
 
 @frozen
 class Spread:
-    """How far several means lie apart.
+    """The spread of several means.
 
-    ``deviation`` is their standard deviation, ``between`` what is left of it without the errors of
-    the means, ``low`` and ``high`` the interval of 95% in which the deviation lies, and ``p_value``
-    the probability of such a spread if there were nothing but these errors.
+    ``deviation`` is their standard deviation, ``between`` the part that the errors of the means do
+    not explain. ``low`` and ``high`` bound the 95% interval of the deviation. ``p_value`` is the
+    probability of this spread if the errors were its only source.
     """
 
     deviation: float
@@ -41,27 +41,27 @@ class Spread:
 
 
 def mean_and_error(x: Floats) -> Mean:
-    """Return the mean of a series with the standard error that its autocorrelation leaves it.
+    """Return the mean of a series with a standard error that accounts for autocorrelation.
 
     Args:
         x: shape (n,), finite, n at least 4, evenly spaced.
 
-    A straight line is taken out first: runs that fall along the same slope differ by their level.
+    A straight line is removed first: runs with the same slope differ only in their level.
     The variance is stretched by the integrated autocorrelation time, summed over the initial
-    positive sequence of pairs (Geyer 1992, doi:10.1214/ss/1177011137, section 3.3); ours never
-    narrows it.
+    positive sequence of pairs (Geyer 1992, doi:10.1214/ss/1177011137, section 3.3) and
+    is never narrowed.
     """
     thin = block_means(x, MAX_POINTS)
     n = len(thin)
-    rest = without_line(thin)
-    power = float(rest @ rest)
-    rests = without_line(x)
-    deviation = float(np.sqrt(rests @ rests / (len(x) - 2)))
+    residual = without_line(thin)
+    power = float(residual @ residual)
+    residuals = without_line(x)
+    deviation = float(np.sqrt(residuals @ residuals / (len(x) - 2)))
     value = float(x.mean())
     least = RELATIVE_EPS * abs(value)
     if power <= (least * n) ** 2:
         return Mean(value=value, error=least, deviation=deviation)
-    full = np.correlate(rest, rest, mode="full")[n - 1 :] / power
+    full = np.correlate(residual, residual, mode="full")[n - 1 :] / power
     pairs = full[: n // 2 * 2].reshape(-1, 2).sum(axis=1)
     negative = np.flatnonzero(pairs <= 0)
     time = max(2 * float(pairs[: negative[0] if len(negative) else None].sum()) - 1, 1.0)
@@ -70,19 +70,19 @@ def mean_and_error(x: Floats) -> Mean:
 
 
 def spread(values: Floats, errors: Floats) -> Spread:
-    """Tell how far means lie apart beyond their own errors.
+    """Measure the spread of means beyond their own errors.
 
     Args:
         values: the means, shape (n,), n at least 2.
-        errors: their standard errors; one that is a millionth of the largest counts as exact.
+        errors: their standard errors; an error below a millionth of the largest counts as exact.
 
     Cochran's Q against chi-squared with n - 1 degrees of freedom (Cochran 1954,
     doi:10.2307/3001666, section 4), and the variance between by moments (DerSimonian & Laird 1986,
-    doi:10.1016/0197-2456(86)90046-2, eq. 8). The interval is that of a normal sample's deviation:
-    of two values it spans a factor of 70, and no statistic makes it narrower.
+    doi:10.1016/0197-2456(86)90046-2, eq. 8). The interval assumes a normal sample: for two
+    values it spans a factor of 70.
     """
     n = len(values)
-    # In units of the largest error, so that no square leaves the range of a float.
+    # In units of the largest error, so that squares cannot overflow.
     unit = max(float(errors.max()), float(np.finfo(np.float64).tiny))
     values, errors = values / unit, np.maximum(errors / unit, _EXACT)
     weight = 1 / errors**2
@@ -113,10 +113,12 @@ def chi_squared_tail(x: float, degrees: int) -> float:
     return min((math.erfc(math.sqrt(half)) if odd else 0.0) + math.fsum(terms), 1.0)
 
 
-def chi_squared_above(share: float, degrees: int) -> float:
-    """Return the value that chi-squared exceeds with a probability, by bisection."""
+def chi_squared_above(probability: float, degrees: int) -> float:
+    """Return the value that chi-squared exceeds with this probability, by bisection."""
     low, high = 0.0, degrees + 20 * math.sqrt(degrees) + 20
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if chi_squared_tail(middle, degrees) > share else (low, middle)
+        low, high = (
+            (middle, high) if chi_squared_tail(middle, degrees) > probability else (low, middle)
+        )
     return high

@@ -1,7 +1,7 @@
-"""Medians, quantiles, a robust deviation of finite values, and how many of them differ.
+"""Medians, quantiles, robust deviations and distinct counts of finite values.
 
-NumPy's own also look for NaN, and import numpy.ma (15 ms) to do it: a small log would wait for that
-longer than for all of its statistics.
+The NumPy versions also look for NaN and import numpy.ma (15 ms), which takes longer than all
+statistics of a small log.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from stabdiag.model.arrays import Floats, Ints
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 
-# A sample of this many values is enough for a median or a deviation.
+# This many values are enough to estimate a median or a deviation.
 SUBSAMPLE_SIZE = 20_000
 
-# Fewer values than this tell neither a level nor its noise.
+# Fewer values than this determine neither a level nor its noise.
 MIN_SAMPLE = 8
 
-# Fewer points than this in a row show no course: no order of them is unlikely, and a level that
-# follows them is noisier than they are.
+# Fewer consecutive points than this show no trend: no order of them is unlikely, and a level
+# estimated from them is noisier than the points.
 MIN_TREND_POINTS = 10
 
-# Values that differ by less than this share may be the same, written with fewer digits.
+# Values that differ by less than this fraction may be equal but printed with fewer digits.
 RELATIVE_TOLERANCE = 0.01
 
-# A difference below this share of a value is rounding in a sum.
+# A difference below this fraction of a value is rounding in a sum.
 RELATIVE_EPS = 1e-9
 
 
 def distinct(values: Floats | Ints) -> int:
-    """Return how many different values there are, none of which is NaN.
+    """Return the number of distinct values, none of which is NaN.
 
-    ``np.unique`` takes six times the memory of a long series. Whole numbers that lie close, as
-    those of batches may, are counted in a tenth of the time.
+    ``np.unique`` takes six times the memory of a long series. Integers in a narrow range, such as
+    batch ids, are counted in a tenth of the time.
     """
     if len(values) and np.ptp(values) < len(values):
-        off = values - values.min()
-        at = off.astype(np.intp)
-        if (off == at).all():
-            return int(np.count_nonzero(np.bincount(at)))
+        offsets = values - values.min()
+        indices = offsets.astype(np.intp)
+        if (offsets == indices).all():
+            return int(np.count_nonzero(np.bincount(indices)))
     ordered = np.sort(values)
     return min(len(values), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def typical(x: Floats) -> float:
-    """Return the median of finite values, shape (n,), n at least 1; of a long series, by a sample.
+    """Return the median of finite values, shape (n,), n at least 1.
 
-    The sample is evenly spaced. A million points take as long as the sample does.
+    For a long series, it is the median of an evenly spaced sample.
     """
     return median(x[:: max(len(x) // SUBSAMPLE_SIZE, 1)])
 
 
 def usual_gap(steps: Ints) -> float:
-    """Return the typical difference between successive steps, shape (n,); 1 for a single one."""
+    """Return the typical difference between successive steps, shape (n,); 1 for a single step."""
     if len(steps) < 2:
         return 1.0
     every = max((len(steps) - 1) // SUBSAMPLE_SIZE, 1)
@@ -76,10 +76,10 @@ def robust_sigma(x: Floats) -> float:
 
 
 def diff_sigma(x: Floats) -> float:
-    """Return the robust deviation of single values, by how far each lies from the one before it.
+    """Return the robust deviation of single values, estimated from successive differences.
 
-    A slope drops out. The difference of two values varies sqrt(2) times as much as one of them. Of
-    a long series, a sample of the differences is taken.
+    Differences cancel a slope and vary sqrt(2) times as much as single values. For a long series, a
+    sample of the differences is used.
 
     Args:
         x: shape (n,), finite, n at least 2.
@@ -110,8 +110,8 @@ def quantiles(x: Floats, shares: Sequence[float]) -> Floats:
 
     Args:
         x: shape (n,), n at least 1.
-        shares: which quantiles, from 0 to 1: a few, as to put seventeen of a million values in
-            their places takes NumPy three times as long as to sort them all.
+        shares: the quantiles, from 0 to 1. Pass only a few: partitioning a million values at 17
+            positions takes NumPy three times as long as sorting them.
     """
     below = (np.asarray(shares) * (len(x) - 1)).astype(np.intp)
     above = np.minimum(below + 1, len(x) - 1)
@@ -119,10 +119,10 @@ def quantiles(x: Floats, shares: Sequence[float]) -> Floats:
 
 
 def quantiles_in_order(ordered: Floats, shares: Sequence[float]) -> Floats:
-    """Return quantiles of finite values that are in rising order; see ``quantiles``."""
+    """Return quantiles of sorted finite values; see ``quantiles``."""
     at = np.asarray(shares) * (len(ordered) - 1)
     below = at.astype(np.intp)
     above = np.minimum(below + 1, len(ordered) - 1)
     part, step = at - below, ordered[above] - ordered[below]
-    # From the nearer end, as np.quantile does: the result is the same to the last bit.
+    # Interpolate from the nearer end, as np.quantile does: the results are bit-identical.
     return np.where(part < 0.5, ordered[below] + step * part, ordered[above] - step * (1 - part))

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import median
 
-# Pairs are compared one by one; longer series are first averaged down to this many points.
+# All pairs are compared, so longer series are first averaged down to this many points.
 MAX_POINTS = 400
 
 
@@ -22,8 +22,8 @@ def mann_kendall(x: Floats) -> float:
 
     Mann (1945, doi:10.2307/1907187) with the variance correction of Hamed & Rao (1998,
     doi:10.1016/S0022-1694(97)00125-X, eq. 14): the autocorrelation of the ranks of the detrended
-    series stretches the variance. Ours differs in that only positive autocorrelations up to the
-    first insignificant lag count, and that the correction never narrows the variance.
+    series stretches the variance. Two differences: only positive autocorrelations up to the first
+    insignificant lag count, and the correction never narrows the variance.
     """
     x = block_means(x, MAX_POINTS)
     n = len(x)
@@ -41,7 +41,7 @@ def _variance_stretch(x: Floats) -> float:
     n = len(x)
     residual = without_line(x)
     if np.ptp(residual) <= 1e-9 * np.ptp(x):
-        return 1.0  # a straight line leaves nothing but rounding errors, and these have a rhythm
+        return 1.0  # the residuals of a straight line are periodic rounding errors
     ranks = np.argsort(np.argsort(residual)).astype(np.float64)
     ranks -= ranks.mean()
     power = float(ranks @ ranks)
@@ -55,9 +55,10 @@ def _variance_stretch(x: Floats) -> float:
 
 
 def without_line(x: Floats) -> Floats:
-    """Return the residuals of the least-squares line over the positions: shape (n,), n at least 2.
+    """Return the residuals of the least-squares line over the positions.
 
-    They are in the unit of ``x``, which is finite.
+    Args:
+        x: shape (n,), finite, n at least 2.
     """
     time = np.arange(len(x)) - (len(x) - 1) / 2
     slope = float(time @ x) / float(time @ time)
@@ -65,27 +66,28 @@ def without_line(x: Floats) -> Floats:
     return residuals
 
 
-def block_means(x: Floats, most: int) -> Floats:
-    """Return ``x`` averaged over equal blocks so that at most ``most`` points are left.
+def block_means(x: Floats, max_points: int) -> Floats:
+    """Return ``x``, shape (n,), averaged over equal blocks down to at most ``max_points`` points.
 
-    Of shape (n,), the last, incomplete block is dropped.
+    An incomplete last block is dropped.
     """
-    size = -(-len(x) // most)
+    size = -(-len(x) // max_points)
     if size <= 1:
         return x
-    whole = len(x) // size
-    means: Floats = x[: whole * size].reshape(whole, size).mean(axis=1)
+    count = len(x) // size
+    means: Floats = x[: count * size].reshape(count, size).mean(axis=1)
     return means
 
 
 def is_running_sum(x: Floats) -> bool:
-    """Tell whether each point lies above the last, and by no more as the series goes on.
+    """Return True if a series always increases, by increments that do not grow.
 
     Args:
         x: shape (n,), finite, n at least 3.
 
-    A sum of positive numbers that shrink or stay does; what diverges rises by more and more.
+    A running sum of losses that fall or stay constant looks like this. The increments of a
+    diverging loss grow.
     """
-    added = np.diff(x)
-    early, late = np.array_split(added, 2)
-    return bool((added > 0).all() and median(late) <= median(early))
+    increments = np.diff(x)
+    early, late = np.array_split(increments, 2)
+    return bool((increments > 0).all() and median(late) <= median(early))
