@@ -21,13 +21,13 @@ BINS_PER_OCTAVE: Final = 8
 """Width of a bin: 9 % of the step. Wide enough to average noise, narrow enough to date an onset."""
 
 MIN_COMMON_BINS: Final = 6
-"""Fewer common bins do not show a course."""
+"""Fewer common bins are not enough to compare two runs."""
 
 MAX_SPREAD_FACTOR: Final = 12.0
-"""References whose variance exceeds the prior by more than this do not show the same thing."""
+"""References whose variance exceeds the prior by more than this are not comparable."""
 
 PRIOR_WEIGHT: Final = 6.0
-"""How many reference runs the prior variance is worth."""
+"""The number of reference runs that the prior variance is worth."""
 
 # The mean |difference| of two normal values is 2σ/√π.
 _DIFFERENCE_TO_SIGMA: Final = float(np.sqrt(np.pi)) / 2
@@ -72,10 +72,10 @@ class Levels:
 
 @frozen
 class Prior:
-    """How far good runs usually lie apart: a share of the level, and a share of a shift in time.
+    """The usual spread of good runs, in level and in time.
 
-    ``level`` is a standard deviation relative to the level. ``shift`` is one of ln(step): a run
-    that learns 6 % later than another lies that far above it.
+    ``level`` is a standard deviation relative to the level. ``shift`` is a standard deviation of
+    ln(step): some runs learn a few percent later than others.
     """
 
     level: float
@@ -84,12 +84,12 @@ class Prior:
 
 @frozen
 class Band:
-    """Where reference runs lie, bin by bin: all arrays have the shape (k,).
+    """The range of reference runs, bin by bin: all arrays have the shape (k,).
 
-    ``center`` is the median of the references and ``variance`` that of a further good run about
-    it, without the noise of the logged values. ``error`` is the squared standard error of the
-    center due to that noise. ``factor`` is how many times the variance of the prior the references
-    show. ``low`` and ``high`` are the extremes of the references. If ``log``, all are of
+    ``center`` is the median of the references. ``variance`` is the expected variance of another
+    good run, without the noise of the logged values. ``error`` is the squared standard error of the
+    center due to that noise. ``factor`` is the variance of the references relative to the prior.
+    ``low`` and ``high`` are the extremes of the references. If ``log`` is set, all values are
     logarithms.
     """
 
@@ -109,7 +109,7 @@ class Band:
 
 @frozen
 class Deviation:
-    """How far a run lies from a band, in standard deviations, on their common bins.
+    """The deviation of a run from a band, in standard deviations, on their common bins.
 
     ``peak`` is the largest absolute deviation that two neighboring bins share with the same sign.
     """
@@ -196,16 +196,16 @@ def _moments(values: Floats, begins: Ints, count: Ints) -> tuple[Floats, Floats]
 
 
 def _filled(noise: Floats, values: Floats) -> Floats:
-    """Return the noise of bins; bins with a single value take that of the next bin with more.
+    """Return the noise of bins; a bin with a single value takes the noise of the next larger bin.
 
     If no bin has two values, the noise is unknown and counts as 0: the spread between the
     references contains it.
     """
-    known = np.flatnonzero(np.isfinite(noise))
-    if not len(known):
+    measured = np.flatnonzero(np.isfinite(noise))
+    if not len(measured):
         return np.zeros(len(noise))
-    at = np.minimum(np.searchsorted(known, np.arange(len(noise))), len(known) - 1)
-    return np.asarray(noise[known[at]])
+    at = np.minimum(np.searchsorted(measured, np.arange(len(noise))), len(measured) - 1)
+    return np.asarray(noise[measured[at]])
 
 
 def bar_for(references: int) -> float:
@@ -214,23 +214,24 @@ def bar_for(references: int) -> float:
     >>> bar_for(1), bar_for(6), bar_for(100)
     (20.0, 3.8, 3.0)
     """
-    return next(bar for least, bar in _BARS if references >= least)
+    return next(bar for minimum, bar in _BARS if references >= minimum)
 
 
 def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:
     """Return the band that references span, or None if no bin is common to half of them.
 
-    It is one of logarithms if ``log`` is set and all values of the references are positive.
+    The band uses logarithms if ``log`` is set and all values of the references are positive.
     """
     log = log and all(levels.is_positive for levels in references)
     bins, grid = _on_one_grid(
-        [one.bins for one in references], [one.center(log=log) for one in references]
+        [levels.bins for levels in references],
+        [levels.center(log=log) for levels in references],
     )
     _, errors = _on_one_grid(
-        [one.bins for one in references], [one.error(log=log) for one in references]
+        [levels.bins for levels in references],
+        [levels.error(log=log) for levels in references],
     )
-    there = np.isfinite(grid)
-    number = there.sum(axis=0)
+    number = np.isfinite(grid).sum(axis=0)
     kept = number >= max((len(references) + 1) // 2, 1)
     if not kept.any():
         return None
@@ -248,14 +249,14 @@ def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> 
     ratio = 1.0
     if several.any():
         ratio = float(np.mean(squares[several] / (expected + noise)[several]))
-    most = int(number.max())
-    degrees = 4.0 * (most - 1)
+    max_number = int(number.max())
+    degrees = 4.0 * (max_number - 1)
     factor = (PRIOR_WEIGHT + degrees * ratio) / (PRIOR_WEIGHT + degrees)
     variance = factor * expected
-    if most >= 3:
+    if max_number >= 3:
         weight = np.maximum(number - 1, 0)
-        seen = np.maximum(squares - noise, 0.0)
-        variance = (PRIOR_WEIGHT * variance + weight * seen) / (PRIOR_WEIGHT + weight)
+        observed = np.maximum(squares - noise, 0.0)
+        variance = (PRIOR_WEIGHT * variance + weight * observed) / (PRIOR_WEIGHT + weight)
     return Band(
         bins=bins,
         center=center,
@@ -278,15 +279,15 @@ def _on_one_grid(bins: Sequence[Ints], values: Sequence[Floats]) -> tuple[Ints, 
     """Return the union of some bins, and the values on it, NaN if a series lacks a bin."""
     union = np.unique(np.concatenate(bins))
     grid = np.full((len(bins), len(union)), np.nan)
-    for row, (own, of) in enumerate(zip(bins, values, strict=True)):
-        grid[row, np.searchsorted(union, own)] = of
+    for row, (own_bins, own_values) in enumerate(zip(bins, values, strict=True)):
+        grid[row, np.searchsorted(union, own_bins)] = own_values
     return union, grid
 
 
 def deviation_of(run: Levels, band: Band) -> Deviation:
-    """Return how far a run lies from a band, where both have values.
+    """Return the deviation of a run from a band, where both have values.
 
-    If the band is of logarithms and the run has values that are not positive, no bin is common.
+    If the band uses logarithms and the run has values that are not positive, no bin is common.
     """
     bins, at, of = np.intersect1d(run.bins, band.bins, assume_unique=True, return_indices=True)
     difference = run.center(log=band.log)[at] - band.center[of]

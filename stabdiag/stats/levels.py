@@ -1,4 +1,4 @@
-"""The levels of a series: over stretches of its length, over blocks, and where they jump."""
+"""The levels of a series over equal parts and blocks, and jumps between levels."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, SUBSAMPLE_SIZE, median, medians, robust_sigma
 
-# The level beside an event is taken over this many points: their median withstands two outliers.
+# The level next to an event is the median of this many points, which tolerates two outliers.
 CONTEXT_POINTS = 5
 
-# This many points in a row are no single outlier: the median of fewer withstands none.
+# This many consecutive points are not a single outlier; the median of fewer tolerates none.
 MIN_CONSECUTIVE = 3
 
-# Of each block a tenth at either end is left out: of fewer points than these, none.
+# A block is trimmed by a tenth at either end if it has at least this many points.
 _TENTH = 10
 
-# The mean distance from the mean in deviations, for normal noise, as a factor.
+# The standard deviation of normal noise divided by its mean absolute deviation.
 _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 
-# Losses are printed with at most so many decimals. Numbers that are that near to what was printed
-# differ by the rounding of binary fractions alone.
+# Losses are printed with at most this many decimals. A number within _PRINTED of a decimal differs
+# from it only by the rounding of binary fractions.
 _MOST_DIGITS = 6
 _PRINTED = 1e-12
 
-# The level's own changes are taken from so many points before a jump, the range that its levels
-# span from so many stretches of all of them.
-_LATELY = 400
+# The changes of the level are measured over this many points before a jump, and the range of the
+# levels over this many parts of the whole series.
+_RECENT_POINTS = 400
 _STRETCHES = 20
 
 
 def beginning(x: Floats) -> float:
-    """Return the level at which a series began, shape (n,), finite, n at least 1, in its unit."""
-    # The highest of its first losses: a loss soon falls.
+    """Return the initial level of a series, shape (n,), finite, n at least 1, in its unit."""
+    # The highest of the first losses, since a loss soon falls.
     return float(x[:CONTEXT_POINTS].max())
 
 
 def levels(x: Floats, stretches: int) -> Floats:
-    """Return the medians of equal stretches of a series, in its own unit.
+    """Return the medians of equal parts of a series, in its own unit.
 
     Args:
         x: shape (n,), finite, n at least 1.
-        stretches: how many, at least 1; fewer where there are fewer points.
+        stretches: the number of parts, at least 1; fewer if there are fewer points.
 
     Returns:
-        Shape (min(stretches, n),). The points that do not fill the stretches evenly are left out at
-        the beginning: the end is what counts.
+        Shape (min(stretches, n),). Points that do not fill the parts evenly are dropped at the
+        beginning, because the end matters more.
     """
     count = min(stretches, len(x))
     size = len(x) // count
@@ -59,13 +59,13 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
 
     Args:
         x: shape (n,), finite, n at least ``size``.
-        size: how many points make a block.
+        size: the number of points in a block.
 
     Returns:
         Levels in units of ``x``, and positions, shape (n // size,) each.
 
-    A level is a mean without the lowest and the highest tenth: single spikes do not move it, and a
-    loss that bursts ever higher from the same floor does.
+    A level is a trimmed mean without the lowest and the highest tenth. Single spikes do not change
+    it, but ever higher bursts from a constant floor do.
     """
     spare, cut = len(x) % size, size // _TENTH
     starts = np.arange(spare, len(x), size)
@@ -74,12 +74,12 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
 
 
 def is_trimmed(size: int) -> bool:
-    """Tell whether the level of a block of so many points leaves the outermost of them out."""
+    """Return True if the level of a block of ``size`` points is a trimmed mean."""
     return size >= _TENTH
 
 
 def last_digit(x: Floats) -> float:
-    """Return the unit of the last digit that a series was printed with, or 0 if it was not rounded.
+    """Return the unit of the last printed digit of a series, or 0 if it was not rounded.
 
     Args:
         x: shape (n,), finite, in its own unit.
@@ -95,54 +95,56 @@ def last_digit(x: Floats) -> float:
 
 
 def pair_means(levels: Floats) -> Floats:
-    """Return the mean of each level and the next; the last stands with the one before.
+    """Return the mean of each level and the next; the last level uses the one before it.
 
     Args:
-        levels: shape (n,), n at least 2, and so is what is returned.
+        levels: shape (n,), n at least 2.
+
+    Returns:
+        Shape (n,).
     """
     pairs = (levels[:-1] + levels[1:]) / 2
     return np.append(pairs, pairs[-1])
 
 
 def level_noise(levels: Floats) -> float:
-    """Return the deviation of a level from the line through its neighbours: trends drop out.
+    """Return the deviation of a level from the line through its neighbors, which cancels trends.
 
     Args:
-        levels: shape (n,), n at least 3. Of white noise, the distance from the middle between two
-            neighbours has sqrt(3/2) times the deviation of a level.
+        levels: shape (n,), n at least 3. With white noise, the distance from the midpoint of two
+            neighbors has sqrt(3/2) times the deviation of a level.
     """
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
     return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))
 
 
 def noise_of_means(x: Floats, size: int, which: slice) -> float:
-    """Return the deviation that the mean of two blocks has if their points are independent.
+    """Return the standard deviation of the mean of two blocks if their points are independent.
 
     Args:
         x: shape (n,), finite, n a multiple of ``size``.
-        size: how many points make a block.
-        which: the blocks whose points are asked how far they lie from the mean of their block.
+        size: the number of points in a block.
+        which: the blocks over which the deviation from the block mean is measured.
 
-    Where a loss repeats itself in each epoch, the levels of blocks may be nearly the same by chance
-    and then move with the part of an epoch that the last of them holds: their own noise, by
-    ``level_noise``, is too small then.
+    If a loss repeats its pattern in each epoch, the levels of blocks may be almost equal by chance
+    and then change with the part of an epoch in the last block. ``level_noise`` is too small then.
     """
     blocks = x.reshape(-1, size)[which]
     blocks = blocks[:: -(-blocks.size // SUBSAMPLE_SIZE)]
-    apart = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
-    return float(apart) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
+    deviation = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
+    return float(deviation) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
 
 
 def moving_means(x: Floats, size: int) -> Floats:
-    """Return the mean of each ``size`` points in a row: of shape (n,), shape (n - size + 1,)."""
+    """Return the mean of each ``size`` consecutive points of ``x``: shape (n - size + 1,)."""
     return np.convolve(x, np.full(size, 1 / size), "valid")
 
 
 @frozen
 class Jump:
-    """The levels before and after a place, and how much the level changed between stretches before.
+    """The levels before and after a position, compared with earlier changes of the level.
 
-    ``noise`` is the robust deviation of those changes, ``largest`` the largest of them.
+    ``noise`` is the robust deviation of the earlier changes, ``largest`` the largest of them.
     """
 
     old: float
@@ -151,7 +153,7 @@ class Jump:
     largest: float
 
     def exceeds(self, sigmas: float, floor: float) -> bool:
-        """Tell whether the level rose by more than its noise, a floor, and twice any change."""
+        """Return True if the level rose by more than its noise, a floor and twice any change."""
         return self.new - self.old > max(sigmas * self.noise, floor, 2 * self.largest)
 
 
@@ -159,9 +161,9 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
     """Compare the medians of the last and the next ``width`` points.
 
     Args:
-        before: shape (n,), finite; None is returned where n is below four times the width.
-        after: at least ``width`` finite points, else None.
-        width: how many points make a level.
+        before: shape (n,), finite; None is returned if n is below four times the width.
+        after: at least ``width`` finite points, else None is returned.
+        width: the number of points that define a level.
     """
     if len(before) < 4 * width or len(after) < width:
         return None
@@ -177,16 +179,16 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
 def jump_up(
     old: Floats, new: Floats, width: int, *, sigmas: float, min_range_share: float
 ) -> Jump | None:
-    """Return the jump of the level from the end of one series up to the beginning of the next.
+    """Return the upward jump of the level from the end of one series to the start of the next.
 
     Args:
         old: shape (n,), finite.
         new: at least ``width`` finite points, else None is returned.
-        width: how many points make a level.
+        width: the number of points that define a level.
         sigmas: minimum jump, in standard deviations of the recent changes of the level.
         min_range_share: minimum jump, as a fraction of the range of the old levels.
     """
-    jump = level_jump(old[-_LATELY:], new[:width], width)
+    jump = level_jump(old[-_RECENT_POINTS:], new[:width], width)
     if jump is None:
         return None
     floor = min_range_share * float(np.ptp(levels(old, _STRETCHES)))

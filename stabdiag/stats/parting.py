@@ -14,13 +14,13 @@ from stabdiag.stats.quantiles import (
     medians,
 )
 
-# Noise is measured over so many points, since it falls with the loss.
+# Noise is measured over blocks of this many points, since it falls with the loss.
 _BLOCK = 100
 
 # Fewer distinct values than this do not show how they were rounded.
 _DISTINCT = 20
 
-# Logs that round keep so many digits at most; two values may differ by the last of them, and a bit.
+# Rounding logs keep at most this many digits; two values may differ by slightly more than the last.
 _DIGITS = 7
 
 # bfloat16 has 8 significant bits: the last 16 of a float32 are zero.
@@ -30,10 +30,10 @@ _LOW_BITS = np.uint32(0xFFFF)
 
 @frozen
 class DivergencePoints:
-    """Where two series part, as positions; None where they do not.
+    """The positions at which two series diverge, or None.
 
-    ``first`` is the first difference of any size, ``unrounded`` the first that rounding does not
-    explain, ``lasting`` the first of those beyond the noise that last, ``largest`` the largest.
+    ``first`` is the first difference of any size, ``unrounded`` the first one that rounding does
+    not explain, ``lasting`` the first lasting difference beyond the noise, ``largest`` the largest.
     ``noise`` is the deviation of a single value about its trend at ``lasting``, else at ``first``.
     """
 
@@ -50,18 +50,18 @@ def part(
     """Return where two series of the same steps diverge; None if they are equal to the last bit.
 
     Args:
-        x: shape (n,); NaN equals NaN, and differs from all else without measure.
-        y: the same steps.
-        rounding: the share of a value that rounding may change.
-        sigmas: how many deviations of the noise are more than noise.
-        points: a difference lasts if at least half of so many points from it on have it.
-        coarse: whether values that were all written with few digits may differ in the last one.
+        x: shape (n,); NaN equals NaN and differs infinitely from any other value.
+        y: the values of the other series at the same steps.
+        rounding: the maximum relative difference due to rounding.
+        sigmas: the minimum difference beyond the noise, in standard deviations.
+        points: a difference lasts if at least half of this many points from it on have it.
+        coarse: whether values written with few digits may differ in their last digit.
     """
     size = np.abs(x - y)
     size[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
     size[np.isnan(size)] = np.inf
-    apart = size > 0
-    if not apart.any():
+    differs = size > 0
+    if not differs.any():
         return None
     scale = np.maximum(np.abs(x), np.abs(y))
     scale[~np.isfinite(scale)] = 0.0
@@ -70,7 +70,7 @@ def part(
         slack = np.maximum(slack, np.maximum(_unit(x, scale), _unit(y, scale)))
     unrounded = size > slack
     noise = np.sqrt((local_noise(x) ** 2 + local_noise(y) ** 2) / 2)
-    first = int(np.argmax(apart))
+    first = int(np.argmax(differs))
     beyond = lasting(size > np.maximum(sigmas * noise, slack), points)
     return DivergencePoints(
         first=first,
@@ -82,94 +82,94 @@ def part(
 
 
 def lasting(mask: Mask, points: int) -> int | None:
-    """Return the first position that is marked, as are at least half of ``points`` from it on.
+    """Return the first position from which at least half of ``points`` are marked, or None.
 
-    The mask has the shape (n,); None where there is no such position. Near the end fewer points
-    will do, but no fewer than three.
+    The position itself has to be marked in the mask, shape (n,). Near the end of the series fewer
+    points are enough, but at least three.
     """
     count = np.concatenate(([0], np.cumsum(mask)))
     ends = np.minimum(np.arange(len(mask)) + points, len(mask))
     marked = count[ends] - count[:-1]
-    wanted = np.maximum((ends - np.arange(len(mask)) + 1) // 2, 3)
-    found = np.flatnonzero(mask & (marked >= wanted))
-    return int(found[0]) if len(found) else None
+    required = np.maximum((ends - np.arange(len(mask)) + 1) // 2, 3)
+    positions = np.flatnonzero(mask & (marked >= required))
+    return int(positions[0]) if len(positions) else None
 
 
 def local_noise(x: Floats) -> Floats:
     """Return the deviation of single values about their local trend, in the unit of ``x``.
 
     Args:
-        x: shape (n,); what is not finite is left out.
+        x: shape (n,); values that are not finite are ignored.
 
     Returns:
-        Shape (n,), constant over blocks of some hundred points; 0 where fewer than three are
+        Shape (n,), constant over blocks of about a hundred points; 0 if fewer than three values are
         finite.
 
-    It is the median absolute second difference of each block, which a slope leaves alone: of white
-    noise, its deviation is sqrt(3/2) times that of the values. The median keeps spikes out
-    (Hampel 1974, doi:10.1080/01621459.1974.10482962).
+    The estimate is the median absolute second difference of each block, which cancels slopes. For
+    white noise, a second difference has sqrt(3/2) times the deviation of a value. The median
+    ignores spikes (Hampel 1974, doi:10.1080/01621459.1974.10482962).
     """
     good = np.flatnonzero(np.isfinite(x))
     if len(good) < 3:
         return np.zeros(len(x))
     z = x[good]
     bend = np.abs(z[1:-1] - (z[:-2] / 2 + z[2:] / 2))
-    whole = max(len(bend) // _BLOCK, 1)
-    size = len(bend) // whole
-    grid = bend[: whole * size].reshape(whole, size)
+    blocks = max(len(bend) // _BLOCK, 1)
+    size = len(bend) // blocks
+    grid = bend[: blocks * size].reshape(blocks, size)
     middle = medians(grid)
-    # Of values that were written with few digits most may be the same: then the mean tells.
+    # Most values may be equal if they were written with few digits: then use the mean.
     middle = np.where(middle > 0, middle, grid.mean(axis=1))
     sigma = MAD_TO_SIGMA / np.sqrt(1.5) * middle
-    at = np.minimum(np.arange(len(z)) // size, whole - 1)
+    at = np.minimum(np.arange(len(z)) // size, blocks - 1)
     out: Floats = sigma[at[np.clip(np.searchsorted(good, np.arange(len(x))), 0, len(z) - 1)]]
     return out
 
 
 def wander(x: Floats, size: int) -> float:
-    """Return how much the mean of ``size`` points changes from one stretch to the next.
+    """Return the deviation of the mean of ``size`` points between successive stretches.
 
     Args:
         x: shape (n,), finite.
-        size: how many points make a stretch.
+        size: the number of points in a stretch.
 
     Returns:
-        The deviation of such a mean, in the unit of ``x``; 0 for fewer than three stretches. Unlike
-        ``local_noise`` it sees how a series wanders that was smoothed before it was logged; a
-        single jump changes it little, as it is a median.
+        The deviation in the unit of ``x``; 0 for fewer than three stretches. Unlike
+        ``local_noise``, it includes the slow drift of a series that was smoothed before logging.
+        It is a median, so a single jump hardly changes it.
     """
-    whole = len(x) // size
-    if whole < 3:
+    count = len(x) // size
+    if count < 3:
         return 0.0
-    means = x[: whole * size].reshape(whole, size).mean(axis=1)
+    means = x[: count * size].reshape(count, size).mean(axis=1)
     return MAD_TO_SIGMA * median(np.abs(np.diff(means))) / float(np.sqrt(2))
 
 
 def _sample(x: Floats) -> Floats | None:
-    """Return some of the finite values; None where too few of them are distinct."""
+    """Return a sample of distinct finite values, or None if there are too few."""
     finite = x[np.isfinite(x)]
-    some = np.unique(finite[:: max(len(finite) // SUBSAMPLE_SIZE, 1)])
-    return some if len(some) >= _DISTINCT else None
+    sample = np.unique(finite[:: max(len(finite) // SUBSAMPLE_SIZE, 1)])
+    return sample if len(sample) >= _DISTINCT else None
 
 
 def _unit(x: Floats, scale: Floats) -> Floats:
-    """Return by how much values of these sizes may differ for the way in which ``x`` was written.
+    """Return the resolution of the format of ``x`` at values of these magnitudes.
 
-    That is the unit of the last decimal or of the last significant digit that all values have, or
-    the distance of two numbers in bfloat16; 0 where too few values tell.
+    This is the unit of the last decimal or significant digit that all values share, or the spacing
+    of bfloat16; 0 if there are too few values to determine it.
     """
-    some = _sample(x)
-    if some is None:
+    sample = _sample(x)
+    if sample is None:
         return np.zeros(len(scale))
-    single = some.astype(np.float32)
-    if np.all(single == some) and not np.any(single.view(np.uint32) & _LOW_BITS):
+    single = sample.astype(np.float32)
+    if np.all(single == sample) and not np.any(single.view(np.uint32) & _LOW_BITS):
         return _BF16 * scale
     for decimals in range(_DIGITS):
-        if _are_round(some * 10.0**decimals):
+        if _are_round(sample * 10.0**decimals):
             return np.full(len(scale), (1 + RELATIVE_TOLERANCE) * 10.0**-decimals)
-    first = _first_digit(some)
+    first = _first_digit(sample)
     for digits in range(_DIGITS):
-        if _are_round(some * 10.0 ** (digits - first)):
+        if _are_round(sample * 10.0 ** (digits - first)):
             return np.asarray((1 + RELATIVE_TOLERANCE) * 10.0 ** (_first_digit(scale) - digits))
     return np.zeros(len(scale))
 

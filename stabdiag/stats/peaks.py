@@ -1,4 +1,4 @@
-"""The peaks of a log above its baseline, and whether one of them is usual for this run."""
+"""The peaks of a log above its baseline, and whether a peak is usual for the run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from stabdiag.stats.rolling import Baseline, median_before
 from stabdiag.stats.shape import SearchWindows, Spike
 from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
 
-# Points this many deviations out, with no more than so many between them, are one excursion.
-APART = 2
+# Outlying points with at most this many other points between them belong to one excursion.
+MAX_GAP = 2
 
 # A peak recurs if others reach half of its height: one other for a single point, two for a stretch,
-# and one in so many points of a long log. A few points with nothing between them and the noise are
-# spikes: unless some others come near, it takes a few others, in a short log one less. Below a
-# fifth of a height, or of a score, nothing comes near it, and a spike has not left its level yet.
+# and one in _POINTS points of a long log. A few isolated points without any peaks between them and
+# the noise are spikes, so a single point needs FEW_EVENTS others (one less in a short log) unless
+# other peaks are comparable. A comparable peak reaches a fifth of the height and of the score. A
+# spike has left its level when it reaches a fifth of its height.
 HALF = 0.5
-NEAR = 0.2
+COMPARABLE = 0.2
 _POINTS = 750
 
-# The tail of noise leaves a gap as wide with at most this chance. Its index is estimated from so
-# many of the next scores below the gap. The prior for the inverse of the index, the weight of the
-# tail, counts as much as five scores.
+# The probability that the tail of the noise leaves a gap this wide is at most BY_CHANCE. The index
+# of the tail is estimated from BELOW scores below the gap. The prior for its inverse, the weight of
+# the tail, is worth _PRIOR scores.
 BY_CHANCE = 0.05
 BELOW = (10, 30)
 _PRIOR = 5
@@ -38,13 +39,13 @@ _PRIOR = 5
 class Excursions:
     """The excursions of a log, each run of high scores reduced to its highest point: shape (k,).
 
-    ``places`` are the positions of their first points; ``heights`` how far the farthest lie from
-    the baseline, in units of the loss; ``scores`` the same in deviations; ``rises`` which of them
-    lie above it; ``levels`` the baseline there. ``points`` is the length of the log.
-    Runs declustering (Smith and Weissman 1994, JRSS B 56, 515-528, section 2).
+    ``positions`` are the positions of their first points. ``heights`` are the largest distances
+    from the baseline in units of the loss, ``scores`` the same in standard deviations. ``rises``
+    marks excursions above the baseline, ``levels`` is the baseline there. ``points`` is the length
+    of the log. Runs declustering (Smith and Weissman 1994, JRSS B 56, 515-528, section 2).
     """
 
-    places: Ints
+    positions: Ints
     heights: Floats
     scores: Floats
     rises: Mask
@@ -54,52 +55,53 @@ class Excursions:
     def others(
         self, height: float, score: float, first: int, last: int, highest: float = np.inf
     ) -> Floats:
-        """Return how high comparable excursions outside a stretch reach, as shares of this height.
+        """Return the heights of comparable excursions outside a stretch, relative to ``height``.
 
-        Heights alone would not do: they are larger at the start of a run, where noise is. Rises
-        from a level above ``highest`` do not count: there the run is broken already.
+        Heights are larger at the start of a run, where the noise is larger, so scores have to be
+        comparable as well. Rises from a level above ``highest`` do not count: the run is already
+        broken there.
         """
-        clear = self.scores >= min(NEAR * score, CLEAR)
-        shares: Floats = self.heights[self._outside(first, last, highest) & clear] / height
-        return shares
+        is_clear = self.scores >= min(COMPARABLE * score, CLEAR)
+        ratios: Floats = self.heights[self._outside(first, last, highest) & is_clear] / height
+        return ratios
 
     def _outside(self, first: int, last: int, highest: float) -> Mask:
-        outside = (self.places < first) | (self.places > last)
+        outside = (self.positions < first) | (self.positions > last)
         return outside & (~self.rises | (self.levels <= highest))
 
     def is_recurring(self, others: Floats, *, single: bool) -> bool:
-        """Tell whether an excursion is a recurring outlier of this run, by how high others reach.
+        """Return True if an excursion is a recurring outlier of the run.
 
-        Such are a hard batch every hundred steps, the first batch of each epoch, shards of data.
+        Examples: a hard batch every hundred steps, the first batch of each epoch, shards of data.
 
         Args:
-            others: heights of comparable excursions, as shares of this one's.
-            single: whether it is a single point, and not a stretch.
+            others: heights of comparable excursions, relative to the height of this excursion.
+            single: whether the excursion is a single point rather than a stretch.
         """
-        halves, near = int((others >= HALF).sum()), int((others >= NEAR).sum())
+        halves, comparable = int((others >= HALF).sum()), int((others >= COMPARABLE).sum())
         if halves < max(1 if single else 2, self.points // _POINTS):
             return False
-        return not single or near > halves or halves >= FEW_EVENTS - (self.points < _POINTS)
+        return not single or comparable > halves or halves >= FEW_EVENTS - (self.points < _POINTS)
 
     def alone(self, window: int) -> list[int]:
-        """Return the place of the highest clear rise, if no other excursion comes close to it.
+        """Return the position of the highest clear rise if no other excursion reaches half of it.
 
-        What follows within ``window`` points counts as part of the same.
+        Excursions within the next ``window`` points belong to the same rise.
         """
         clear = np.flatnonzero(self.rises & (self.scores >= CLEAR))
         if not len(clear):
             return []
         top = clear[np.argmax(self.heights[clear])]
-        place = int(self.places[top])
-        others = self.others(self.heights[top], self.scores[top], place - APART, place + window)
-        return [] if (others >= HALF).any() else [place]
+        first = int(self.positions[top])
+        others = self.others(self.heights[top], self.scores[top], first - MAX_GAP, first + window)
+        return [] if (others >= HALF).any() else [first]
 
     def is_separated_by_gap(self, score: float, first: int, last: int, highest: float) -> bool:
-        """Tell whether a gap too wide for noise separates this score from most others.
+        """Return True if a gap too wide for noise separates a score from most others.
 
-        The score is in deviations. The others are the rises outside the positions from ``first`` to
-        ``last``, from levels up to ``highest``. Up to three may lie above the gap together: two or
-        three spikes are spikes.
+        The score is in standard deviations. The others are rises outside the positions from
+        ``first`` to ``last``, from levels up to ``highest``. Up to three scores may be above the
+        gap: two or three spikes are still spikes.
         """
         rises = self.rises & self._outside(first, last, highest)
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
@@ -112,17 +114,17 @@ class Excursions:
 
 
 def chance_of_gap(scores: Floats, above: int) -> float:
-    """Return the chance of a gap as wide as that below the highest of some scores.
+    """Return the probability of a gap as wide as the one below the highest scores.
 
     Args:
-        scores: shape (n,), above 0, in falling order: those above the gap, and the next below it.
-        above: how many lie above the gap, at least 1.
+        scores: shape (n,), positive, in falling order: the scores above the gap and the next ones.
+        above: the number of scores above the gap, at least 1.
 
     If the tail is a power law, r * log(x_r / x_(r+1)) of the ordered scores x_1 > x_2 > ... are
     independent exponentials whose mean is the inverse of the index (Rényi 1953,
     doi:10.1007/BF02127580; Hill 1975, doi:10.1214/aos/1176343247); lighter tails leave smaller
     gaps. With a gamma prior for the index, and k spacings of sum s below the gap, a gap g has the
-    chance (1 + g / (s + s0)) ** -(k + k0).
+    probability (1 + g / (s + s0)) ** -(k + k0).
     """
     below = scores[above:]
     if not len(below):
@@ -134,11 +136,11 @@ def chance_of_gap(scores: Floats, above: int) -> float:
 
 @frozen
 class Residuals:
-    """How the medians of ``width`` points ahead, ``values``, lie to the baseline: shape (n,) each.
+    """The distances of medians of the next ``width`` points from the baseline: shape (n,) each.
 
-    ``level`` is the baseline, and ``scores`` are the distances from it in deviations. Nothing
-    before the position ``first`` can be a spike, and nothing before ``settled``, where the initial
-    descent ends, is compared with one.
+    ``values`` are the medians, ``level`` is the baseline, ``scores`` are the distances in standard
+    deviations. Spikes are searched from the position ``first``. They are compared only with points
+    from ``burn_in_end``, the end of the initial descent.
     """
 
     values: Floats
@@ -146,21 +148,21 @@ class Residuals:
     scores: Floats
     width: int
     first: int
-    settled: int
+    burn_in_end: int
 
     def heights(self, where: Ints | slice) -> Floats:
-        """Return the distances from the baseline in units of the loss; all would take memory."""
+        """Return the distances from the baseline at some positions, in units of the loss."""
         return self.values[where] - self.level[where]
 
     @cached_property
     def excursions(self) -> Excursions:
-        """The excursions after the initial descent: rises; of medians, falls as well."""
+        """The excursions after the initial descent: rises, and for medians also falls."""
         scores = self.scores if self.width == 1 else np.abs(self.scores)
-        far = np.flatnonzero(scores[self.settled :] > FAR_OUT) + self.settled
-        starts = np.flatnonzero(np.diff(far, prepend=-np.inf) > APART * self.width)
+        far = np.flatnonzero(scores[self.burn_in_end :] > FAR_OUT) + self.burn_in_end
+        starts = np.flatnonzero(np.diff(far, prepend=-np.inf) > MAX_GAP * self.width)
         heights = self.heights(far)
         return Excursions(
-            places=far[starts],
+            positions=far[starts],
             heights=np.maximum.reduceat(np.abs(heights), starts) if len(far) else np.empty(0),
             scores=np.maximum.reduceat(scores[far], starts) if len(far) else np.empty(0),
             rises=heights[starts] > 0,
@@ -169,56 +171,55 @@ class Residuals:
         )
 
     def explain(self, at: int, spike: Spike, reach: SearchWindows, limit: float) -> bool:
-        """Tell whether what the run does elsewhere makes a spike seen at a position usual for it.
+        """Return True if other excursions show that a spike is usual for the run.
 
-        Either the run has such excursions again and again; or the spike is a single point that came
-        back and may be the farthest of heavy-tailed noise; or noise reaches as high elsewhere,
-        ``limit`` being how far noise goes, in deviations.
+        That is the case if similar excursions recur, if the spike is a single recovered point that
+        may be the extreme of heavy-tailed noise, or if noise below ``limit`` standard deviations is
+        as high elsewhere.
         """
         single, stayed = self.width == 1, spike.recovered is False
         around = slice(at, (spike.peak if single else at + self.width) + 1)
         height, score = float(self.heights(around).max()), float(self.scores[around].max())
         over = spike.end + (reach.window // 4 if spike.recovered else reach.window)
-        # What rises from more than halfway up the spike does so in a run that is broken already.
+        # Excursions that start above half of the spike belong to a run that is already broken.
         halfway = float(self.level[at]) + spike.height / 2
-        first, last = spike.onset - 2 * APART, over + APART
+        first, last = spike.onset - 2 * MAX_GAP, over + MAX_GAP
         others = self.excursions.others(height, score, first, last, halfway)
         if self.excursions.is_recurring(others, single=single and not stayed):
             return True
         if single and stayed:
-            return False  # a jump that stayed is more than the single point that it begins with
+            return False  # an unrecovered jump has more than the one point at which it begins
         if single and not self.excursions.is_separated_by_gap(score, first, last, halfway):
             return True
         where = self._highest
         where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
         where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
-        share = 1.0 if single else HALF  # medians of noise vary less than points do
-        return bool(self.went_up(where[self.heights(where) > share * height]).any())
+        ratio = 1.0 if single else HALF  # medians of noise vary less than points
+        return bool(self.went_up(where[self.heights(where) > ratio * height]).any())
 
     def went_up(self, where: Ints) -> Mask:
-        """Tell which positions lie well above the three points just before them, too.
+        """Return the mask of positions that are well above the three points before them, too.
 
-        Where a steep descent ends, the baseline overshoots downwards: points above it there are no
-        noise.
+        At the end of a steep descent the baseline is too low, so a distance from it is not noise.
         """
         before = np.maximum(
             where[:, np.newaxis] - self.width * np.arange(1, MIN_CONSECUTIVE + 1), 0
         )
-        return self.values[where] - medians(self.values[before]) > NEAR * self.heights(where)
+        return self.values[where] - medians(self.values[before]) > COMPARABLE * self.heights(where)
 
     @cached_property
     def _highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
-        heights = self.heights(slice(self.settled, None))
+        heights = self.heights(slice(self.burn_in_end, None))
         if len(heights) <= SUBSAMPLE_SIZE:
-            return np.arange(self.settled, len(self.values))
-        return np.argpartition(heights, -SUBSAMPLE_SIZE)[-SUBSAMPLE_SIZE:] + self.settled
+            return np.arange(self.burn_in_end, len(self.values))
+        return np.argpartition(heights, -SUBSAMPLE_SIZE)[-SUBSAMPLE_SIZE:] + self.burn_in_end
 
 
 def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
-    """Return how high each point of ``x``, shape (n,) and finite, lies above the baseline.
+    """Return the distances of single points of ``x``, shape (n,) and finite, from the baseline.
 
-    Nothing before the position ``first`` can be a spike.
+    Spikes are searched from the position ``first``.
     """
     scores = x - base.level
     scores /= base.sigma
@@ -228,18 +229,18 @@ def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
         scores=scores,
         width=1,
         first=first,
-        settled=_settled(base.level, first),
+        burn_in_end=_burn_in_end(base.level, first),
     )
 
 
 def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -> Residuals | None:
-    """Return how high the median of the ``width`` points from each one on lies above the baseline.
+    """Return the distances of medians of ``width`` points from the baseline.
 
-    None for a log too short for such windows.
+    None if the log is too short for these windows.
     """
     if len(x) < points.first + 2 * width:
         return None
-    # The median of the points before, one window later, is the median of the points from here.
+    # The median of the next points is the trailing median, shifted by one window.
     values = median_before(x, width)[width - 1 :]
     values[:-1], values[-1] = values[1:], median(x[-width:])
     level = base.level[: len(values)]
@@ -251,15 +252,15 @@ def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -
         scores=scores,
         width=width,
         first=points.first,
-        settled=points.settled,
+        burn_in_end=points.burn_in_end,
     )
 
 
-def _settled(level: Floats, first: int) -> int:
-    """Return where the level has made three quarters of its way to its usual value.
+def _burn_in_end(level: Floats, first: int) -> int:
+    """Return the position at which the level has completed 3/4 of its descent to the usual value.
 
-    That may be before ``first``: in a short log the first points are many of those that tell how
-    far its noise goes.
+    It may be before ``first``: in a short log, the first points are many of those that show the
+    noise.
     """
     usual = typical(level[first:])
     begin = min(MIN_SAMPLE, first)

@@ -8,22 +8,22 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.peaks import APART, BELOW, HALF, Residuals, chance_of_gap
+from stabdiag.stats.peaks import BELOW, HALF, MAX_GAP, Residuals, chance_of_gap
 from stabdiag.stats.tails import FAR_OUT
 
-# A tail leaves as wide a gap below its highest peaks with at most this chance, if they are few: the
-# tail itself may be what judges them.
+# The maximum probability that the tail of the noise leaves a gap this wide below a few highest
+# peaks.
 _MAX_CHANCE = 0.0003
 
-# The lowest peak of a group is at least this many deviations high, at least this many times as many
-# deviations as the highest peak of the noise, and this many times as high in units of the loss: the
-# noise of a falling loss is larger at its start.
+# The minimum score of a peak in a group, in standard deviations, and its minimum ratios to the
+# highest peak of the noise, in scores and in units of the loss. The noise of a falling loss is
+# larger at its start.
 _MIN_SCORE = 8.0
 _MIN_RATIO = 1.75
 _MIN_HEIGHT_RATIO = 1.5
 
-# Peaks are a group, and not the tail of the noise, if they are at most this share of the points.
-# With a ratio of at least the second number they may be more, and ten in a log of any length.
+# The maximum fraction of points in a group; more peaks are the tail of the noise. If the ratio is
+# at least _CLEAR_RATIO, the second fraction applies, and ten peaks are allowed in any log.
 _MAX_RATE = 0.01
 _CLEAR_RATIO = 5.0
 _MAX_CLEAR_RATE = 0.02
@@ -51,7 +51,7 @@ class PeakGroup:
         return len(self.peaks)
 
     def take(self, which: Mask) -> PeakGroup:
-        """Return the group of some of the peaks, shape (k,)."""
+        """Return the group restricted to a mask of its peaks, shape (k,)."""
         return replace(
             self,
             starts=self.starts[which],
@@ -73,27 +73,27 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     Args:
         points: the distances of single losses from the level before them.
 
-    The k highest of the declustered peaks are a group if the gap below them is too wide for a tail
-    (Rényi 1953, doi:10.1007/BF02127580) and too wide to matter in both units.
+    The k highest declustered peaks are a group if the gap below them is too wide for the tail of
+    the noise (Rényi 1953, doi:10.1007/BF02127580), in scores and in units of the loss.
     """
     scores = points.scores
     far = np.flatnonzero(scores[points.first :] > FAR_OUT) + points.first
     if not len(far) or scores[far].max() < _MIN_SCORE:
         return None
-    begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > APART)
+    begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > MAX_GAP)
     peak_scores = np.maximum.reduceat(scores[far], begins)
     heights = np.maximum.reduceat(points.heights(far), begins)
-    late = far[begins] >= points.settled
+    late = far[begins] >= points.burn_in_end
     order = np.flatnonzero(late)[np.argsort(-peak_scores[late], kind="stable")]
-    tested = len(scores) - max(points.first, points.settled)
+    tested = len(scores) - max(points.first, points.burn_in_end)
     count = _group_size(peak_scores[order], heights[order], tested)
     if not count:
         return None
-    group, rest = order[:count], order[count:]
-    noise = float(peak_scores[rest].max(initial=FAR_OUT))
+    group, others = order[:count], order[count:]
+    noise = float(peak_scores[others].max(initial=FAR_OUT))
     high = peak_scores >= max(_MIN_SCORE, _MIN_RATIO * noise)
-    high &= heights >= _MIN_HEIGHT_RATIO * heights[rest].max(initial=0.0)
-    # The noise of the initial descent is not compared with anything, but its spikes count.
+    high &= heights >= _MIN_HEIGHT_RATIO * heights[others].max(initial=0.0)
+    # Noise of the initial descent is not compared, but its spikes count.
     members = np.flatnonzero(np.isin(np.arange(len(begins)), group) | (high & ~late))
     ends = np.append(begins[1:], len(far))[members]
     excursions = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]
@@ -116,7 +116,7 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
 
 
 def _group_size(scores: Floats, heights: Floats, points: int) -> int:
-    """Return how many of the highest peaks a gap separates from the others; 0 if none.
+    """Return the number of highest peaks that a gap separates from the others, or 0.
 
     Args:
         scores: shape (n,), of all peaks, in falling order.
@@ -128,10 +128,11 @@ def _group_size(scores: Floats, heights: Floats, points: int) -> int:
     lowest = np.minimum.accumulate(heights)
     highest_below = np.append(np.maximum.accumulate(heights[::-1])[::-1][1:], 0.0)
     counts = np.arange(1, len(scores) + 1)
-    few = counts <= _MAX_RATE * points
-    few |= (ratios >= _CLEAR_RATIO) & (counts <= max(_MAX_CLEAR_RATE * points, _MAX_CLEAR_COUNT))
+    is_rare = counts <= _MAX_RATE * points
+    max_clear_count = max(_MAX_CLEAR_RATE * points, _MAX_CLEAR_COUNT)
+    is_rare |= (ratios >= _CLEAR_RATIO) & (counts <= max_clear_count)
     clear = (scores >= _MIN_SCORE) & (ratios >= _MIN_RATIO)
-    clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & few
+    clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & is_rare
     by_height = np.sort(heights)[::-1]
     clear_counts: list[int] = counts[clear][::-1].tolist()
     for count in clear_counts:
@@ -142,5 +143,5 @@ def _group_size(scores: Floats, heights: Floats, points: int) -> int:
 
 
 def _gap_chance(values: Floats, count: int) -> float:
-    """Return the chance that a tail leaves as wide a gap below its ``count`` highest values."""
+    """Return the probability that a tail leaves this gap below its ``count`` highest values."""
     return min(chance_of_gap(values[: count + depth + 1], count) for depth in BELOW)

@@ -1,4 +1,4 @@
-"""A rise of the loss that was never made good."""
+"""Net increase of the loss that did not recover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stabdiag.stats.levels import (
 from stabdiag.stats.quantiles import MIN_SAMPLE, MIN_TREND_POINTS, diff_sigma, median
 from stabdiag.stats.trend import mann_kendall
 
-# Levels are taken over these shares of the window: fast climbs show in short ones, slow in long.
+# Levels are means over these fractions of the window: short for fast climbs, long for slow ones.
 _SHARES = (0.1, 0.5)
 
 # In a series shorter than twice MIN_TREND_POINTS, a rise needs no trend if at least two points
@@ -30,38 +30,39 @@ _SHARES = (0.1, 0.5)
 MIN_RANGE_MULTIPLE = 3.0
 _TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
 
-# Nor does it if so many in a row each lie above the last, and the last so many times as high as the
-# first of them; fewer are enough after as many of which each lies below the last. Of the same
-# pieces, one in two thousand is called a rise by either.
-_IN_ORDER = 6
-_TURNED = 4
-_FAR_ABOVE = 1.5
+# A rise also needs no trend if this many consecutive points increase, by at least this factor in
+# total. Fewer are enough after as many decreasing points. In the same pieces, 1 in 2,000 is called
+# a rise by either rule.
+_MIN_INCREASING = 6
+_MIN_AFTER_DECREASE = 4
+_MIN_TOTAL_RATIO = 1.5
 
-# A rise counts against this many deviations of such levels, and this many times the largest rise
-# that the run had made good before. That many times what both explain is obvious.
+# A rise has to exceed this many standard deviations of such levels, and the largest earlier rise
+# that recovered by this factor. A rise of DRAWUP_FACTOR times both is obvious.
 _LEVEL_SIGMAS = 3.0
 DRAWUP_FACTOR = 2.0
 
-# A climb has begun where this share of it was made: by means whose deviation is less than that by
-# this factor.
+# The onset of a climb is the point where it reached this fraction of its height, measured by means
+# whose standard deviation is smaller by the factor _MIN_SIGNAL_RATIO.
 ONSET_FRACTION = 0.1
-_STANDS_OUT = 2.0
+_MIN_SIGNAL_RATIO = 2.0
 
-# A level is no more exact than its last digit, even one that never varies.
+# The precision of a level is limited by its last digit, even if the level is constant.
 _EPSILON = float(np.finfo(np.float64).eps)
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
 @frozen
 class Rise:
-    """How far the loss ends above its best level, and how it got there.
+    """The rise from the best level of the loss to its end.
 
-    ``best``, ``onset``, ``crest`` are positions: of the best level, of the last point near it, and
-    where most of the way up was made. ``bar`` is what the run's own noise, ups and downs explain,
-    ``progress`` the distance from the first level to the best; both, and the levels, are in units
-    of the loss, and a level is a mean of ``points`` losses; single ones vary by ``deviation`` from
-    one to the next. ``p_value`` is that of a rising trend on the way up or, if that is clearer,
-    over the last window; ``recent_p_value`` that of the latter.
+    ``best``, ``onset`` and ``crest`` are the positions of the best level, of the last point near
+    it, and of the point where most of the rise was complete. ``bar`` is the largest rise that the
+    run's own noise and earlier rises explain, ``progress`` is the distance from the first level to
+    the best. Levels, ``bar`` and ``progress`` are in units of the loss. A level is a mean of
+    ``points`` losses; ``deviation`` is the deviation of a single loss. ``p_value`` is the p-value
+    of a rising trend during the rise or over the last window, whichever is smaller;
+    ``recent_p_value`` is the one over the last window.
     """
 
     best: int
@@ -78,15 +79,15 @@ class Rise:
 
     @property
     def amount(self) -> float:
-        """The rise that is left at the end."""
+        """The net rise at the end."""
         return self.last_level - self.best_level
 
 
 def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
-    """Measure the rise from the best level to the end.
+    """Measure the net rise from the best level to the end.
 
     Args:
-        x: shape (n,), finite, spikes that recovered taken out.
+        x: shape (n,), finite, without recovered spikes.
         window: points over which a rise counts.
         significance: p-value below which a rise is a trend.
 
@@ -101,15 +102,15 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     the best level may happen again.
     """
     if len(x) < 2 * MIN_TREND_POINTS:
-        plain = _left_behind(x) or _steady(x)
-        if plain is not None:
-            return plain
+        rise = _far_above_past(x) or _steady(x)
+        if rise is not None:
+            return rise
     if len(x) < max(window, MIN_TREND_POINTS):
         return None
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
     sizes = [max(round(window * share), 2) for share in _SHARES]
     rises = [_at_scale(x, window, size, recent, deviation) for size in sizes if len(x) >= 5 * size]
-    # What ends at its best is back, however high the mean over the last window is.
+    # A loss that ends at its best level has recovered, even if the mean of the last window is high.
     rises = [rise for rise in rises if x[-CONTEXT_POINTS:].max() > rise.best_level] or rises[:1]
     clearest = _clearest(rises, significance)
     return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
@@ -124,13 +125,13 @@ def _clearest(rises: list[Rise], significance: float) -> Rise:
     return max(rises, key=lambda rise: rise.amount / rise.bar)
 
 
-def _left_behind(x: Floats) -> Rise | None:
-    """Return the rise of a few points that stays far above all that was before it, if there is one.
+def _far_above_past(x: Floats) -> Rise | None:
+    """Return the rise of a short series that stays far above all earlier points, if there is one.
 
     Args:
         x: shape (n,), finite.
 
-    Its ``p_value`` is the chance that of so many points in any order the highest come last.
+    Its ``p_value`` is the probability that the highest points come last in a random order.
     """
     n = len(x)
     high = np.maximum.accumulate(x)[:-1]
@@ -139,13 +140,13 @@ def _left_behind(x: Floats) -> Rise | None:
     count = np.arange(n - 1, 0, -1)
     times = np.where(count < CONTEXT_POINTS, _TIMES, _TIMES_OF_MANY)
     times[:1] = _TIMES_OF_ONE
-    left = (
+    is_far = (
         (count > 1) & (high > 0) & (low > times * high) & (low > high + MIN_RANGE_MULTIPLE * span)
     )
-    if not left.any():
+    if not is_far.any():
         return None
-    first = int(np.argmax(left)) + 1
-    # What comes down again may as well have begun low by chance.
+    first = int(np.argmax(is_far)) + 1
+    # If the loss falls again, its low start may have been a coincidence.
     if x[-1] < x[first] / 2:
         return None
     chance = 1 / math.comb(n, first)
@@ -153,25 +154,28 @@ def _left_behind(x: Floats) -> Rise | None:
 
 
 def _steady(x: Floats) -> Rise | None:
-    """Return the rise of a few points of which each lies above the last, if they end far above.
+    """Return the rise of a short series that increases steadily by a large factor, if it does.
 
     Args:
         x: shape (n,), finite.
 
-    Its ``p_value`` is the chance that so many points in any order lie in this one.
+    Its ``p_value`` is the probability that a random order is increasing.
     """
     best = int(np.argmin(x)) if len(x) else 0
     count = len(x) - best
-    turned = best + 1 >= _TURNED and bool((np.diff(x[: best + 1]) < 0).all())
-    if count < (_TURNED if turned else _IN_ORDER) or not (np.diff(x[best:]) > 0).all():
+    is_turn = best + 1 >= _MIN_AFTER_DECREASE and bool((np.diff(x[: best + 1]) < 0).all())
+    if (
+        count < (_MIN_AFTER_DECREASE if is_turn else _MIN_INCREASING)
+        or not (np.diff(x[best:]) > 0).all()
+    ):
         return None
-    if not x[-1] > _FAR_ABOVE * x[best] > 0:
+    if not x[-1] > _MIN_TOTAL_RATIO * x[best] > 0:
         return None
     return _of_few(x, best + 1, _LEAST, 1 / math.factorial(count))
 
 
 def _of_few(x: Floats, first: int, bar: float, chance: float) -> Rise:
-    """Return the rise of a few points from the one before ``first`` on."""
+    """Return the rise of a short series that begins before the position ``first``."""
     best = int(np.argmin(x[:first]))
     return Rise(
         best=best,
@@ -195,19 +199,19 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     up = low[best:] - low[best]
     high = float(up.max())
     crest = best + int(np.argmax(up >= 0.8 * high))
-    near = best + _last_near(up[: crest - best + 1], 0.2 * high)
+    foot = best + _last_near(up[: crest - best + 1], 0.2 * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
-    # The noise of a run that diverges grows with it: the part before tells what is usual.
-    calm = slice(0, near + 1 if near >= MIN_SAMPLE else len(levels))
-    # While it comes down from above where it ends, a loss bends more than its noise does.
+    # The noise of a diverging run grows with its loss, so it is measured before the rise.
+    calm = slice(0, foot + 1 if foot >= MIN_SAMPLE else len(levels))
+    # The initial descent curves more than the noise, so it is skipped.
     down = int(np.argmax(levels <= low[-1]))
     if calm.stop - down >= MIN_SAMPLE:
         calm = slice(down, calm.stop)
     progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, DRAWUP_FACTOR * float(drawup.max(initial=0.0)))
-    # What ends a million times as high had left its level long before a fifth of that.
-    onset = best + _last_near(up[: near - best + 1], max(0.2 * progress, bar))
+    # A loss that grew a millionfold left its level long before a fifth of its final height.
+    onset = best + _last_near(up[: foot - best + 1], max(0.2 * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
@@ -226,31 +230,31 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
 
 
 def _last_near(up: Floats, height: float) -> int:
-    """Return the last position that lies no higher than this above the best level, the first."""
+    """Return the last position at most ``height`` above the best level, which is the first."""
     return int(np.flatnonzero(up <= height)[-1])
 
 
 def climb_onset(x: Floats, rise: Rise, size: int) -> int:
-    """Return where a climb had begun, as a position: where a tenth of it was made.
+    """Return the position at which a climb reached a tenth of its height.
 
     Args:
         x: shape (n,), finite.
-        rise: the climb in it.
-        size: how many losses make the shortest level.
+        rise: the climb.
+        size: the number of losses in the shortest level.
 
-    After the last time that the loss was near its best, which is told by means of so many losses
-    that a tenth of the rise stands out of their noise, means of ``size`` losses tell it closer.
+    Means over enough losses to resolve a tenth of the rise locate the last time the loss was near
+    its best. Means of ``size`` losses then refine the position.
     """
     if rise.amount <= rise.bar:
         return rise.onset
     climbing = x[rise.best : rise.crest + 1]
-    # What ends a million times as high had left its level long before a tenth of that.
-    share = min(ONSET_FRACTION * rise.amount, max(ONSET_FRACTION * rise.progress, rise.bar))
-    # The noise of a run that diverges grows with it.
+    # A loss that grew a millionfold left its level long before a tenth of its final height.
+    height = min(ONSET_FRACTION * rise.amount, max(ONSET_FRACTION * rise.progress, rise.bar))
+    # The noise of a diverging run grows with its loss.
     noise = level_noise(block_levels(x[: max(rise.onset, MIN_SAMPLE * size)], size)[0])
-    wide = round(size * min(_STANDS_OUT * noise / share, len(climbing)) ** 2)
+    wide = round(size * min(_MIN_SIGNAL_RATIO * noise / height, len(climbing)) ** 2)
     levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
-    bar = levels.min() + share
-    near = int(np.flatnonzero(levels <= bar)[-1])
-    above = moving_means(climbing, size)[near:] > bar
-    return rise.best + near + int(np.argmax(above)) + size - 1 if above.any() else rise.onset
+    bar = levels.min() + height
+    last = int(np.flatnonzero(levels <= bar)[-1])
+    above = moving_means(climbing, size)[last:] > bar
+    return rise.best + last + int(np.argmax(above)) + size - 1 if above.any() else rise.onset

@@ -1,4 +1,4 @@
-"""What the points *before* each point tell to expect of it, fast enough for millions of points."""
+"""Causal rolling baseline: the level and scale before each point, for millions of points."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stabdiag.stats.quantiles import (
     typical,
 )
 
-# A long log is taken in stretches of so many points, whose intermediate results stay in the cache.
+# Long logs are processed in chunks of this many points, so that results stay in the cache.
 _CACHED = 1 << 14
 
-# On long logs, or over wide windows, each median holds for several points, so that no more values
-# than this are sorted.
+# On long logs or over wide windows, each median is reused for several points, so that at most this
+# many values are sorted.
 _MOST_SORTED = 500_000
 
 
@@ -36,11 +36,10 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     Returns:
         Two arrays of shape (n,), in units of ``x``; NaN for the first ``window`` points.
 
-    Differences of cumulative sums over the whole log cancel badly, and running updates keep the
-    trace of a value of 1e18 for ever. So each window is put together from its own points alone, by
-    the pairwise merging of Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115,
-    eq. 2.1): runs of 2, 4, 8, … points for all places at once, and of these the ones whose lengths
-    add up to the window.
+    Cumulative sums over the whole log lose precision to cancellation, and running updates never
+    forget a value of 1e18. So each window is computed from its own points by the pairwise merging
+    of Chan, Golub & LeVeque (1983, doi:10.1080/00031305.1983.10483115, eq. 2.1): runs of 2, 4, 8, …
+    points for all positions, and then the runs whose lengths add up to the window.
     """
     mean, deviation = np.full((2, len(x)), np.nan)
     stretch = max(_CACHED, window)
@@ -52,17 +51,17 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
 
 
 def _moments(x: Floats, window: int) -> tuple[Floats, Floats]:
-    """Return mean and sum of squared deviations of each ``window`` points in a row."""
+    """Return the mean and the sum of squared deviations of each ``window`` consecutive points."""
     windows = len(x) - window + 1
     runs, length = (x, np.zeros(len(x))), 1
-    whole, covered = runs, 0
+    merged, covered = runs, 0
     while True:
         if window & length:
             end = _part(runs, slice(covered, covered + windows))
-            whole = _merged(whole, covered, end, length) if covered else end
+            merged = _merged(merged, covered, end, length) if covered else end
             covered += length
         if covered == window:
-            return whole
+            return merged
         late, early = _part(runs, slice(length, None)), _part(runs, slice(None, -length))
         runs, length = _merged(early, length, late, length), 2 * length
 
@@ -72,16 +71,16 @@ def _part(moments: tuple[Floats, Floats], part: slice) -> tuple[Floats, Floats]:
 
 
 def _merged(
-    one: tuple[Floats, Floats], count: int, other: tuple[Floats, Floats], others: int
+    left: tuple[Floats, Floats], left_count: int, right: tuple[Floats, Floats], right_count: int
 ) -> tuple[Floats, Floats]:
-    """Return the moments of ``count`` points and ``others`` together."""
-    gap = other[0] - one[0]
-    mean = gap * (others / (count + others))
-    mean += one[0]
+    """Return the combined moments of two sets of points."""
+    gap = right[0] - left[0]
+    mean = gap * (right_count / (left_count + right_count))
+    mean += left[0]
     np.square(gap, out=gap)
-    gap *= count * others / (count + others)
-    gap += one[1]
-    gap += other[1]
+    gap *= left_count * right_count / (left_count + right_count)
+    gap += left[1]
+    gap += right[1]
     return mean, gap
 
 
@@ -90,9 +89,8 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
 
     Args:
         x: shape (n,), finite.
-        window: number of points; the first points take what there is, at least one.
-        hop: from the first whole window on, the median is renewed every ``hop`` points and holds
-            until then (a million points need no million medians).
+        window: number of points; the first points use all points before them.
+        hop: after the first full window, the median is updated every ``hop`` points.
 
     Returns:
         Shape (n,), in units of ``x``; NaN for the first point.
@@ -107,15 +105,15 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
         out[end] = ordered[half] if end % 2 else (ordered[half - 1] + ordered[half]) / 2
     if n > window:
         middles = medians(sliding_window_view(x, window)[:-1:hop])
-        whole = window + (n - window) // hop * hop
-        out[window:whole].reshape(-1, hop)[:] = middles[: (whole - window) // hop, np.newaxis]
-        out[whole:] = middles[-1]
+        stop = window + (n - window) // hop * hop
+        out[window:stop].reshape(-1, hop)[:] = middles[: (stop - window) // hop, np.newaxis]
+        out[stop:] = middles[-1]
     return out
 
 
 @frozen
 class Baseline:
-    """The level and deviation expected of each point: shape (n,) each, in units of the loss.
+    """The expected level and deviation of each point: shape (n,) each, in units of the loss.
 
     ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
     """
@@ -125,15 +123,15 @@ class Baseline:
 
 
 def baseline(x: Floats, window: int) -> Baseline:
-    """Return level and deviation of the points before each point.
+    """Return the level and deviation of the points before each point.
 
     Args:
         x: shape (n,), finite, n at least 2.
-        window: points that the deviation is taken over; the level follows a quarter of them.
+        window: points used for the deviation; the level uses a quarter of them.
 
     Medians keep earlier spikes out of the baseline that judges the next one (Hampel 1974,
-    doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss: the median
-    of its own residuals is added, which takes a steady slope, up or down, out of them.
+    doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss. Adding
+    the median of its residuals corrects the lag for any steady slope.
     """
     short = max(window // 4, MIN_TREND_POINTS)
     level = median_before(x, short)
@@ -141,31 +139,31 @@ def baseline(x: Floats, window: int) -> Baseline:
     lag = median_before(x - level, 2 * short)
     lag[0] = 0.0
     level += lag
-    del lag  # of ten million points, each array is 80 MB
+    del lag  # an array of ten million points takes 80 MB
     sigma = median_before(np.abs(x - level), window)
     sigma *= MAD_TO_SIGMA
     floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
-    # A deviation is at least a share of what the level has spanned so far, or while it stood still
-    # of the point's distance from it. What comes later tells nothing of the noise before.
-    nought = np.maximum.accumulate(level)
-    nought -= np.minimum.accumulate(level)
-    stood = nought <= 0
-    nought[stood] = np.abs(x[stood] - level[stood])
-    nought *= RELATIVE_EPS
-    np.maximum(nought, floor, out=nought)
-    return Baseline(level=level, sigma=np.fmax(sigma, nought, out=sigma))
+    # The deviation is at least a fraction of the level's range so far, or of the point's distance
+    # from a constant level. Later points say nothing about earlier noise.
+    sigma_floor = np.maximum.accumulate(level)
+    sigma_floor -= np.minimum.accumulate(level)
+    constant = sigma_floor <= 0
+    sigma_floor[constant] = np.abs(x[constant] - level[constant])
+    sigma_floor *= RELATIVE_EPS
+    np.maximum(sigma_floor, floor, out=sigma_floor)
+    return Baseline(level=level, sigma=np.fmax(sigma, sigma_floor, out=sigma))
 
 
 def rounding(x: Floats) -> float:
-    """Return the step to which the values were rounded, or 0 if they were not.
+    """Return the step that the values were rounded to, or 0 if they were not rounded.
 
-    A loss that was logged to one digit stands still and then moves by a whole step: a deviation
-    smaller than the step would make a spike of every move.
+    A loss logged with few digits is constant and then changes by a full step. With a deviation
+    smaller than the step, every change would look like a spike.
     """
     values, counts = np.unique(x[-SUBSAMPLE_SIZE:], return_counts=True)
     if 2 * len(values) > min(len(x), SUBSAMPLE_SIZE):
         return 0.0
-    # What was seen once or twice may be a spike above a constant.
+    # A value that occurs once or twice may be a spike above a constant.
     usual = values[counts > 2]
     return float(np.diff(usual).min()) if len(usual) > 1 else 0.0
 

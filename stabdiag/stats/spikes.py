@@ -14,27 +14,27 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import MIN_CONSECUTIVE
-from stabdiag.stats.peaks import NEAR, Residuals, median_residuals, point_residuals
+from stabdiag.stats.peaks import COMPARABLE, Residuals, median_residuals, point_residuals
 from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
 from stabdiag.stats.shape import SearchWindows, Spike, describe
 from stabdiag.stats.tails import CLEAR, UpperTail, declustered, medians_tail, noise_tail
 
-# After a logged cause a spike is the likelier story: there, the chance of a false alarm may be this
-# many times larger.
-_LIKELIER = 5
+# A spike is more likely after a logged cause, so the probability of a false alarm may be larger by
+# this factor there.
+_CAUSE_FACTOR = 5
 
-# On a descent the deviation over a window is that of the way down: in a log of fewer windows than
-# these, stretches are held against a narrower one, that share of the log.
+# On a descent, the slope inflates the deviation of a window. In a log of fewer windows than this,
+# stretches are compared with a narrower window: the log divided by this number.
 _WINDOWS = 5
 
 
 @frozen
 class SpikeScan:
-    """All spikes of a log, the limit that the scores were held against and the largest of them.
+    """All spikes of a log, the limit of the scores, and the largest score.
 
-    ``abrupt`` are such as what was just before them is enough to tell.
+    ``abrupt`` are the spikes that were found from the few points before them.
     """
 
     spikes: tuple[Spike, ...]
@@ -87,29 +87,28 @@ def find_spikes(
     narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
     lasting = single if narrow.window >= reach.window else _noise(x, narrow, false_alarm)
     group = find_peak_group(single.points)
-    found = _candidates(x, single, lasting, after_logged_cause, group)
-    spans = _spans(single.base.level, [one.onset for one in found])
+    candidates = _candidates(x, single, lasting, after_logged_cause, group)
+    spans = _spans(single.base.level, [candidate.onset for candidate in candidates])
     spikes: list[Spike] = []
     resume = 0
-    # Where a spike of a width was explained by what the run does elsewhere, the windows that
-    # overlap with it are not asked again.
+    # After a candidate was found to be usual for the run, windows that overlap it are skipped.
     explained_until = {1: 0, MIN_SAMPLE: 0}
-    for one in found:
-        width = one.residuals.width
-        if one.at < max(resume, explained_until[width]):
+    for candidate in candidates:
+        width = candidate.residuals.width
+        if candidate.at < max(resume, explained_until[width]):
             continue
-        held = single if width == 1 else lasting
-        spike = describe(x, held.base, one.onset, held.reach, atypical)
-        if spike.height <= max(sigmas * spike.sigma, min_range_share * spans[one.onset]):
+        noise = single if width == 1 else lasting
+        spike = describe(x, noise.base, candidate.onset, noise.reach, atypical)
+        if spike.height <= max(sigmas * spike.sigma, min_range_share * spans[candidate.onset]):
             continue
-        if one.is_short and not spike.recovered:
+        if candidate.is_short and not spike.recovered:
             continue
-        is_separated = group is not None and group.has(one.at) and spike.recovered is True
-        if not after_logged_cause[one.onset] and not is_separated:
-            if not _stands_out(spike, 2 * sigmas if width == 1 else CLEAR):
+        is_separated = group is not None and group.has(candidate.at) and spike.recovered is True
+        if not after_logged_cause[candidate.onset] and not is_separated:
+            if not _is_significant(spike, 2 * sigmas if width == 1 else CLEAR):
                 continue
-            if one.residuals.explain(one.at, spike, reach, one.limit):
-                explained_until[width] = one.at + width
+            if candidate.residuals.explain(candidate.at, spike, reach, candidate.limit):
+                explained_until[width] = candidate.at + width
                 continue
         spikes.append(_from_its_rise(x, spike))
         resume = _over(spike, reach)
@@ -125,17 +124,17 @@ def find_spikes(
     )
 
 
-def _stands_out(spike: Spike, sigmas: float) -> bool:
-    """Tell whether a spike stayed up, or reached so many deviations: what came back needs more."""
+def _is_significant(spike: Spike, sigmas: float) -> bool:
+    """Return True if a spike did not recover, or is at least ``sigmas`` deviations high."""
     return not spike.recovered or spike.height > sigmas * spike.sigma
 
 
 @frozen
 class _Noise:
-    """How high each loss lies above the window before it, and how far noise alone leads there.
+    """The residuals of each loss from the window before it, and the tail of their noise.
 
     ``points`` are the residuals of single losses, ``tail`` is the upper tail of their scores, and
-    ``false_alarm`` the chance that noise alone gives one candidate anywhere among them.
+    ``false_alarm`` is the probability that noise alone produces a candidate anywhere in the log.
     """
 
     reach: SearchWindows
@@ -146,12 +145,12 @@ class _Noise:
 
     @cached_property
     def chance(self) -> float:
-        """The chance of a false alarm at one point."""
+        """The probability of a false alarm at one point."""
         return _chance_of_one(self.false_alarm, len(self.points.scores) - self.points.first)
 
     @cached_property
     def limit(self) -> float:
-        """How far noise reaches, in deviations."""
+        """The limit of the noise, in standard deviations."""
         return self.tail.exceeded_with_chance(self.chance)
 
 
@@ -164,14 +163,14 @@ def _noise(x: Floats, reach: SearchWindows, false_alarm: float) -> _Noise:
 
 
 def _chance_of_one(false_alarm: float, points: int) -> float:
-    """Return the chance of a false alarm at each of this many points (Bonferroni)."""
+    """Return the probability of a false alarm at each of several points (Bonferroni)."""
     return min(false_alarm / points, 0.25)
 
 
 class _Candidate(NamedTuple):
-    """A place that is too high, where it begins, and the residuals in which it was seen.
+    """A position that is too high, its onset, and the residuals in which it was found.
 
-    ``limit`` is how far noise reaches among these residuals, in deviations. A candidate that
+    ``limit`` is the limit of the noise in these residuals, in standard deviations. A candidate that
     ``is_short`` is a spike only if it recovers.
     """
 
@@ -185,85 +184,86 @@ class _Candidate(NamedTuple):
 def _candidates(
     x: Floats, single: _Noise, lasting: _Noise, after_logged_cause: Mask, group: PeakGroup | None
 ) -> list[_Candidate]:
-    """Return the places that may be spikes, in order.
+    """Return the possible spikes, in order.
 
-    Points are held against ``single``, and stretches against ``lasting``.
+    Points are compared with ``single``, stretches with ``lasting``.
     """
     points, limit, first = single.points, single.limit, single.points.first
     high = points.scores > limit
     suspects = int(after_logged_cause[first:].sum())
-    # After a logged cause the question is only about these points: fewer tests, a lower bar.
-    caused = _chance_of_one(_LIKELIER * single.false_alarm, max(suspects, 1))
+    # After a logged cause only these points are tested: fewer tests, a lower limit.
+    caused = _chance_of_one(_CAUSE_FACTOR * single.false_alarm, max(suspects, 1))
     if suspects:
         high |= (points.scores > single.tail.exceeded_with_chance(caused)) & after_logged_cause
     high[:first] = False
-    # A rise that no other comes near needs no tail to be a candidate.
+    # A rise without comparable excursions is a candidate regardless of the tail.
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
     singles = {*np.flatnonzero(high).tolist(), *alone}
-    found = [_Candidate(at, at, points, limit) for at in singles]
+    candidates = [_Candidate(at, at, points, limit) for at in singles]
     if group is not None:
         starts = {*group.starts.tolist()} - singles
-        found += [_Candidate(at, at, points, limit, is_short=True) for at in starts]
+        candidates += [_Candidate(at, at, points, limit, is_short=True) for at in starts]
     medians = median_residuals(x, lasting.base, MIN_SAMPLE, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // SUBSAMPLE_SIZE)]
         tail = medians_tail(lasting.tail, sample, MIN_SAMPLE)
-        bar, places = _stretches(medians, lasting.points, tail, lasting.chance)
+        bar, positions = _stretches(medians, lasting.points, tail, lasting.chance)
         if suspects:
-            more = _stretches(medians, lasting.points, tail, caused)[1]
-            places = sorted({*places, *(at for at in more if after_logged_cause[at])})
-        found += [
+            likely = _stretches(medians, lasting.points, tail, caused)[1]
+            positions = sorted({*positions, *(at for at in likely if after_logged_cause[at])})
+        candidates += [
             _Candidate(at, change_point(x, lasting.base, at, MIN_SAMPLE), medians, bar)
-            for at in places
+            for at in positions
         ]
-    return sorted(found, key=lambda one: (one.at, one.residuals.width))
+    return sorted(candidates, key=lambda candidate: (candidate.at, candidate.residuals.width))
 
 
 def _stretches(
     medians: Residuals, points: Residuals, tail: UpperTail, chance: float
 ) -> tuple[float, list[int]]:
-    """Return how far noise reaches, and from where on the next points are higher than that."""
-    # Windows that overlap are not independent tests.
+    """Return the limit of the noise, and the positions where the next points exceed it."""
+    # Overlapping windows are not independent tests.
     chance = min(medians.width * chance, 0.25)
     limit = tail.exceeded_with_chance(chance)
     high = medians.scores > limit
     high[: medians.first] = False
-    places = np.flatnonzero(high)
-    if not len(places):
+    positions = np.flatnonzero(high)
+    if not len(positions):
         return limit, []
-    heights = points.heights(slice(points.settled, None))
+    heights = points.heights(slice(points.burn_in_end, None))
     rare = np.maximum(
-        _chances(medians.scores[places], points.scores[points.first :], medians.width),
-        _chances(medians.heights(places), heights, medians.width),
+        _chances(medians.scores[positions], points.scores[points.first :], medians.width),
+        _chances(medians.heights(positions), heights, medians.width),
     )
-    found: list[int] = places[rare < chance].tolist()
-    return limit, found
+    result: list[int] = positions[rare < chance].tolist()
+    return limit, result
 
 
 def _chances(medians: Floats, points: Floats, width: int) -> Floats:
-    """Return the chance that half of ``width`` points lie above each of these medians.
+    """Return the probability that half of ``width`` points exceed each of these medians.
 
     The number of points above a value is binomial (David & Nagaraja 2003, doi:10.1002/0471722162,
-    eq. 2.1.3), with the share of all points above it, but for as many as the window holds. A loss
-    that goes back and forth between two levels has no tail that tells how far its medians go.
+    eq. 2.1.3). Its rate is the fraction of all points above the value, without as many points as
+    the window contains. This also covers a loss that alternates between two levels, whose tail does
+    not describe its medians.
     """
     high = np.sort(points[points >= medians.min()])
     above = len(high) - np.searchsorted(high, medians)
-    share = np.maximum(above - width, 0.5) / len(points)
+    rate = np.maximum(above - width, 0.5) / len(points)
     chances = np.zeros(len(medians))
     for count in range(width // 2, width + 1):
-        chances += math.comb(width, count) * share**count * (1 - share) ** (width - count)
+        chances += math.comb(width, count) * rate**count * (1 - rate) ** (width - count)
     return chances
 
 
 def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
-    """Return where the shift that is seen from position ``at`` begins, as a position.
+    """Return the position at which a shift begins that was detected at ``at``.
 
     Args:
         x: shape (n,), finite.
         base: level and deviation of the points before each point.
-        at: from here on the next points are too high.
-        lasting: how many points the shift lasts at least.
+        at: the position from which the next points are too high.
+        lasting: the minimum length of the shift, in points.
 
     The maximum-likelihood change point between the level before and the level after (Hinkley 1970,
     doi:10.1093/biomet/57.1.1, eq. 2.1, with the levels taken from medians).
@@ -271,43 +271,43 @@ def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
     ahead = x[at : at + 2 * lasting]
     level = float(base.level[at])
     height = median(ahead[lasting // 2 :]) - level
-    # Summed up from the front: beside what a loss explodes to, the points before it are rounding.
+    # Summed from the front, because earlier points vanish in the rounding of a blown-up loss.
     lost = np.cumsum(ahead[: lasting - 1] - level - height / 2)
     return at + int(np.argmin(np.append(0.0, lost)))
 
 
 def _from_its_rise(x: Floats, spike: Spike) -> Spike:
-    """Return a spike that came back, its onset the first point that has left the level.
+    """Return a recovered spike whose onset is the first point that has left the level.
 
-    A stretch, or the change point in it, may begin on points that lie no higher than usual.
+    A stretch, or the change point in it, may begin with points of usual height.
     """
     if not spike.recovered:
         return spike
-    up = x[spike.onset : spike.peak + 1] > spike.base + NEAR * spike.height
+    up = x[spike.onset : spike.peak + 1] > spike.base + COMPARABLE * spike.height
     return replace(spike, onset=spike.onset + int(np.argmax(up)))
 
 
 def _over(spike: Spike, reach: SearchWindows) -> int:
-    """Return from where on there may be another spike.
+    """Return the first position at which another spike may begin.
 
-    After a shift that stays, the baseline needs a window to find its new level.
+    After a shift that does not recover, the baseline needs a window to adapt to the new level.
     """
     return spike.end + (0 if spike.recovered else reach.window)
 
 
-def _spans(level: Floats, places: list[int]) -> dict[int, float]:
-    """Return the range that the levels up to each of these places span."""
-    if not places:
+def _spans(level: Floats, positions: list[int]) -> dict[int, float]:
+    """Return the range of the levels up to each of these positions."""
+    if not positions:
         return {}
-    so_far = level[: max(places) + 1]
-    spans = np.maximum.accumulate(so_far) - np.minimum.accumulate(so_far)
-    return {place: float(spans[place]) for place in places}
+    history = level[: max(positions) + 1]
+    spans = np.maximum.accumulate(history) - np.minimum.accumulate(history)
+    return {position: float(spans[position]) for position in positions}
 
 
 def _joined(
     spikes: Iterable[Spike], others: Iterable[Spike], reach: SearchWindows
 ) -> tuple[Spike, ...]:
-    """Return spikes in their order, and of others those that do not overlap with them."""
+    """Return the spikes and the others that do not overlap with them, in order."""
     spikes = tuple(spikes)
 
     def is_apart(other: Spike) -> bool:
@@ -321,16 +321,16 @@ def _joined(
 
 
 def outliers(x: Floats, window: int, reach: SearchWindows, sigmas: float) -> SpikeScan:
-    """Return every exceedance of the rolling mean plus ``sigmas`` deviations as a spike.
+    """Return every outlier above the rolling mean plus ``sigmas`` deviations as a spike.
 
     Args:
         x: shape (n,), finite.
-        window: points before each one that mean and deviation are taken over.
-        reach: the time to recover, in points, and how near.
+        window: the number of points before each point used for the mean and the deviation.
+        reach: the time to recover, in points, and the recovery threshold.
         sigmas: the limit, in deviations.
 
-    The tree's original rule: a spike has recovered at the first point, however lucky, that is back
-    in time, and the next one is looked for after that.
+    This is the original rule of the tree: a spike recovers at the first point that is back in time,
+    even a lucky one, and the search for the next spike continues there.
     """
     mean, sigma = trailing_moments(x, window)
     # The rule is stated for t > window, with t counted from 0.
@@ -338,7 +338,7 @@ def outliers(x: Floats, window: int, reach: SearchWindows, sigmas: float) -> Spi
     tested = ~np.isnan(mean)
     scores = np.where(tested, (x - mean) / sigma, -np.inf)
     high = x > mean + sigmas * sigma
-    scores[x == mean] = 0.0  # of a loss that stands still, no deviation is no distance
+    scores[x == mean] = 0.0  # a constant loss has no deviation: 0/0
     spikes: list[Spike] = []
     resume = 0
     for at in np.flatnonzero(high).tolist():

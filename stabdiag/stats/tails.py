@@ -1,4 +1,4 @@
-"""How far out a run's own noise reaches: its upper tail."""
+"""The upper tail of a run's own noise."""
 
 from __future__ import annotations
 
@@ -13,36 +13,35 @@ from stabdiag.stats.quantiles import MIN_SAMPLE, quantiles, quantiles_in_order
 
 _NORMAL = NormalDist()
 
-# A score this many deviations out is part of an excursion.
+# Scores above this many standard deviations belong to an excursion.
 FAR_OUT = 2.5
 
-# One so many deviations out is clear by itself: normal noise goes there once in 3.5 million points.
+# A score above this is clear by itself: normal noise reaches it once in 3.5 million points.
 CLEAR = 5.0
 
-# This many excursions may be something else than noise: the longest count as one point each where
-# the tail is fitted, and the highest may lie beyond a gap in it together.
+# Up to this many excursions may be something other than noise: the longest count as one point each
+# when the tail is fitted, and the highest may be separated from the others by a gap.
 FEW_EVENTS = 3
 
-# The prior tail weight, and how many points count as much as this prior: short logs cannot show how
-# heavy their noise is. It is a little heavier than the normal distribution is at three deviations.
+# The prior tail weight, and the number of points that it is worth: short logs do not show how heavy
+# their noise is. The prior is slightly heavier than a normal distribution at three deviations.
 PRIOR_WEIGHT = 0.15
 _PRIOR_POINTS = 200
 
-# Tails are not taken to be heavier than this: lognormal with a deviation of a half, or a power law
-# of index 2. Residuals of a smooth curve look heavier, and would put the bar out of any spike's
-# reach.
+# Maximum tail weight assumed: lognormal with a deviation of 0.5, or a power law of index 2.
+# Residuals of a smooth curve look heavier and would set a limit that no spike exceeds.
 _STEEPEST = 0.5
 
-# Medians are taken to have at least this tail weight: scores of neighbours are not independent.
+# Minimum tail weight assumed for medians: neighboring scores are not independent.
 _MEDIANS_WEIGHT = 0.05
 
 
 @frozen
 class UpperTail:
-    """The upper tail of a sample, as quantiles over the normal deviate z.
+    """The upper tail of a sample, as a quantile function of the normal deviate z.
 
-    Q(z) = centre + scale * z * exp(skew * z + weight * z**2 / 2): normal where skew and weight
-    are 0, like a lognormal with skew, like a power law with weight.
+    Q(z) = centre + scale * z * exp(skew * z + weight * z**2 / 2). It is normal if skew and weight
+    are 0. Skew makes it similar to a lognormal, weight to a power law.
     """
 
     centre: float
@@ -69,19 +68,19 @@ def upper_tail(ordered: Floats) -> UpperTail:
     The upper half of Tukey's g-and-h family, fitted to the upper half-spreads: log(half-spread / z)
     is a straight line in z**2 / 2 for the h-distributions and nearly one in z for moderate g
     (Hoaglin 1985, "Summarizing shape numerically: the g-and-h distributions", ch. 11 of Exploring
-    Data Tables, Trends, and Shapes). Ours differs in three ways: whichever of the two lines fits
-    better is taken instead of both, as a log has few letter values; a negative slope, which would
-    promise tails lighter than normal, is set to 0; and a prior weight is added that fades with the
-    number of points.
+    Data Tables, Trends, and Shapes). Three differences: only the line
+    that fits better is used, since a log has few letter values; a negative slope, which means tails
+    lighter than normal, is set to 0; and a prior weight is added that decreases with the number of
+    points.
     """
     n = len(ordered)
-    # A few outliers are not to shape the tail that is to judge them.
+    # A few outliers must not shape the tail that judges them.
     depth = max(2, math.floor(math.log2(n / MIN_SAMPLE)))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
     z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
     spreads = np.array(uppers) - centre
-    # Most losses may be one and the same, as of a hinge: what differs tells of the noise.
+    # Most values may be equal, as with a hinge loss: only the others show the noise.
     if (spreads > 0).any():
         z, spreads = z[spreads > 0], spreads[spreads > 0]
     heights = np.log(np.maximum(spreads / z, np.finfo(np.float64).tiny))
@@ -104,18 +103,18 @@ class _Line:
 
 
 def _line(u: Floats, y: Floats) -> _Line:
-    """Return the least-squares line of y over u, its slope within bounds; flat for two points."""
+    """Return the least-squares line of y over u with a bounded slope; flat for two points."""
     slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, _STEEPEST)) if len(u) > 2 else 0.0
     level = float(np.mean(y - slope * u))
     return _Line(slope=slope, level=level, error=float(np.sum((y - level - slope * u) ** 2)))
 
 
 def declustered(scores: Floats) -> Floats:
-    """Return scores, shape (n,), the largest few excursions reduced to their highest point.
+    """Return scores, shape (n,), with the longest few excursions reduced to their highest point.
 
     A spike that takes ten points to decay is one event, not ten draws of heavy-tailed noise (runs
     declustering; Smith and Weissman 1994, JRSS B 56, 515-528, section 2). Only a few are reduced:
-    where excursions are the rule, as in autocorrelated noise, they are what it is like.
+    in autocorrelated noise, excursions are common and belong to the noise.
     """
     far = np.flatnonzero(scores > FAR_OUT)
     if len(far) < 2:
@@ -131,14 +130,14 @@ def declustered(scores: Floats) -> Floats:
 
 
 def noise_tail(scores: Floats, chance: float) -> UpperTail:
-    """Return the upper tail of the noise among scores, spikes left out.
+    """Return the upper tail of the noise among scores, excluding spikes.
 
     Args:
         scores: shape (n,), finite: the noise, spikes included.
-        chance: scores that the noise exceeds with a smaller chance are spikes.
+        chance: scores that the noise exceeds with a smaller probability are spikes.
 
-    Such scores are left out and the tail is fitted again, until no more of them are found: a spike
-    must not raise the bar for itself.
+    Spikes are excluded and the tail is fitted again until no spike remains, so that a spike does
+    not raise the limit for itself.
     """
     ordered = np.sort(scores)
     kept = count = len(ordered)
@@ -156,12 +155,13 @@ def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:
 
     Args:
         tail: of single scores.
-        medians: shape (n,), finite; lasting shifts among them, so that only their middle is used.
-        count: scores in each median.
+        medians: shape (n,), finite. They may include lasting shifts, so only their center is used.
+        count: the number of scores in each median.
 
-    A median exceeds what more than half of its scores exceed, which divides the index of a power
-    law by (count + 1) / 2; its deviation, and with it a lognormal skew, shrinks by sqrt(pi / 2
-    / count) (David & Nagaraja 2003, Order Statistics, doi:10.1002/0471722162, ch. 2 and 10).
+    A median exceeds a value if more than half of its scores do, which divides the weight of a
+    power-law tail by (count + 1) / 2. Its deviation, and with it a lognormal skew, shrinks by
+    sqrt(pi / 2 / count) (David & Nagaraja 2003, Order Statistics, doi:10.1002/0471722162, ch. 2 and
+    10).
     """
     skew = tail.skew * math.sqrt(math.pi / 2 / count)
     weight = max(tail.weight / ((count + 1) / 2), _MEDIANS_WEIGHT)

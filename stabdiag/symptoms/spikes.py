@@ -8,7 +8,7 @@ from stabdiag.model.arrays import Ints
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, sigmas, typed, whole
-from stabdiag.stats.peaks import APART
+from stabdiag.stats.peaks import MAX_GAP
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
@@ -195,8 +195,8 @@ def _starts(high: Ints) -> Ints:
     """Return the positions at which short runs of high points begin."""
     if not len(high):
         return high
-    first = np.append(0, np.flatnonzero(np.diff(high) > APART + 1) + 1)
-    short = np.diff(np.append(first, len(high))) <= 2 * (APART + 1)
+    first = np.append(0, np.flatnonzero(np.diff(high) > MAX_GAP + 1) + 1)
+    short = np.diff(np.append(first, len(high))) <= 2 * (MAX_GAP + 1)
     starts: Ints = high[first[short]]
     return starts
 
