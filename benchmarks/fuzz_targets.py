@@ -111,7 +111,7 @@ def _recogniser(one: Reader) -> Target:
         return _stretched(data, chance) if data and chance.random() < _STRETCHED else data
 
     def attempt(data: bytes, chance: random.Random) -> None:
-        told = one.recognises(data, whole=chance.random() < 0.5)
+        told = one.sniff(data, is_complete=chance.random() < 0.5)
         if not isinstance(told, bool):
             raise TypeError(f"{one.name} says {told!r}")
 
@@ -176,7 +176,7 @@ def _stream(data: bytes) -> Stream:
 def _recognised(data: bytes, chance: random.Random) -> None:
     whole = chance.random() < 0.5
     for one in READERS:
-        told = one.recognises(data, whole=whole)
+        told = one.sniff(data, is_complete=whole)
         if not isinstance(told, bool):
             raise TypeError(f"{one.name} says {told!r}")
     sniff(_stream(data))

@@ -55,9 +55,9 @@ def formats_page() -> str:
 def _sections(one: Reader) -> Iterator[str]:
     yield f"## `{one.name}`: {one.title}"
     needs = f"`pip install 'stabdiag[{one.extra}]'`" if one.extra else "nothing besides stabdiag"
-    facts = [f"**Recognised by:** {one.recognised}.", f"**Needs:** {needs}."]
-    if one.loses:
-        facts.append(f"**Not used:** {one.loses}.")
+    facts = [f"**Recognised by:** {one.detected_by}.", f"**Needs:** {needs}."]
+    if one.not_read:
+        facts.append(f"**Not used:** {one.not_read}.")
     facts.append(f"**Becomes:** {'; '.join(_roles(one)) or BY_NAME}")
     yield "\n".join(f"- {fact}" for fact in facts)
     if one.example:

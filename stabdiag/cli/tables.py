@@ -34,8 +34,8 @@ def log_formats() -> tuple[LogFormat, ...]:
             state="missing" if one.missing else "installed" if one.extra else "built in",
             extra=one.extra,
             install=f"pip install 'stabdiag[{one.extra}]'" if one.missing else None,
-            recognised=one.recognised,
-            loses=one.loses,
+            recognised=one.detected_by,
+            loses=one.not_read,
             example=one.example,
         )
         for one in READERS

@@ -23,7 +23,7 @@ from stabdiag.readers.columns import (
     piece_of_meanings,
     piece_of_numbers,
 )
-from stabdiag.readers.gathered import Gathered
+from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.nested import DEEPEST
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
@@ -305,7 +305,7 @@ def _together(table: pa.Table) -> dict[str, Floats]:
 
 
 @dataclass(kw_only=True, eq=False)
-class Slab(Gathered):
+class Slab(LogBuilder):
     """What was read so far, with an array for each column of numbers, as long as there is room.
 
     If the blocks stayed where Arrow has put them, each would take fresh memory, and so would their

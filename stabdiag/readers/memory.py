@@ -20,7 +20,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
     rows_of,
 )
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import NULL
 
@@ -66,7 +66,7 @@ def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
 
 
 def _columns(rows: Rows, kind: str) -> Columns:
-    return replace(gathered([rows], source=kind, format="memory"), tells_null=True)
+    return replace(columns_from_chunks([rows], source=kind, format="memory"), tells_null=True)
 
 
 def _piece(values: Any) -> Piece:

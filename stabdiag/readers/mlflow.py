@@ -85,9 +85,9 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
 _ALONE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether each line is a time in milliseconds, a value and a step."""
-    lines = head.rstrip(b"\n").split(b"\n") if whole else head.split(b"\n")[:-1]
+    lines = head.rstrip(b"\n").split(b"\n") if is_complete else head.split(b"\n")[:-1]
     fitting = sum(_ALONE.fullmatch(line) is not None for line in lines)
     # A line may break off where the writer was killed.
     return fitting > 0 and len(lines) - fitting <= 1

@@ -17,7 +17,7 @@ from stabdiag.readers.source import Stream
 _WIDTH: Final = 8
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is that of Parquet."""
     return head.startswith(b"PAR1")
 

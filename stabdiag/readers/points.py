@@ -16,7 +16,7 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.history import Event
 from stabdiag.readers.columns import Columns, Rows, piece_of_numbers
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.words import ABSENT
 
 _STEP = "step"
@@ -98,7 +98,7 @@ class Points:
         if (written > 0).any():
             times = piece_of_numbers(written, written <= 0, gap=ABSENT)
             rows.parts.setdefault(_CLOCK, [(None, times)])
-        columns = gathered([rows], source=source, format=format, notes=notes)
+        columns = columns_from_chunks([rows], source=source, format=format, notes=notes)
         return replace(columns, events=events, config=config or {})
 
 

@@ -1,4 +1,4 @@
-"""A row of the table of formats: how one is recognised and read."""
+"""A row of the table of formats: how to detect and read one format."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ from stabdiag.readers.text.grammar import Grammar
 
 
 class Growing(Protocol):
-    """A log of lines that grows, as far as it was read."""
+    """The part of a growing log that was read so far."""
 
     def add(self, block: bytes) -> object:
         """Read one more block."""
 
     def copy(self) -> Growing:
-        """Return the same, to which more can be added on trial."""
+        """Return a copy to which more can be added on trial."""
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""
 
 
-class Turn(Enum):
+class SniffPriority(Enum):
     """When a format is tried.
 
-    QUICK formats come first: a few lines tell them. A TEXT log may begin with megabytes of other
-    lines, so that it is tried on a longer head. The lines of a PATIENT text format may stand in the
-    log of another one, so that it is tried after those. A LAST resort is tried when no other format
-    is recognised.
+    EARLY formats are detected by a few lines. TEXT logs are tried on a longer head, as they may
+    begin with megabytes of other lines. LATE text formats are tried after those, as their lines may
+    be part of logs of other formats. A LAST resort is tried when no other format is detected.
     """
 
-    QUICK = auto()
+    EARLY = auto()
     TEXT = auto()
-    PATIENT = auto()
+    LATE = auto()
     LAST = auto()
 
 
@@ -47,56 +46,62 @@ class Turn(Enum):
 class Reader:
     """A format.
 
-    ``title`` says what it is, ``suffixes`` how files of it are named that may be damaged from their
-    first line on, ``recognised`` how it is recognised, ``loses`` what is not read from
-    it, and ``example`` shows a line. ``module`` reads it, or if that reads several formats, what is
-    called ``part`` in it. ``extra`` is the optional extra that installs the ``packages``
-    (by their import names) that read it. A ``binary`` format is tried on bytes that are no text; a
-    ``document`` is a text that is written anew each time, and no log that lines are appended to;
-    ``turn`` says when it is tried.
+    Attributes:
+        title: a short description.
+        module: the module that reads it.
+        detected_by: a description of how it is detected.
+        part: the object in ``module`` that reads it, if the module reads several formats.
+        suffixes: files with these suffixes have the format even if their first line is damaged.
+        extra: the optional extra that installs the ``packages``.
+        packages: the import names of the packages that read it.
+        not_read: a description of the content that is not read.
+        example: an example of a line.
+        binary: it is tried on bytes that are not text.
+        document: each update rewrites the whole text; lines are not appended.
+        priority: when it is tried.
     """
 
     name: str
     title: str
     module: str
-    recognised: str
+    detected_by: str
     part: str = ""
     suffixes: tuple[str, ...] = ()
     extra: str | None = None
     packages: tuple[str, ...] = ()
-    loses: str = ""
+    not_read: str = ""
     example: str = ""
     binary: bool = False
     document: bool = False
-    turn: Turn = Turn.QUICK
+    priority: SniffPriority = SniffPriority.EARLY
 
     @property
     def text(self) -> bool:
-        """Whether such a log was printed for people."""
-        return self.turn is not Turn.QUICK
+        """Whether the format is printed for people."""
+        return self.priority is not SniffPriority.EARLY
 
     @property
     def by_lines(self) -> bool:
-        """Whether such a log is appended to, line by line."""
+        """Whether a log of this format grows line by line."""
         return not (self.binary or self.document)
 
     def functions(self) -> Any:
-        """Return what has the format's functions; imports its module."""
+        """Import the module of the format and return the object with its functions."""
         module = import_module(self.module)
         return getattr(module, self.part) if self.part else module
 
-    def recognises(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether the head of a file is of this format."""
-        recognises: Callable[..., bool] = self.functions().recognises
-        return recognises(head, whole=whole)
+    def sniff(self, head: bytes, *, is_complete: bool) -> bool:
+        """Return True if the head of a file has this format."""
+        sniff: Callable[..., bool] = self.functions().sniff
+        return sniff(head, is_complete=is_complete)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The packages that are needed and are not installed."""
+        """The required packages that are not installed."""
         return tuple(package for package in self.packages if not _is_installed(package))
 
     def growing(self) -> Growing | None:
-        """Return what reads such a log as it grows; None if it has to be read anew each time."""
+        """Return a reader of growing logs, or None if a log has to be re-read each time."""
         make: Callable[[], Growing] | None
         make = getattr(self.functions(), "growing", None)
         return None if make is None else make()
@@ -125,14 +130,14 @@ def _is_installed(package: str) -> bool:
 
 @frozen
 class TextReader(Reader):
-    """A format of text logs: its ``grammar`` stands here, or is its part of a module.
+    """A format of text logs, read with its ``grammar`` or with the grammar in its module.
 
-    ``grows`` says that it can be read block by block. A module with functions of its own reads, or
-    even recognises, what a grammar cannot.
+    ``grows`` means that it can be read block by block. If a grammar is not enough, the module has
+    its own ``read`` or ``sniff``.
     """
 
     module: str = "stabdiag.readers.text.log"
-    turn: Turn = Turn.TEXT
+    priority: SniffPriority = SniffPriority.TEXT
     grammar: Grammar | None = None
     grows: bool = True
 
@@ -140,20 +145,20 @@ class TextReader(Reader):
         if self.grammar is not None:
             return self.grammar
         functions = self.functions()
-        found = getattr(functions, "GRAMMAR", functions)
-        return found if isinstance(found, Grammar) else None
+        grammar = getattr(functions, "GRAMMAR", functions)
+        return grammar if isinstance(grammar, Grammar) else None
 
-    def recognises(self, head: bytes, *, whole: bool) -> bool:
-        """Return whether the head of a file has a line that only this framework writes."""
+    def sniff(self, head: bytes, *, is_complete: bool) -> bool:
+        """Return True if the head of a file has a line that only this framework writes."""
         grammar = self._grammar()
         if grammar is None:
-            return super().recognises(head, whole=whole)
+            return super().sniff(head, is_complete=is_complete)
         from stabdiag.readers.text.clean import cleaned
 
-        return grammar.recognises(cleaned(head))
+        return grammar.sniff(cleaned(head))
 
     def growing(self) -> Growing | None:
-        """Return what reads such a log as it grows; None if it has to be read anew each time."""
+        """Return a reader of growing logs, or None if a log has to be re-read each time."""
         grammar = self._grammar()
         if grammar is None or not self.grows:
             return None

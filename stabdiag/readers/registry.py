@@ -2,20 +2,20 @@
 
 A format's module exports two functions, and may export two more:
 
-    recognises(head: bytes, *, whole: bool) -> bool
-        whether the first lines of a file (all of it, if ``whole``) are of this format; cheap, and
-        never fails
+    sniff(head: bytes, *, is_complete: bool) -> bool
+        True if the first lines of a file (``is_complete``: all of it) have this format; cheap,
+        and never fails
     read(stream: Stream) -> Columns
-        the log; what is heavy to import is imported here, inside
+        the log; slow imports are inside this function
     growing() -> Growing
-        what reads a log block by block as it grows, and in the end has read what ``read`` reads
+        a reader of a growing log, block by block, with the same result as ``read`` in the end
     read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns
-        a run that is kept in several files, each with its path in the run's folder
+        a run in several files, each with its path in the run's folder
 
-That of a text format may export its GRAMMAR in their place; a part of one may be a grammar.
+The module of a text format may export its GRAMMAR instead, and a part may be a grammar.
 
-The quick formats come first, and a module is imported only when its format is tried, so that a
-small log of JSON lines does not wait for twenty others.
+Fast formats come first, and a module is imported only when its format is tried, so that a small log
+of JSON lines does not wait for twenty other formats.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.errors import LogError, did_you_mean
-from stabdiag.readers.reader import Reader, TextReader, Turn
-from stabdiag.readers.text.asides import ALONE
+from stabdiag.readers.reader import Reader, SniffPriority, TextReader
 from stabdiag.readers.text.frameworks import FRAMEWORKS
+from stabdiag.readers.text.status_lines import ALONE
 
 _PACKAGE: Final = "stabdiag.readers.text"
 
@@ -35,8 +35,8 @@ TEXT_READERS: Final = (
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",
         module=f"{_PACKAGE}.trainer",
-        recognised="a Python dict on a line, with a loss and an epoch or step",
-        loses="the summary at the end",
+        detected_by="a Python dict on a line, with a loss and an epoch or step",
+        not_read="the summary at the end",
         grows=False,
         example="{'loss': 2.05, 'grad_norm': 0.5, 'learning_rate': 1.9e-04, 'epoch': 0.28}",
     ),
@@ -45,8 +45,8 @@ TEXT_READERS: Final = (
         title="a log of Coqui's Trainer, of TTS",
         module=f"{_PACKAGE}.records",
         part="COQUI",
-        recognised="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
-        loses="means of an epoch so far, single steps of an evaluation",
+        detected_by="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
+        not_read="means of an epoch so far, single steps of an evaluation",
         grows=False,
         example="--> STEP: 25/377 -- GLOBAL_STEP: 25  over lines such as  | > loss: 2.5  (2.6)",
     ),
@@ -55,8 +55,8 @@ TEXT_READERS: Final = (
         title="what YOLOv5, YOLOv7 or Ultralytics printed",
         module=f"{_PACKAGE}.records",
         part="YOLO",
-        recognised="a heading of Epoch, GPU_mem, losses, instances and size",
-        loses="all states of a bar but the last of each epoch, validations",
+        detected_by="a heading of Epoch, GPU_mem, losses, instances and size",
+        not_read="all states of a bar but the last of each epoch, validations",
         grows=False,
         example="22/55  9.02G  0.1157  5.355  2.998  17  640: 100%|█████| 954/954 […]",
     ),
@@ -65,50 +65,50 @@ TEXT_READERS: Final = (
         title="tables of Stable-Baselines or OpenAI's baselines",
         module=f"{_PACKAGE}.records",
         part="BASELINES",
-        recognised="rows of a name and a value between lines of dashes, a loss or reward in them",
-        loses="what stands between the tables",
+        detected_by="rows of a name and a value between lines of dashes, a loss or reward in them",
+        not_read="lines between the tables",
         grows=False,
         example="|    ep_rew_mean      | 21.3     |",
-        turn=Turn.PATIENT,
+        priority=SniffPriority.LATE,
     ),
     TextReader(
         name="mllog",
         title="a result of MLPerf",
         module=f"{_PACKAGE}.records",
         part="MLLOG",
-        recognised="a line with :::MLLOG, where no framework's own lines are found",
-        loses="events without a place in the training, other than the settings",
+        detected_by="a line with :::MLLOG, if no framework's own lines are found",
+        not_read="events without a step or epoch, except the settings",
         example=':::MLLOG {"key": "eval_accuracy", "value": 0.37, "metadata": {"epoch_num": 1}}',
-        turn=Turn.PATIENT,
+        priority=SniffPriority.LATE,
     ),
     TextReader(
         name="text",
         title="a text log with names and values, as nanoGPT, llm.c, OLMo, big_vision, LeRobot, "
         "Marian, Darknet, YOLACT, Tacotron 2, BasicSR, pix2pix, WeNet and most others print it",
         module=f"{_PACKAGE}.general",
-        recognised="a loss (or norm, scale) on many lines, a counter that rises beside or above it",
-        loses="lines without a loss, where any has one",
+        detected_by="a loss (or norm, scale) on many lines, next to or below a rising counter",
+        not_read="lines without a loss, if other lines have one",
         example="Step 100 | loss: 2.31 | lr: 0.0003",
-        turn=Turn.LAST,
+        priority=SniffPriority.LAST,
     ),
     TextReader(
         name="printed-table",
         title="a table printed for people: in Markdown, or as skorch, fastai or Rich print it",
         module=f"{_PACKAGE}.printed",
-        recognised="a heading with a loss, over rows of as many cells, two blanks or bars between",
-        loses="all tables but the largest",
+        detected_by="a heading with a loss and rows of as many cells, split by bars or two blanks",
+        not_read="all tables except the largest",
         example="| Epoch | Train Loss | Val Loss |",
-        turn=Turn.LAST,
+        priority=SniffPriority.LAST,
     ),
     TextReader(
         name="alarms",
-        title="a log that tells only of overflows, or that a loss is not finite",
-        recognised="a line of DeepSpeed, Apex, detectron2, DETR, Keras, … that says so",
-        loses="all other lines",
+        title="a log that only reports overflows, or losses that are not finite",
+        detected_by="a line of DeepSpeed, Apex, detectron2, DETR, Keras, … that reports it",
+        not_read="all other lines",
         example="OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
-        turn=Turn.LAST,
+        priority=SniffPriority.LAST,
         grammar=ALONE,
-        # Once losses follow, it is of another format.
+        # If losses follow, the log has another format.
         grows=False,
     ),
 )
@@ -121,8 +121,8 @@ READERS: Final = (
         name="parquet",
         title="Parquet",
         module="stabdiag.readers.parquet",
-        recognised="begins with the bytes PAR1",
-        loses="columns that are no numbers, words or times",
+        detected_by="begins with the bytes PAR1",
+        not_read="columns without numbers, words or times",
         binary=True,
     ),
     Reader(
@@ -130,8 +130,8 @@ READERS: Final = (
         title="JSON lines, as mmdetection, detectron2, MAE, BEiT or W&B write them",
         module="stabdiag.readers.json.lines",
         suffixes=(".jsonl", ".ndjson", ".json"),
-        recognised="one of the first lines, or most of them, a JSON object",
-        loses="lists of numbers, but for their first; not those of the losses of an epoch's steps",
+        detected_by="one of the first lines, or most of them, a JSON object",
+        not_read="lists of numbers except the first item; losses of an epoch's steps are read",
         example='{"step": 100, "loss": 2.31, "grad_norm": 0.84, "lr": 0.0003}',
     ),
     Reader(
@@ -139,36 +139,36 @@ READERS: Final = (
         title="CSV, as Lightning, Keras, YOLO, Stable-Baselines, W&B or Excel write it",
         module="stabdiag.readers.csv.log",
         suffixes=(".csv", ".tsv"),
-        recognised="a line of names over lines of as many cells, most of them numbers; or no names",
-        loses="comments",
+        detected_by="lines with as many cells, mostly numbers, and usually a line of names",
+        not_read="comments",
         example="step,loss,grad_norm,lr",
     ),
     Reader(
         name="tensorboard",
         title="a TensorBoard event file",
         module="stabdiag.readers.tensorboard",
-        recognised="a first record that tells brain.Event and its version",
+        detected_by="a first record with brain.Event and its version",
         extra="tensorboard",
         packages=("tensorboard",),
-        loses="histograms, pictures, graphs, times; of texts all but settings",
+        not_read="histograms, pictures, graphs, times; texts except settings",
         binary=True,
     ),
     Reader(
         name="wandb",
         title="a run file of W&B",
         module="stabdiag.readers.wandb",
-        recognised="begins with the bytes :W&B",
+        detected_by="begins with the bytes :W&B",
         extra="wandb",
         packages=("google.protobuf",),
-        loses="lists, pictures and tables, system metrics, the summary",
+        not_read="lists, pictures and tables, system metrics, the summary",
         binary=True,
     ),
     Reader(
         name="sqlite",
         title="a database of MLflow or Trackio",
         module="stabdiag.readers.sqlite",
-        recognised="begins with the bytes SQLite format 3; its tables tell whose it is",
-        loses="all runs but the newest; tags, traces, system metrics of Trackio",
+        detected_by="begins with the bytes SQLite format 3; its tables identify the program",
+        not_read="all runs except the newest; tags, traces, system metrics of Trackio",
         binary=True,
     ),
     Reader(
@@ -176,8 +176,8 @@ READERS: Final = (
         title="the state of the HF Trainer, trainer_state.json",
         module="stabdiag.readers.json.document",
         part="State",
-        recognised="one JSON object with a list called log_history",
-        loses="what callbacks keep; the mean loss of the summary at the end is not a training loss",
+        detected_by="one JSON object with a list called log_history",
+        not_read="the state of callbacks; the mean loss of the summary is not a training loss",
         document=True,
         example='"log_history": [{"epoch": 0.1, "loss": 2.31, "grad_norm": 0.84, "step": 10}, …]',
     ),
@@ -185,8 +185,8 @@ READERS: Final = (
         name="json",
         title="a JSON document, as Chainer, pandas, TensorBoard or Megatron-LM's tests write it",
         module="stabdiag.readers.json.document",
-        recognised="a JSON list of objects, lists or numbers; an object of lists or on many lines",
-        loses="all tables but the largest; lists of another length than the longest",
+        detected_by="a JSON list of objects, lists or numbers; an object of lists or on many lines",
+        not_read="all tables except the largest; lists whose length differs from the longest",
         document=True,
         example='[{"iteration": 100, "main/loss": 2.31}, {"iteration": 200, "main/loss": 2.25}]',
     ),
@@ -194,8 +194,8 @@ READERS: Final = (
         name="mlflow-metric",
         title="a metric file of MLflow",
         module="stabdiag.readers.mlflow",
-        recognised="lines of a time in milliseconds, a value and a step",
-        loses="nothing; it is one metric, and has the name of the file",
+        detected_by="lines of a time in milliseconds, a value and a step",
+        not_read="everything is read: one metric, named after the file",
         example="1767225600000 2.31 100",
     ),
     *TEXT_READERS,
@@ -204,10 +204,10 @@ READERS: Final = (
 
 def reader(name: str) -> Reader:
     """Return the reader of a format."""
-    for one in READERS:
-        if one.name == name:
-            return one
-    names = [one.name for one in READERS]
+    for candidate in READERS:
+        if candidate.name == name:
+            return candidate
+    names = [candidate.name for candidate in READERS]
     raise LogError(
-        f"unknown format {name!r}{did_you_mean(name, names)} (there are: {', '.join(names)})"
+        f"unknown format {name!r}{did_you_mean(name, names)} (known formats: {', '.join(names)})"
     )

@@ -15,7 +15,7 @@ from typing import Any, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.columns import Columns, rows_of
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import flattened, record_in
 from stabdiag.readers.points import Points
@@ -118,7 +118,7 @@ _MAGIC: Final = b"SQLite format 3\0"
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is that of a SQLite database."""
     return head.startswith(_MAGIC)
 
@@ -239,7 +239,7 @@ def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -
         raise NoUsableRecord(f"{source}: no record could be read; {why}")
     (count,) = database.execute(_COUNT.format(key)).fetchone()
     return replace(
-        gathered(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
+        columns_from_chunks(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
         events=_latest("project", count, f"latest, {name}"),
         config=_config(database, key, run),
     )

@@ -222,7 +222,7 @@ _SCALARS: Final = frozenset({"", "scalars"})
 _CONFIGURATION: Final = frozenset({"text", "hparams"})
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is that of an event file."""
     return _VERSION in head[:64]
 

@@ -14,7 +14,7 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.columns import Columns, Piece, Rows, piece_of
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
@@ -143,7 +143,7 @@ _SUMMARY: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
 _OWN: Final = "_wandb"
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is that of a W&B run."""
     return head.startswith(_MAGIC)
 
@@ -201,7 +201,9 @@ class _Run:
         if not self._history.chunks:
             why = f" ({notes[0]})" if notes else ""
             raise NoUsableRecord(f"{name}: no record could be read; the run logged nothing{why}")
-        columns = gathered(self._history.chunks, source=name, format="wandb", notes=notes)
+        columns = columns_from_chunks(
+            self._history.chunks, source=name, format="wandb", notes=notes
+        )
         end = [Event(kind=EventKind.MESSAGE, message=self._end)] if self._end else []
         return replace(
             columns,

@@ -26,7 +26,7 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers import bare
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import recognised
+from stabdiag.readers.sniff import detect_format
 from stabdiag.readers.source import Stream
 from stabdiag.sources.folder import Container, Entry, Folder
 from stabdiag.sources.sidecars import is_manifest
@@ -131,7 +131,7 @@ def _look(entry: Entry, stream: Stream, size: int) -> Log | None:
         whole = len(head) < size
         plain = bare(Stream(stream.name, io.BytesIO(head)))
         start = plain.peek(size)
-        name = recognised(start, whole=whole) if start else None
+        name = detect_format(start, is_complete=whole) if start else None
         if name is None:
             return None
         try:

@@ -14,7 +14,7 @@ from stabdiag.readers.blocks import NOT_ENDED, last_line_end
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.reader import Growing
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import settles, sniff
+from stabdiag.readers.sniff import is_final, sniff
 from stabdiag.readers.source import Stream
 from stabdiag.sources import ReadRequest
 
@@ -113,7 +113,7 @@ class Grown:
         except LogError:
             return
         growing = chosen.growing()
-        if growing is not None and (name is not None or settles(chosen, stream)):
+        if growing is not None and (name is not None or is_final(chosen, stream)):
             stream = self._stream()
             while data := stream.read(1 << 22):
                 self._feed(growing, data)

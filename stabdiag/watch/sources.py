@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import not_text, recognised
+from stabdiag.readers.sniff import detect_format, not_text
 from stabdiag.readers.source import STANDARD_INPUT
 from stabdiag.sources import (
     LoadedLog,
@@ -153,7 +153,7 @@ class File:
         except OSError:  # it may come; if it cannot be read, following it says why
             return
         whole = len(head) < _HEAD
-        name = self._asked.format or (recognised(head, whole=whole) if head else None)
+        name = self._asked.format or (detect_format(head, is_complete=whole) if head else None)
         if name is None and not_text(head) is None:
             self._is_known = not whole
             return

@@ -316,14 +316,14 @@ def asked(monkeypatch):
 @pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|', "a ", "a\x1f", "1\x85"])
 @pytest.mark.parametrize("above", ["", "step,loss\n"])
 def test_a_line_without_end_is_not_looked_at_cell_by_cell(asked, line, above):
-    assert not csv.recognises((above + line * (1 << 20) + "\n").encode(), whole=True)
+    assert not csv.sniff((above + line * (1 << 20) + "\n").encode(), is_complete=True)
     assert len(asked) < 100
 
 
 def test_few_rows_of_very_many_columns_are_enough(asked):
     names = ",".join(f"norm/{number}" for number in range(20_000))
     row = ",".join(["1.5"] * 20_000)
-    assert csv.recognises("\n".join([names, *[row] * 40, ""]).encode(), whole=True)
+    assert csv.sniff("\n".join([names, *[row] * 40, ""]).encode(), is_complete=True)
     assert len(asked) < 10 * 20_000
 
 

@@ -15,9 +15,9 @@ from pyarrow import parquet
 
 from stabdiag import diagnose, read
 from stabdiag.readers.compressed import decoded, unpacked
-from stabdiag.readers.reader import Turn
+from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS
-from stabdiag.readers.sniff import recognised
+from stabdiag.readers.sniff import detect_format
 from stabdiag.readers.source import open_stream
 from tests.conftest import RUNS, diagnosed, python
 from tests.readers.conftest import read_columns
@@ -38,12 +38,12 @@ def head(path):
 
 
 def test_every_sample_is_read_as_its_format_and_no_other_claims_it(sample):
-    start, whole = head(sample)
-    assert recognised(start, whole=whole) == sample.parent.name
+    start, is_complete = head(sample)
+    assert detect_format(start, is_complete=is_complete) == sample.parent.name
     claims = [
         one.name
         for one in READERS
-        if one.turn is not Turn.LAST and one.recognises(start, whole=whole)
+        if one.priority is not SniffPriority.LAST and one.sniff(start, is_complete=is_complete)
     ]
     assert claims in ([sample.parent.name], [])
     columns = read_columns(sample)

@@ -77,14 +77,14 @@ class Dialect:
 
 
 @lru_cache(maxsize=1)
-def dialect_of(head: bytes, *, whole: bool) -> Dialect | None:
+def dialect_of(head: bytes, *, is_complete: bool) -> Dialect | None:
     """Return the dialect if the bytes at the head of a file are CSV, else None.
 
-    ``whole`` says that they are the whole file: only then does the last line count. The answer is
-    kept, as a log is recognised by it and then read by it.
+    The last line counts only if the head ``is_complete``. The result is cached, as it is used to
+    detect the format and then to read the log.
     """
     lines = head.decode("utf-8", "replace").split("\n")
-    if len(lines) > 1 and not (whole and lines[-1]):
+    if len(lines) > 1 and not (is_complete and lines[-1]):
         lines.pop()
     places = _content(lines, _FURTHEST)
     if not places:

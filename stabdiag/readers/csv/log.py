@@ -23,8 +23,8 @@ from stabdiag.readers.csv.dialect import (
     is_bare_header,
     table_of,
 )
-from stabdiag.readers.gathered import Gathered
 from stabdiag.readers.json.shapes import is_document
+from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 
@@ -32,12 +32,12 @@ from stabdiag.readers.source import Stream, open_stream
 SMALL: Final = 1 << 19
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is CSV, with a header or without."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
-    if text.lstrip()[:1] == b"{" or is_document(text, whole=whole):
+    if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
-    return dialect_of(text, whole=whole) is not None or table_of(text) is not None
+    return dialect_of(text, is_complete=is_complete) is not None or table_of(text) is not None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,7 +71,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
-    found = Gathered(lines=dialect.lines)
+    found = LogBuilder(lines=dialect.lines)
     if fast:
         from stabdiag.readers.arrow import slab_for
 
@@ -150,8 +150,8 @@ def _unwound(stream: Stream) -> Stream:
 
 
 def _dialect(stream: Stream) -> Dialect:
-    head, whole = stream.head()
-    dialect = dialect_of(head, whole=whole)
+    head, is_complete = stream.head()
+    dialect = dialect_of(head, is_complete=is_complete)
     if dialect is not None:
         return dialect
     table = table_of(head)

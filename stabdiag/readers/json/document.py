@@ -10,7 +10,6 @@ from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns, Rows
-from stabdiag.readers.gathered import gathered
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.shapes import holds_history, is_document
@@ -25,15 +24,16 @@ from stabdiag.readers.json.tables import (
     shown,
     side_by_side,
 )
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 
 # How many lists are named that hold nothing, or are left out.
 _NAMED: Final = 3
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether the head of a file is one JSON document, and not an object a line."""
-    return is_document(head, whole=whole) and not holds_history(head)
+    return is_document(head, is_complete=is_complete) and not holds_history(head)
 
 
 def read(stream: Stream) -> Columns:
@@ -80,7 +80,7 @@ def _columns(
 ) -> Columns:
     if not table.rows:
         raise NoUsableRecord(f"{stream.name}: {_why_nothing(tables)}")
-    columns = gathered(
+    columns = columns_from_chunks(
         [table], source=stream.name, format=format, bad=tables.bad, notes=stream.notes
     )
     if tables.is_cut:
@@ -120,9 +120,9 @@ class State:
     """``trainer_state.json`` of the HF Trainer: its records lie in ``log_history``."""
 
     @staticmethod
-    def recognises(head: bytes, *, whole: bool) -> bool:
+    def sniff(head: bytes, *, is_complete: bool) -> bool:
         """Return whether the head of a file is one JSON document with a ``log_history``."""
-        return is_document(head, whole=whole) and holds_history(head)
+        return is_document(head, is_complete=is_complete) and holds_history(head)
 
     @staticmethod
     def read(stream: Stream) -> Columns:

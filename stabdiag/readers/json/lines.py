@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import BadLine, Chunk, Columns
-from stabdiag.readers.gathered import Gathered
 from stabdiag.readers.json.config import told_at_the_head, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import decode_line, read_lines
+from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.source import Stream
 
 _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]
@@ -29,19 +29,19 @@ _PATIENCE: Final = 4
 _LINES: Final = 20
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether one of the first lines is a JSON object, and the file no JSON document.
 
     They may stand below other lines if there are more of them.
     """
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = text.split(b"\n")
-    if not whole and len(lines) > 1:
+    if not is_complete and len(lines) > 1:
         lines.pop()
     lines = list(filter(None, map(bytes.strip, lines)))
     objects = [line for line in lines if line.startswith(b"{")]
     lines = (objects if 2 * len(objects) > len(lines) else lines)[:_LINES]
-    if not any(b"{" in line for line in lines) or is_document(text, whole=whole):
+    if not any(b"{" in line for line in lines) or is_document(text, is_complete=is_complete):
         return False
     decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
     return any(records and not reason for records, reason in decoded)
@@ -79,7 +79,7 @@ class JsonLines:
 
     work: Callable[[bytes], _Result]
     config: dict[str, object] = field(default_factory=dict)
-    found: Gathered = field(default_factory=Gathered)
+    found: LogBuilder = field(default_factory=LogBuilder)
 
     def add(self, block: bytes) -> None:
         """Read one more block."""

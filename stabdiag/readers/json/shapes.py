@@ -26,7 +26,7 @@ _LOOK: Final = 200
 _LONGEST_LAST: Final = 60
 
 
-def is_document(head: bytes, *, whole: bool) -> bool:
+def is_document(head: bytes, *, is_complete: bool) -> bool:
     """Return whether a text is one JSON document, and not one object a line."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
@@ -44,7 +44,7 @@ def is_document(head: bytes, *, whole: bool) -> bool:
         opened |= first.endswith(b":") and following in ([b"{"], [b"["])
         opened |= first.endswith((b":", b",")) and rest[:_LOOK].lstrip()[:1] in _IN_A_LIST
         return opened or (first.endswith(b",") and rest.lstrip().startswith(b'"'))
-    return _is_table(first) if whole else _TABLE_FIRST.match(text) is not None
+    return _is_table(first) if is_complete else _TABLE_FIRST.match(text) is not None
 
 
 def holds_history(head: bytes) -> bool:

@@ -3,7 +3,7 @@
 ``FloatingPointError: Loss is NaN at step 400, stopping``, ``RuntimeError: Function
 'LogSoftmaxBackward0' returned nan values in its 0th output.``, ``WARNING: Current loss value is
 nan``. The wording differs from program to program. A line counts if it names a value that is not
-finite, and either is an exception or says so of a loss, a gradient, a weight or the training.
+finite, and is an exception or names a loss, a gradient, a weight or the training as well.
 Source code, comments, settings, conditions and metrics of an evaluation do not count.
 """
 
@@ -15,7 +15,7 @@ from enum import Enum, auto
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.grammar import Aside, Part, parts_of
+from stabdiag.readers.text.grammar import Part, StatusLine, parts_of
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
 # The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
@@ -117,7 +117,7 @@ _EVALUATION: Final = re.compile(
     re.IGNORECASE,
 )
 _TRAINING: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
-# A record that has a finite loss, beside another value that is not finite.
+# A record with a finite loss, and another value that is not finite.
 _FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d")
 
 _NUMBERS: Final = re.compile(rb"\d+")
@@ -129,7 +129,7 @@ def is_exception(line: bytes) -> bool:
 
 
 def failure_of(line: bytes) -> Failure | None:
-    """Return what a line reports, or None if it reports no value that is not finite."""
+    """Return the failure that a line reports, or None if all its values are finite."""
     is_minimum = _MINIMUM.search(line) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
     if not (is_minimum or is_implied or _NAMES_IT.search(line)):
@@ -156,18 +156,18 @@ def failure_of(line: bytes) -> Failure | None:
 
 
 @frozen
-class Failures(Aside):
-    """All lines that report a value which is not finite, other than those of ``known`` patterns.
+class Failures(StatusLine):
+    """All lines that report a value that is not finite, except lines of ``ignored`` patterns.
 
-    Each belongs to the step after the last record. Several ranks, or several loggers, may report
-    the same: of lines that differ only in numbers and follow each other, and of equal exceptions,
-    the last one counts.
+    Each belongs to the step after the last record. Several ranks or loggers may report the same
+    failure: only the last of adjacent lines that differ only in numbers counts, and the last of
+    equal exceptions.
     """
 
-    known: Sequence[re.Pattern[bytes]] = ()
+    ignored: Sequence[re.Pattern[bytes]] = ()
 
     def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
+        """Return True if the data has a line of this kind."""
         return next(self._failures(data, _ANCHORS), None) is not None
 
     def find(self, data: bytes) -> list[Part]:
@@ -181,27 +181,28 @@ class Failures(Aside):
     def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[Part]:
         """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}
-        found: list[tuple[int, bytes, Failure]] = []
+        failures: list[tuple[int, bytes, Failure]] = []
         for begin, line, failure in self._failures(data, anchors):
             text = _NUMBERS.sub(b"", line)
             before = last.get(text)
             repeats = before is not None and (
-                is_exception(line) or _is_adjacent(data, found[before], begin)
+                is_exception(line) or _is_adjacent(data, failures[before], begin)
             )
             if before is not None and repeats:
-                found[before] = (begin, line, failure)
+                failures[before] = (begin, line, failure)
             else:
-                last[text] = len(found)
-                found.append((begin, line, failure))
-        found.sort(key=lambda one: one[0])
+                last[text] = len(failures)
+                failures.append((begin, line, failure))
+        failures.sort(key=lambda failure: failure[0])
         return parts_of(
-            (begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[what]) for begin, line, what in found
+            (begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[failure])
+            for begin, line, failure in failures
         )
 
     def _failures(
         self, data: bytes, anchors: Sequence[bytes]
     ) -> Iterator[tuple[int, bytes, Failure]]:
-        """Yield the place, the line and the failure of each line, in the order of the text."""
+        """Yield the position, the line and the failure of each line, in order."""
         places = sorted(
             {
                 data.rfind(b"\n", 0, match) + 1
@@ -213,12 +214,12 @@ class Failures(Aside):
             end = data.find(b"\n", begin, begin + _LONGEST)
             line = data[begin : end if end >= 0 else begin + _LONGEST]
             failure = failure_of(line)
-            if failure is not None and not any(known.search(line) for known in self.known):
+            if failure is not None and not any(pattern.search(line) for pattern in self.ignored):
                 yield begin, line, failure
 
 
 def _places(data: bytes, text: bytes) -> Iterator[int]:
-    """Yield a place of the text in each line that contains it."""
+    """Yield one position of the text in each line that contains it."""
     place = data.find(text)
     while place >= 0:
         yield place
@@ -227,5 +228,5 @@ def _places(data: bytes, text: bytes) -> Iterator[int]:
 
 
 def _is_adjacent(data: bytes, before: tuple[int, bytes, Failure], begin: int) -> bool:
-    """Return True if no line stands between two lines."""
+    """Return True if no other line is between two lines."""
     return not data[before[0] + len(before[1]) : begin].strip()

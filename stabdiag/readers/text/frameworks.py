@@ -1,4 +1,4 @@
-"""The frameworks whose lines no general grammar reads: one row each, with their own."""
+"""The frameworks that need a grammar of their own, one row each."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.reader import TextReader, Turn
-from stabdiag.readers.text.asides import SCALE, found_by_megatron
+from stabdiag.readers.reader import SniffPriority, TextReader
 from stabdiag.readers.text.grammar import (
     BARS,
     NUMBER,
@@ -17,17 +16,18 @@ from stabdiag.readers.text.grammar import (
     Line,
     Part,
 )
+from stabdiag.readers.text.status_lines import SCALE, found_by_megatron
 
 _LM_LOSS: Final = "lm loss"
 
 
 @frozen
 class _Iterations(Line):
-    """Megatron's lines of the training, with the losses that were NaN and thus not printed.
+    """Megatron's training lines, with the NaN losses that it does not print.
 
-    Neither is the loss of steps that were all skipped. Where none was skipped, and the gradient
-    norm or a count says NaN, the loss was NaN. What else the fields say about it is considered
-    where the history is assembled.
+    Megatron does not print a loss that is NaN, or the loss of steps that were all skipped. If no
+    step was skipped, and the gradient norm or a count reports NaN, the loss was NaN. The other
+    fields are considered when the history is assembled.
     """
 
     def find(self, data: bytes) -> list[Part]:
@@ -36,7 +36,7 @@ class _Iterations(Line):
 
 
 def _with_nan(part: Part) -> Part:
-    """Add losses of NaN to lines without a loss, where their other fields say so."""
+    """Add NaN losses to lines without a loss if their other fields imply them."""
     cells = dict(zip(part.names, part.cells, strict=True))
     skipped = cells.get("number of skipped iterations")
     if skipped is None or any(name.endswith("loss") for name in part.names):
@@ -46,9 +46,9 @@ def _with_nan(part: Part) -> Part:
     counts = cells.get("number of nan iterations", none)
     losses = [
         b"nan"
-        if many == b"0" and (norm in (b"nan", b"-nan") or count not in (b"0", None))
+        if count_skipped == b"0" and (norm in (b"nan", b"-nan") or count not in (b"0", None))
         else None
-        for many, norm, count in zip(skipped, norms, counts, strict=True)
+        for count_skipped, norm, count in zip(skipped, norms, counts, strict=True)
     ]
     if not any(losses):
         return part
@@ -59,8 +59,8 @@ FRAMEWORKS: Final = (
     TextReader(
         name="megatron",
         title="a log of Megatron-LM or Megatron-DeepSpeed",
-        recognised="a line with iteration N/ M and fields that end on bars",
-        loses="timers and memory reports",
+        detected_by="a line with iteration N/ M and fields that end on bars",
+        not_read="timers and memory reports",
         example=" iteration      100/    8000 | lm loss: 7.072597E-01 | loss scale: 65536.0 | …",
         grammar=Grammar(
             step="iteration",
@@ -83,7 +83,7 @@ FRAMEWORKS: Final = (
                     pattern=rb"M[nx]Rtt/Rnk: ([\d.]{1,20}ms/\d{1,6})\b",
                     pairs=rb"(?=[\d.]{1,20}ms/(\d{1,6}))([\d.]{1,20})",
                     named="rank_time/{}".format,
-                    tells=False,
+                    identifies_format=False,
                 ),
                 found_by_megatron(_LM_LOSS),
                 *SCALE,
@@ -96,30 +96,30 @@ FRAMEWORKS: Final = (
     TextReader(
         name="composer",
         title="a log of Composer",
-        recognised="indented lines of Train or Eval with a name and a number",
-        loses="tables and words",
+        detected_by="indented lines of Train or Eval with a name and a number",
+        not_read="tables and words",
         example="[batch=10/1000]:  over lines such as  Train loss/train/total: 3.2100",
         grammar=Grammar(
             step="step",
             kinds=(
-                # A training that lasts for epochs counts its batches anew in each.
+                # If the training is measured in epochs, batches are counted within each epoch.
                 Line(
                     pattern=rb"\[(?:epoch=(\d{1,9})(?:/\d{1,9})?\]\[)?batch=(\d{1,12})"
                     rb"(?:/\d{1,12})?\]:?",
                     names=("epoch", "step"),
                     begins=True,
-                    told_by=rb"batch=\d{1,12}(?:/\d{1,12})?\]:\s{1,400}(?:Train|Eval) ",
+                    signature=rb"batch=\d{1,12}(?:/\d{1,12})?\]:\s{1,400}(?:Train|Eval) ",
                 ),
-                # Whoever pastes them turns the tab into blanks.
+                # Pasting replaces the tab by blanks.
                 Line(
                     pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER,
                     pairs=PAIR,
-                    told_by=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER,
+                    signature=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER,
                 ),
                 Line(
                     pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER,
                     pairs=PAIR,
-                    tells=False,
+                    identifies_format=False,
                 ),
             ),
             joined=True,
@@ -128,10 +128,10 @@ FRAMEWORKS: Final = (
     TextReader(
         name="deepspeed",
         title="a log of DeepSpeed",
-        recognised="a line of step=N, skipped=N, lr=[…], where no framework above it is found",
-        loses="timers and memory reports",
+        detected_by="a line of step=N, skipped=N, lr=[…], if no framework above it matches",
+        not_read="timers and memory reports",
         example="[Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]",
-        turn=Turn.PATIENT,
+        priority=SniffPriority.LATE,
         grammar=Grammar(
             step="step",
             kinds=(
@@ -150,17 +150,21 @@ FRAMEWORKS: Final = (
                 Line(
                     pattern=rb"Epoch \d{1,6}/\d{1,6} with loss (%b)" % VALUE,
                     names=("loss",),
-                    tells=False,
+                    identifies_format=False,
                 ),
                 # Epoch: 0, Step: 10, Rank: 0, loss = 5.968
                 Line(
                     pattern=rb"Epoch: (\d{1,6}), Step: (\d{1,12}), Rank: 0, loss = (%b)" % VALUE,
                     names=("epoch", "step", "loss"),
-                    tells=False,
+                    identifies_format=False,
                 ),
                 # [Rank 0] Loss: 10.8719
-                Line(pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE, names=("loss",), tells=False),
-                Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), tells=False),
+                Line(
+                    pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE,
+                    names=("loss",),
+                    identifies_format=False,
+                ),
+                Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), identifies_format=False),
                 *SCALE,
             ),
             config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
@@ -169,8 +173,8 @@ FRAMEWORKS: Final = (
     TextReader(
         name="caffe",
         title="a log of Caffe",
-        recognised="a line of solver.cpp with Iteration N, loss = or lr =",
-        loses="the outputs of the training net",
+        detected_by="a line of solver.cpp with Iteration N, loss = or lr =",
+        not_read="the outputs of the training net",
         example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
         grammar=Grammar(
             step="Iteration",
@@ -180,14 +184,14 @@ FRAMEWORKS: Final = (
                     pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
                     rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)" % (NUMBER, NUMBER),
                     names=("Iteration", "loss", "lr"),
-                    told_by=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
+                    signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
                     rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
                 ),
                 Line(
                     pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER,
                     pairs=PAIR,
                     named=lambda name: f"test {name}",
-                    tells=False,
+                    identifies_format=False,
                 ),
             ),
             joined=True,

@@ -1,4 +1,4 @@
-"""Describe a framework's log: the lines that carry numbers, and the names of these."""
+"""Describe a framework's log: the lines that carry numbers, and the names of the numbers."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ NUMBER: Final = (
 # A number before a blank or the end of the line, which is found in half the time.
 VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
-# How frameworks part names from values: | lm loss: 7.07E-01 |, and "lr": "1e-4". A field between
-# bars needs the one behind it: another rank may have cut it short.
+# How frameworks separate names from values: | lm loss: 7.07E-01 |, and "lr": "1e-4".
+# A field between bars needs the bar after it: another rank may have cut it short.
 BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER
 QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER
 
-# What is nothing but a name and its value.
+# A text that is only a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER
 
 
 def is_a_loss(name: str) -> bool:
-    """Tell whether a name is that of a loss, of whatever part or data; a loss scale is none."""
+    """Return True if a name is the name of any loss. A loss scale is not a loss."""
     return "loss" in name.lower() and "scale" not in name.lower()
 
 
 @lru_cache(maxsize=1 << 10)
 def trains(name: str) -> bool:
-    """Tell whether a name has a word for training, whatever the line is about otherwise."""
+    """Return True if a name contains a word for training."""
     return re.search(r"(?<![a-z])train(?:ing)?(?![a-z])", name, re.IGNORECASE) is not None
 
 
 class Step(Enum):
     """The step of a line that names none.
 
-    SAME is the step of the line before it. NEXT is the step after that, and each further such line
-    adds one, up to the next step that is named. LAST is the step that NEXT has come to. COMING is
-    the next step that is named.
+    SAME is the step of the line before. NEXT is the step after that, and each further line of this
+    kind adds one, up to the next named step. LAST is the last step that NEXT gave. COMING is the
+    next named step.
     """
 
     SAME = 0
@@ -61,17 +61,17 @@ class Step(Enum):
 class Part:
     """Lines that carry the same columns: where they start in the text, and their cells.
 
-    Those ``beside`` others count where a record of these has the same step.
+    Lines that are ``supplementary`` only add to a record of other lines with the same step.
     """
 
     names: tuple[str, ...]
     starts: Sequence[int]
     cells: Sequence[Cells]
-    beside: bool = False
+    supplementary: bool = False
 
 
 def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
-    """Return the parts that lines make, each given by where it starts and its cells by name."""
+    """Return the parts that lines make. A line is its start and its cells by name."""
     by_names: dict[tuple[str, ...], tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
     for start, line in lines:
         starts, rows = by_names[tuple(line)]
@@ -87,13 +87,15 @@ def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
 class Kind(ABC):
     """One kind of line.
 
-    ``tells``: a log with such a line is of this framework. ``begins``: the line begins a record.
-    ``step`` is the step of a line that names none. ``is_record``: the line makes a record. Other
-    lines only give the step at which the log is or, if ``holds_below``, values for all records
-    below them.
+    Attributes:
+        identifies_format: only this framework writes the line.
+        begins: the line begins a record.
+        step: the step of a line that names none.
+        is_record: the line makes a record. Other lines give the current step or, with
+            ``holds_below``, values for all records below them.
     """
 
-    tells: bool = True
+    identifies_format: bool = True
     begins: bool = False
     step: Step = Step.SAME
     is_record: bool = True
@@ -104,7 +106,7 @@ class Kind(ABC):
         """Return all lines of this kind."""
 
     def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
+        """Return True if the data has a line of this kind."""
         return bool(self.find(data))
 
 
@@ -112,13 +114,15 @@ class Kind(ABC):
 class Line(Kind):
     """A line that a regular expression finds.
 
-    The patterns are compiled when they are first used, as a log is of one framework. The
-    ``pattern`` begins with a fixed text, which ``re`` finds fast, and each repetition in it has an
-    upper bound, so that the time for a line is bounded. Its groups are the cells of the columns
-    ``names``. With ``pairs``, one more group holds names and values, which the two groups of
-    ``pairs`` take apart; ``named`` turns such a name into that of a column. ``fixed`` are cells
-    that the line implies. ``told_by`` recognises the framework, where the pattern itself would also
-    match lines of others.
+    Patterns are compiled on first use. They begin with a fixed text, which ``re`` finds fast, and
+    each repetition has an upper bound, so that the time for a line is bounded.
+
+    Attributes:
+        pattern: finds the line. Its groups are the cells of the columns ``names``.
+        pairs: splits one more group of ``pattern`` into names and values.
+        named: turns a name of ``pairs`` into the name of a column.
+        fixed: cells that the line implies.
+        signature: identifies the framework if ``pattern`` also matches lines of others.
     """
 
     pattern: bytes
@@ -126,15 +130,15 @@ class Line(Kind):
     pairs: bytes | None = None
     named: Callable[[str], str] = str
     fixed: Mapping[str, bytes] = field(default_factory=dict)
-    told_by: bytes | None = None
+    signature: bytes | None = None
 
     @cached_property
     def _whole(self) -> re.Pattern[bytes]:
         return whole(self.pattern)
 
     def search(self, data: bytes) -> bool:
-        """Return whether there is such a line."""
-        return re.search(self.told_by or self.pattern, data) is not None
+        """Return True if the data has a line of this kind."""
+        return re.search(self.signature or self.pattern, data) is not None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
@@ -142,19 +146,20 @@ class Line(Kind):
         if not starts:
             return []
         if self.pairs is not None:
-            return self._apart(re.compile(self.pairs), starts, columns)
+            return self._split_pairs(re.compile(self.pairs), starts, columns)
         return [self._part(self.names, starts, columns)]
 
-    def _apart(
+    def _split_pairs(
         self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]
     ) -> list[Part]:
-        """Take names and values apart; lines with the same names make one part."""
+        """Split names and values. Lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
 
         def look(tail: bytes) -> Look:
-            found = [*pairs.finditer(tail)]
-            names = (one[1].decode("utf-8", "replace").strip() for one in found)
-            return Look((*names,), [one.span(2) for one in found], [one.span(1) for one in found])
+            matches = [*pairs.finditer(tail)]
+            names = (match[1].decode("utf-8", "replace").strip() for match in matches)
+            values, fixed = ([match.span(group) for match in matches] for group in (2, 1))
+            return Look((*names,), values, fixed)
 
         parts = []
         for written, rows, cells in by_names(tails, look):
@@ -172,31 +177,35 @@ class Line(Kind):
 
 
 @frozen
-class Aside(Line):
-    """A line that names neither a step nor a framework: it belongs to the step after the last."""
+class StatusLine(Line):
+    """A line without a step that any framework may write. It belongs to the next step."""
 
-    tells: bool = False
+    identifies_format: bool = False
     step: Step = Step.NEXT
 
 
-class Spelling(NamedTuple):
-    """What logs that hold all ``signs`` spell so, and the plain words for it, as of ``re.sub``."""
+class Normalization(NamedTuple):
+    """A replacement, as for ``re.sub``, that gives standard names to logs with all ``markers``."""
 
-    signs: tuple[bytes, ...]
-    spelt: bytes
-    plain: bytes
+    markers: tuple[bytes, ...]
+    pattern: bytes
+    replacement: bytes
 
 
 @frozen
 class Grammar:
-    """The lines of a framework's log, and the name of the column of steps.
+    """The lines of a framework's log.
 
-    With ``joined``, consecutive lines of one step make one record. ``ended`` finds the line that is
-    printed when a training has ended: another may follow it. ``config`` finds the names and
-    values of arguments that are printed before the first record; the one called ``total`` is how
-    many steps the run has. ``left_out`` is the column of which the framework prints no NaN: a kind
-    of line has put those back. The log is put in plain words by the rows of ``spelt``, and read in
-    blocks of about ``block`` bytes.
+    Attributes:
+        step: the name of the column of steps.
+        kinds: the kinds of lines.
+        joined: consecutive lines of one step make one record.
+        config: finds the names and values of arguments that are printed before the first record.
+        total: the name of the argument with the number of steps.
+        left_out: the column whose NaN the framework does not print. A kind of line restores them.
+        ended: finds the line at the end of a training. Another training may follow.
+        normalizations: replacements that give the log standard names.
+        block: the log is read in blocks of about this many bytes.
     """
 
     step: str
@@ -206,10 +215,10 @@ class Grammar:
     total: str = ""
     left_out: str = ""
     ended: bytes | None = None
-    spelt: tuple[Spelling, ...] = ()
-    # The best of 32 kB to 4 MB: the matches of a larger block do not fit into a processor's caches.
+    normalizations: tuple[Normalization, ...] = ()
+    # The fastest of 32 kB to 4 MB: the matches of a larger block do not fit into the CPU caches.
     block: int = 1 << 16
 
-    def recognises(self, data: bytes) -> bool:
-        """Return whether cleaned lines hold one that only this framework writes."""
-        return any(kind.tells and kind.search(data) for kind in self.kinds)
+    def sniff(self, data: bytes) -> bool:
+        """Return True if cleaned lines include one that only this framework writes."""
+        return any(kind.identifies_format and kind.search(data) for kind in self.kinds)

@@ -20,29 +20,29 @@ from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.asides import OVERFLOWS, alarms, spoken
 from stabdiag.readers.text.clean import Text, line_end
 from stabdiag.readers.text.failures import REPORTED_LOSS, REPORTED_OVERFLOW, Failures, is_exception
-from stabdiag.readers.text.grammar import Aside, Grammar, Kind, Line, Part
+from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine
 from stabdiag.readers.text.messages import Messages
-from stabdiag.readers.text.spelling import plainly
-from stabdiag.readers.text.steps import told_in
+from stabdiag.readers.text.normalization import normalize
+from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
+from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
 from stabdiag.readers.text.unread import UnreadLines
 from stabdiag.readers.words import NULL
 
-# 'fp16': True, bf16=False, mixed_precision: bf16: how programs print the arguments they were given.
+# 'fp16': True, bf16=False, mixed_precision: bf16: how programs print their arguments.
 _PRECISION: Final = (
     rb"(?<![\w.-])(fp16|bf16|mixed_precision)[\"']?(?: = |=|: ?)[\"']?"
     rb"(True|False|true|false|no|fp16|bf16)(?![\w.])"
 )
 
-# How far into a log without records arguments are searched for.
-_CONFIG_WITHIN: Final = 1 << 24
+# Arguments are searched for in this many bytes of a log without records.
+_CONFIG_BYTES: Final = 1 << 24
 
 
 def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
-    """Read a stream of the format of a name by its grammar."""
+    """Read a stream of the named format with its grammar."""
     log = TextLog(name, grammar)
     for block in blocks(stream, size=grammar.block, joined=True):
         log.add(block)
@@ -50,15 +50,15 @@ def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
 
 
 class TextLog:
-    """A text log as far as it was read; ``add`` reads what is appended to it."""
+    """The part of a text log that was read so far. ``add`` reads appended text."""
 
     def __init__(self, name: str, grammar: Grammar) -> None:
-        """Read the format of this name by its grammar."""
+        """Read the named format with its grammar."""
         self._name = name
         self._grammar = grammar
         self._table = Table(grammar)
         self._messages = Messages()
-        self._failures = Failures(pattern=b"", known=_reports_of(grammar))
+        self._failures = Failures(pattern=b"", ignored=_failure_patterns(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
         self._unread = UnreadLines()
@@ -66,41 +66,41 @@ class TextLog:
         self._line = 1
 
     def add(self, block: bytes) -> tuple[Text, list[Part], list[tuple[int, int]]]:
-        """Read one more block; return its text, what was found in it, and the spans of messages."""
+        """Read one more block; return its text, the parts in it, and the spans of messages."""
         grammar = self._grammar
         text = Text(block, first_line=self._line)
-        text.data = plainly(text.data, grammar.spelt)
-        found = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
-        if not self._table and self._offset < _CONFIG_WITHIN:
-            until = min((min(part.starts) for _, part in found), default=len(text.data))
+        text.data = normalize(text.data, grammar.normalizations)
+        parts_by_kind = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
+        if not self._table and self._offset < _CONFIG_BYTES:
+            until = min((min(part.starts) for _, part in parts_by_kind), default=len(text.data))
             for pattern in (grammar.config, _PRECISION):
                 if pattern is not None:
                     self._config = {**_arguments(pattern, text.data[:until]), **self._config}
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
-            self._ends += [self._offset + one.start() for one in ends]
-        only_records = _are_all_found(text.data, [part for _, part in found])
+            self._ends += [self._offset + end.start() for end in ends]
+        only_records = _are_all_found(text.data, [part for _, part in parts_by_kind])
         reports = (
             self._failures.find_exceptions(text.data)
             if only_records
             else self._failures.find(text.data)
         )
         if reports:
-            reports, found = _apart(reports, found, text.data)
-            found += [(self._failures, part) for part in reports]
-        for kind, part in found:
+            reports, parts_by_kind = _separate(reports, parts_by_kind, text.data)
+            parts_by_kind += [(self._failures, part) for part in reports]
+        for kind, part in parts_by_kind:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset, quick=only_records)
         known = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - known):
             self._messages.add_report(text, self._offset, begin)
-        self._unread.look(text.data, [part for _, part in found], self._line)
+        self._unread.look(text.data, [part for _, part in parts_by_kind], self._line)
         self._offset += len(text.data)
         self._line += block.count(b"\n")
-        return text, [part for _, part in found], spans
+        return text, [part for _, part in parts_by_kind], spans
 
     def copy(self) -> Self:
-        """Return the same, to which more can be added on trial."""
+        """Return a copy to which more can be added on trial."""
         other = copy(self)
         other._table = self._table.copy()
         other._messages = self._messages.copy()
@@ -112,13 +112,12 @@ class TextLog:
         """Return the columns of all blocks, under the name of their stream."""
         if not self._table:
             raise NoUsableRecord(
-                f"{stream.name}: no record could be read; no line looks as {self._name} writes it"
+                f"{stream.name}: no record could be read; no line has the form of {self._name}"
             )
-        done = self._table.finished(told_in(self._config, self._grammar.total))
+        done = self._table.finished(announced_number(self._config, self._grammar.total))
         if done.ranks > 1:
             stream.notes.append(
-                f"the log holds the lines of {done.ranks} ranks: of each record that of one rank"
-                " counts"
+                f"the log contains the lines of {done.ranks} ranks: one rank counts for each record"
             )
         rows = done.rows
         scale = assign(rows.names).columns.get("loss_scale")
@@ -130,15 +129,15 @@ class TextLog:
             rows=rows.rows,
             load=partial(join, [rows]),
             notes=(*stream.notes,),
-            events=(*self._put_back(rows), *self._messages.events(done.step_at)),
+            events=(*self._hidden_nans(rows), *self._messages.events(done.step_at)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=tuple(self._unread.left_out()),
             tells_null=self._grammar.step in rows.names and _has_null(rows),
         )
 
-    def _put_back(self, rows: Rows) -> Iterator[Event]:
-        """Yield how many losses are NaN, most of which the framework does not print."""
+    def _hidden_nans(self, rows: Rows) -> Iterator[Event]:
+        """Yield an event with the number of NaN losses, most of which the framework hides."""
         if self._grammar.left_out not in rows.names:
             return
         count = int(np.isnan(join([rows], self._grammar.left_out).logged).sum())
@@ -151,42 +150,48 @@ class TextLog:
             )
 
 
-# What any program may say between the records of a log of another format.
-_SAID: Final = Grammar(step="step", kinds=(*alarms("loss", "step"), *spoken("loss"), *OVERFLOWS))
+# Lines that any program may print between the records of a log of another format.
+_MESSAGES: Final = Grammar(
+    step="step",
+    kinds=(*failure_lines("loss", "step"), *handwritten_failure_lines("loss"), *OVERFLOWS),
+)
 
 
-class Between(TextLog):
-    """Such lines, block by block: each is at its place in the text of them all."""
+class InterleavedMessages(TextLog):
+    """These lines, block by block, joined into one text."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        super().__init__("", _SAID)
-        # Of each line that tells something its place, and how many records stand above it.
-        self.heard: list[tuple[int, int]] = []
+        super().__init__("", _MESSAGES)
+        # The position of each message in the text, and the number of records above it.
+        self.positions: list[tuple[int, int]] = []
 
     def copy(self) -> Self:
-        """Return the same, to which more can be added on trial."""
+        """Return a copy to which more can be added on trial."""
         other = super().copy()
-        other.heard = [*self.heard]
+        other.positions = [*self.positions]
         return other
 
     def look(self, others: Sequence[BadLine], lines: int, records: int) -> set[int]:
-        """Take in the other lines of a block, and return the numbers of those understood.
+        """Add the other lines of a block, and return the numbers of the lines with messages.
 
-        So many ``lines`` and ``records`` precede the block, from whose start these count.
+        The block comes after this many ``lines`` and ``records``. The lines of ``others`` are
+        counted from its start.
         """
         self._line, offset = lines + others[0].line, self._offset
-        numbers = np.array([one.line for one in others])
+        numbers = np.array([other.line for other in others])
         gaps = np.diff(numbers, prepend=numbers[0]).tolist()
-        block = "".join("\n" * gap + one.text for gap, one in zip(gaps, others, strict=True))
+        block = "".join("\n" * gap + other.text for gap, other in zip(gaps, others, strict=True))
         text, parts, spans = self.add(block.replace("\r", " ").encode("utf-8", "replace"))
-        told = sorted([*spans, *((place, place) for part in parts for place in part.starts)])
-        begin, end = (text.lines_at([span[side] for span in told]) - lines for side in (0, 1))
+        messages = sorted(
+            [*spans, *((position, position) for part in parts for position in part.starts)]
+        )
+        begin, end = (text.lines_at([span[side] for span in messages]) - lines for side in (0, 1))
         rows = np.searchsorted(numbers, begin).tolist()
-        for (place, _), row in zip(told, rows, strict=True):
-            self.heard.append((offset + place, records + others[row].above))
+        for (position, _), row in zip(messages, rows, strict=True):
+            self.positions.append((offset + position, records + others[row].above))
         stretches = map(range, begin.tolist(), (end + 1).tolist())
-        return {number for one in stretches for number in one}
+        return {number for stretch in stretches for number in stretch}
 
     def among(
         self, steps: Floats, names: Sequence[str], scale: Column | None
@@ -195,23 +200,24 @@ class Between(TextLog):
 
         The ``scale`` is the loss scale of the records, if it was logged.
         """
-        places, above = np.array(self.heard, dtype=np.int64).reshape(-1, 2).T
+        places, above = np.array(self.positions, dtype=np.int64).reshape(-1, 2).T
         following = np.searchsorted(above, np.arange(len(steps)), side="right")
         done = self._table.among(np.append(places, self._offset)[following], steps)
         return with_reports(done.rows, names, scale), self._messages.events(done.step_at)
 
 
-def _reports_of(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns of the lines in which a grammar itself finds reports of failures."""
+def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
+    """Return the patterns with which a grammar itself finds reports of failures."""
     return tuple(
         re.compile(kind.pattern)
         for kind in grammar.kinds
-        if isinstance(kind, Line) and (isinstance(kind, Aside) or b"nan" in kind.fixed.values())
+        if isinstance(kind, Line)
+        and (isinstance(kind, StatusLine) or b"nan" in kind.fixed.values())
     )
 
 
 def _line_begins(data: bytes, parts: Iterable[Part]) -> set[int]:
-    """Return where the lines of some parts begin."""
+    """Return the positions at which the lines of some parts begin."""
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 
@@ -226,13 +232,13 @@ def _are_all_found(data: bytes, parts: Sequence[Part]) -> bool:
     return len(np.unique(np.searchsorted(ends, starts))) >= lines
 
 
-def _apart(
-    reports: Sequence[Part], found: Sequence[tuple[Kind, Part]], data: bytes
+def _separate(
+    reports: Sequence[Part], parts_by_kind: Sequence[tuple[Kind, Part]], data: bytes
 ) -> tuple[list[Part], list[tuple[Kind, Part]]]:
-    """Return reports of failures and records such that no line is both.
+    """Return reports of failures and records so that no line is both.
 
-    An exception is a report, whatever else it names: "Loss is NaN at step 400". Any other line with
-    the values of a record is a record.
+    An exception is always a report, even "Loss is NaN at step 400". Any other line with the values
+    of a record is a record.
     """
     starts = [start for part in reports for start in part.starts]
     begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
@@ -241,7 +247,8 @@ def _apart(
     raised = [is_exception(data[begin:end]) for begin, end in spans]
     exceptions = [span for span, is_raised in zip(spans, raised, strict=True) if is_raised]
     records = [
-        (kind, _part_without(part, exceptions) if kind.is_record else part) for kind, part in found
+        (kind, _part_without(part, exceptions) if kind.is_record else part)
+        for kind, part in parts_by_kind
     ]
     places = np.sort([at for kind, part in records if kind.is_record for at in part.starts])
     lines = [
@@ -250,7 +257,9 @@ def _apart(
         if np.searchsorted(places, begin) < np.searchsorted(places, end)
     ]
     kept = [_part_without(part, lines) for part in reports]
-    return [part for part in kept if part.starts], [one for one in records if one[1].starts]
+    return [part for part in kept if part.starts], [
+        record for record in records if record[1].starts
+    ]
 
 
 def _part_without(part: Part, spans: Sequence[tuple[int, int]]) -> Part:
@@ -271,8 +280,8 @@ def _part_without(part: Part, spans: Sequence[tuple[int, int]]) -> Part:
 def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows:
     """Return rows in which a reported failure is a value of the log's own loss.
 
-    A loss scale that reached its minimum stands for a loss that is not finite, unless the log shows
-    how the loss ``scale`` fell.
+    A loss scale at its minimum counts as a loss that is not finite, unless the log shows how the
+    loss ``scale`` fell.
     """
     if not {REPORTED_LOSS, REPORTED_OVERFLOW} & rows.parts.keys():
         return rows
@@ -297,11 +306,11 @@ def _has_null(rows: Rows) -> bool:
 
 def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:
     """Return the arguments that the log prints, with their values."""
-    found: dict[str, object] = {}
+    arguments: dict[str, object] = {}
     for name, value in re.findall(pattern, data):
-        spelt = _value(value.decode("utf-8", "replace"))
-        found.setdefault(name.decode("utf-8", "replace").strip(), spelt)
-    return found
+        key = name.decode("utf-8", "replace").strip()
+        arguments.setdefault(key, _value(value.decode("utf-8", "replace")))
+    return arguments
 
 
 def _value(text: str) -> object:

@@ -22,7 +22,7 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
-from stabdiag.readers.gathered import gathered
+from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
@@ -75,7 +75,7 @@ class _Table:
     others: list[BadLine] = field(default_factory=list)
 
 
-def recognises(head: bytes, *, whole: bool) -> bool:
+def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return whether there is a table with a loss."""
     return _largest(head) is not None
 
@@ -92,7 +92,7 @@ def read(stream: Stream) -> Columns:
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, piece_of(column))  # of equal names the first one counts
-    return gathered(
+    return columns_from_chunks(
         [Rows.of(pieces)],
         source=stream.name,
         format="printed-table",

@@ -21,14 +21,14 @@ _BLOCK: Final = 1 << 24
 
 @frozen
 class _Records(Kind):
-    """Records that a function finds, each with its place and its cells; ``told_by`` some line."""
+    """Records that a function finds, each with its place and its cells; ``signature`` some line."""
 
     found: Callable[[bytes], Iterable[_Record]]
-    told_by: Callable[[bytes], object]
+    signature: Callable[[bytes], object]
 
     def search(self, data: bytes) -> bool:
         """Return whether there is such a record."""
-        return bool(self.told_by(data))
+        return bool(self.signature(data))
 
     def find(self, data: bytes) -> list[Part]:
         """Return all records; those with the same names make one part."""
@@ -194,22 +194,22 @@ def _bars(data: bytes) -> Iterator[_Record]:
 BASELINES: Final = Grammar(
     step="step",
     block=_BLOCK,
-    kinds=(_Records(found=_tables, told_by=_has_a_table_of_a_training, begins=True),),
+    kinds=(_Records(found=_tables, signature=_has_a_table_of_a_training, begins=True),),
     joined=True,
 )
 COQUI: Final = Grammar(
     step=_GLOBAL_STEP,
     block=_BLOCK,
-    kinds=(_Records(found=_steps, told_by=lambda data: b"-- GLOBAL_STEP: " in data),),
+    kinds=(_Records(found=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
 )
 MLLOG: Final = Grammar(
     step="step",
-    kinds=(_Records(found=_events, told_by=lambda data: _MARK in data),),
+    kinds=(_Records(found=_events, signature=lambda data: _MARK in data),),
     joined=True,
 )
 YOLO: Final = Grammar(
     step="epoch",
     block=_BLOCK,
-    kinds=(_Records(found=_bars, told_by=_BAR_HEADING.search),),
+    kinds=(_Records(found=_bars, signature=_BAR_HEADING.search),),
     joined=True,
 )

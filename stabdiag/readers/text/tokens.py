@@ -150,20 +150,21 @@ _OF_MANY: Final = re.compile(
 )
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
-_HELD_OUT: Final = (
+_EVALUATION_WORD: Final = (
     rb"(?<![A-Za-z])(?<!\w[-_])(?:val|vali|valid|validate|validation|eval|evaluation"
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
-_EVALUATION: Final = re.compile(_HELD_OUT, re.IGNORECASE)
+_EVALUATION: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
 # A line of nothing else, above those of its losses: Val:, --- Test results ---
 _HEADING: Final = re.compile(
-    rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$" % _HELD_OUT,
+    rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$"
+    % _EVALUATION_WORD,
     re.IGNORECASE,
 )
 # A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = re.compile(
     rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
-    rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _HELD_OUT,
+    rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
     re.IGNORECASE,
 )
 
@@ -287,7 +288,7 @@ def _told_at(line: bytes) -> Iterator[Field]:
             yield _field(line, match.span(1), match.span(2), more)
 
 
-def held_out(line: bytes, first: int) -> str:
+def evaluation_prefix(line: bytes, first: int) -> str:
     """Return the prefix for names below a word for an evaluation, which tells a test; or none."""
     match = _EVALUATION.search(line, 0, first)
     if match is None:
@@ -295,11 +296,13 @@ def held_out(line: bytes, first: int) -> str:
     return TESTED if match[0].lower().startswith(b"test") else VALIDATED
 
 
-def told_of_evaluations(line: bytes, fields: Sequence[Field]) -> list[str]:
+def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     """Return of each field the prefix for the evaluation that what stands before it names."""
     first = min((one.at[0] for one in fields), default=0)
-    opened = [(0, held_out(line, first))]
-    opened += [(one.end(), held_out(one[0], len(one[0]))) for one in _OPENS.finditer(line, first)]
+    opened = [(0, evaluation_prefix(line, first))]
+    opened += [
+        (one.end(), evaluation_prefix(one[0], len(one[0]))) for one in _OPENS.finditer(line, first)
+    ]
     return [next(of for at, of in reversed(opened) if at <= one.at[0]) for one in fields]
 
 

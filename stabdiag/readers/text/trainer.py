@@ -16,10 +16,10 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.asides import SCALE
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.steps import TOTAL, are_rounded, are_shared, steps_of, told_in
+from stabdiag.readers.text.status_lines import SCALE
+from stabdiag.readers.text.steps import TOTAL, announced_number, are_rounded, are_shared, steps_of
 
 _LOSS = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
@@ -54,7 +54,7 @@ GRAMMAR = Grammar(
             pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS),
             pairs=QUOTED,
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
-            told_by=(
+            signature=(
                 rb"\{%b(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
                 % (_OF_NO_SPLIT, _LOSS, _CLOCK)
             ),
@@ -65,7 +65,7 @@ GRAMMAR = Grammar(
             pattern=rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \[",
             names=("global_step", TOTAL),
             is_record=False,
-            tells=False,
+            identifies_format=False,
         ),
         *SCALE,
     ),
@@ -105,7 +105,7 @@ def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
     steps of an epoch; for others they follow from the examples and the size of a batch.
     """
     total, epochs, steps, examples, batch = (
-        told_in(config, name) for name in (_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)
+        announced_number(config, name) for name in (_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)
     )
     if steps or not (total and epochs):
         return steps

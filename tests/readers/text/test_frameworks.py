@@ -8,7 +8,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import recognised
+from stabdiag.readers.sniff import detect_format
 from stabdiag.readers.source import Stream
 
 OVERFLOW = "[2026-01-05 10:00:00,1] [INFO] [loss_scaler.py:181:update_scale] [deepspeed] OVERFLOW!"
@@ -693,12 +693,12 @@ def test_what_stops_a_training_is_its_last_loss(put, records, said, steps, last)
     ],
 )
 def test_what_is_no_log_of_a_format(format, text):
-    assert not reader(format).recognises(text.encode(), whole=True)
+    assert not reader(format).sniff(text.encode(), is_complete=True)
 
 
 def test_what_is_one_in_spite_of_its_prefix():
     text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
-    assert reader("caffe").recognises(text.encode(), whole=True)
+    assert reader("caffe").sniff(text.encode(), is_complete=True)
 
 
 def by_epochs(steps, total, *, epochs=1, digits=2, every=0, late=0):
@@ -837,7 +837,7 @@ def test_colours_of_what_is_best_so_far(values):
         f"     {n:2d}        \x1b[36m{2.5 - n / 100:.4f}\x1b[0m  0.0367\n" for n in range(10)
     )
     text += "     10        2.6000  0.0367\n"
-    assert recognised(text.encode(), whole=True) == "printed-table"
+    assert detect_format(text.encode(), is_complete=True) == "printed-table"
     found = values("printed-table", text)
     assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
 
@@ -958,4 +958,4 @@ def test_the_title_of_a_framed_table_is_no_header():
     rows = "| rollout/    |         |\n|    ep_rew_mean | 20.5 |\n|    n_updates | {n} |\n"
     rows += "| train/ |  |\n|    loss | 5.{n} |\n|    value_loss | 55.3 |\n"
     text = "".join(f"{frame}\n{rows.format(n=n)}{frame}\n" for n in range(1, 30))
-    assert recognised(text.encode(), whole=True) == "baselines"
+    assert detect_format(text.encode(), is_complete=True) == "baselines"

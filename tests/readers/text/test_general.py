@@ -4,7 +4,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import NoUsableRecord
-from stabdiag.readers.text.general import recognises
+from stabdiag.readers.text.general import sniff
 
 
 def log(line, count=60):
@@ -557,7 +557,7 @@ DAYS = [n % 28 + 1 for n in range(100)]
     ],
 )
 def test_no_evidence(text):
-    assert not recognises(text.encode(), whole=True)
+    assert not sniff(text.encode(), is_complete=True)
 
 
 @pytest.mark.parametrize("name", ["loss: ", "'loss':", "loss=", "loss: 9.5 grad_norm:"])

@@ -37,7 +37,7 @@ BITS = [
 
 def outcome(one, data):
     """Read data; a LogError is an answer, anything else is a fault."""
-    one.recognises(data, whole=True)
+    one.sniff(data, is_complete=True)
     try:
         columns = one.read(Stream("run.log", io.BytesIO(data)))
     except LogError:
@@ -83,7 +83,7 @@ def patterns():
         grammar = grammar or Grammar(step="", kinds=())
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
-            own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.told_by}
+            own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.signature}
             every = {f"{one.name} {number} {k}": p for k, p in own.items() if p is not None}
             found |= {name: re.compile(pattern) for name, pattern in every.items()}
         if grammar.config is not None:
@@ -204,5 +204,5 @@ def test_counters_are_searched_for_once_whatever_may_be_the_loss(monkeypatch):
         return counters.headings_of(data)
 
     monkeypatch.setattr(evidence, "headings_of", searched)
-    assert not reader("text").recognises(text, whole=True)
+    assert not reader("text").sniff(text, is_complete=True)
     assert sum(length > 100 for length in asked) == 1

@@ -1,7 +1,6 @@
-"""Lines that say in words that a loss or a gradient is not finite, or that a step was skipped.
+"""Lines that report a loss or a gradient that is not finite, or a skipped step.
 
-They make records beside the others of a log, and are all that is left of a log that was cut down to
-such lines.
+They add records to a log. Some logs are cut down to these lines alone.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from typing import Final
 
 from stabdiag.readers.text.grammar import (
     NUMBER,
-    Aside,
     Grammar,
     Line,
+    StatusLine,
     Step,
 )
 
 _SCALE: Final = "Attempted loss scale"
 SKIPPED: Final = {"skipped_step": b"1"}
 
-# DeepSpeed names no step with an overflow: it belongs to the next one. The scales before and after
-# make two records, so that a fall is seen even if nothing was printed when the scale had grown.
+# DeepSpeed prints an overflow without a step: it belongs to the next step. The scales before and
+# after make two records, so that a fall shows even if growth of the scale was not printed.
 #
 # … OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
@@ -32,35 +31,35 @@ SCALE: Final = (
         pattern=rb"Attempted loss scale: (%b)," % NUMBER,
         names=(_SCALE,),
         step=Step.LAST,
-        tells=False,
+        identifies_format=False,
     ),
-    Aside(
+    StatusLine(
         pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER,
         names=(_SCALE,),
         fixed=SKIPPED,
     ),
-    Aside(pattern=rb", but hysteresis is \d", fixed=SKIPPED),
+    StatusLine(pattern=rb", but hysteresis is \d", fixed=SKIPPED),
     # Counted from 0, and printed by every rank.
     Line(
         pattern=rb"Grad overflow on iteration (\d{1,12})",
         names=("step",),
         is_record=False,
-        tells=False,
+        identifies_format=False,
     ),
 )
 
 
-# What programs say of a loss that is not finite; where no group tells what it is, it is NaN. Each
-# rank, or two loggers, may say it: the last line counts.
+# Messages about a loss that is not finite. A pattern without a group means NaN. Several ranks or
+# loggers may repeat a message: the last line counts.
 _LOST: Final = (
     # ERROR:tensorflow:Model diverged with loss = NaN.
     rb"Model(?:(?<=ERROR:tensorflow:Model)|(?<=RuntimeError: Model)|(?<=\]Model)|(?<=\] Model))"
     rb" diverged with loss = NaN\.?[ \t]{0,8}(?=\n|$)(?!\n[^\n]{0,120}Model diverged)",
-    # Loss is nan, stopping training – as DETR, DINO, MAE and torchvision's references say in place
+    # Loss is nan, stopping training – DETR, DINO, MAE and torchvision's references print it instead
     # of the record.
     rb"Loss is ([-+]?(?:nan|inf)), stopping training[ \t]{0,8}(?=\n|$)"
     rb"(?!\n[^\n]{0,120}Loss is [-+]?(?:nan|inf), stopping)",
-    # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo says of each such step.
+    # WARNING: Loss is NaN or inf tensor(nan, device=…), as NeMo reports each of these steps.
     rb"WARNING: Loss is NaN or inf\b(?![^\n]{0,200}\n[^\n]{0,80}Loss is NaN or inf)",
     # ValueError: The loss returned in `training_step` is nan.
     rb"ValueError: The loss returned in `training_step` is (nan|inf)\b",
@@ -74,8 +73,8 @@ _LOST: Final = (
     rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)",
 )
 
-# What hand-written loops say of it, which without their records proves nothing.
-_SPOKEN: Final = (
+# The same messages in hand-written loops. Without records they prove nothing.
+_HANDWRITTEN: Final = (
     # received a nan loss, setting loss value to 0 – WARNING: non-finite loss, ending training –
     # skipping a NaN loss.
     rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
@@ -90,20 +89,21 @@ _SPOKEN: Final = (
 
 
 def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
-    for one in patterns:
-        told = re.compile(one).groups
-        yield Aside(pattern=one, names=(loss,) * told, fixed={} if told else {loss: b"nan"})
+    for pattern in patterns:
+        groups = re.compile(pattern).groups
+        fixed = {} if groups else {loss: b"nan"}
+        yield StatusLine(pattern=pattern, names=(loss,) * groups, fixed=fixed)
 
 
 def found_by_megatron(loss: str) -> Line:
-    """Return the line in which a rank of Megatron says that its loss was not finite."""
+    """Return the line in which a rank of Megatron reports that its loss was not finite."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
     pattern = rb"found (NaN|Inf) in local forward loss calculation"
-    return Aside(pattern=pattern, names=(loss,))
+    return StatusLine(pattern=pattern, names=(loss,))
 
 
-def alarms(loss: str, step: str) -> tuple[Line, ...]:
-    """Return all these lines, for a log with these names of its loss and its step."""
+def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
+    """Return the lines that report a failure, with the log's names of its loss and its step."""
     return (
         # FloatingPointError: Loss became infinite or NaN at iteration=2137!
         Line(
@@ -111,11 +111,11 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             rb"iteration=(\d{1,12})",
             names=(step,),
             fixed={loss: b"nan"},
-            tells=False,
+            identifies_format=False,
         ),
         *_lost(_LOST, loss),
         # Non-finite grad norm, skipping step – in the words of many hand-written loops.
-        Aside(
+        StatusLine(
             pattern=(
                 rb"on-?finite grad(?:ient)?s?(?: norm)?[^\n\"]{0,40}?[Ss]kipp(?:ing|ed)"
                 rb"[ \w.!]{0,30}(?:\([^)\n]{0,40}\))?[ \t]{0,8}(?=\n|$)"
@@ -123,7 +123,7 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
             fixed={"grad_norm": b"inf", **SKIPPED},
         ),
         # The grad norm is nan. Skipping updating the model.
-        Aside(
+        StatusLine(
             pattern=rb"grad norm is (nan|inf)\. (?:Skipping|Do not) updat",
             names=("grad_norm",),
             fixed=SKIPPED,
@@ -131,14 +131,14 @@ def alarms(loss: str, step: str) -> tuple[Line, ...]:
     )
 
 
-def spoken(loss: str) -> tuple[Line, ...]:
-    """Return what hand-written loops say of a loss."""
-    return tuple(_lost(_SPOKEN, loss))
+def handwritten_failure_lines(loss: str) -> tuple[Line, ...]:
+    """Return the lines in which hand-written loops report a loss that is not finite."""
+    return tuple(_lost(_HANDWRITTEN, loss))
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
-# every rank: two overflows in a row never end at the same scale, but for one of 0.
-_APEX = Aside(
+# every rank. Two overflows in a row never end at the same scale, except 0.
+_APEX = StatusLine(
     pattern=(
         rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
         rb"(?:(?<=to 0\.0)|(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S)))"
@@ -149,11 +149,11 @@ _APEX = Aside(
 )
 
 # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0 – fairseq
-_FAIRSEQ = Aside(
+_FAIRSEQ = StatusLine(
     pattern=rb"setting loss scale to: (%b)(?!\S)" % NUMBER, names=("loss_scale",), fixed=SKIPPED
 )
 
-# What any program may print of its loss scale beside its own lines.
+# Messages about the loss scale that any program may print.
 OVERFLOWS: Final = (*SCALE, _APEX, _FAIRSEQ)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
@@ -165,8 +165,14 @@ _OVERFLOW = Line(
     fixed=SKIPPED,
 )
 
-# The lines that are all there is in some logs.
+# The format of logs that have only these lines.
 ALONE: Final = Grammar(
     step="step",
-    kinds=(*(replace(one, tells=True) for one in (*alarms("loss", "step"), _APEX)), _OVERFLOW),
+    kinds=(
+        *(
+            replace(line, identifies_format=True)
+            for line in (*failure_lines("loss", "step"), _APEX)
+        ),
+        _OVERFLOW,
+    ),
 )

@@ -1,4 +1,4 @@
-"""A log put together from its blocks, and from what the lines between its records say."""
+"""Build a log from its blocks, and from the messages between its records."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ from stabdiag.readers.columns import (
 from stabdiag.readers.words import ABSENT, NUMBER
 
 if TYPE_CHECKING:
-    from stabdiag.readers.text.log import Between
+    from stabdiag.readers.text.log import InterleavedMessages
 
 
 @dataclass(kw_only=True, eq=False)
-class Gathered:
-    """What was read of a log so far, block by block; of its bad lines the first few are kept.
+class LogBuilder:
+    """The blocks of a log that were read so far.
 
-    ``between`` has what they say, if there are any, and ``left_out`` those that look like records.
-    ``is_ended`` says that the last line has an end: half a line is left by any job that is killed.
+    Attributes:
+        chunks: the records.
+        bad: the first few lines that are not records.
+        bad_count: the number of these lines.
+        lines: the number of lines that were read.
+        is_ended: the last line is complete. A killed job may leave half a line.
+        left_out: lines that look like records but could not be read.
+        messages: the messages on lines that are not records.
     """
 
     chunks: list[Chunk] = field(default_factory=list)
@@ -41,34 +47,33 @@ class Gathered:
     lines: int = 0
     is_ended: bool = True
     left_out: list[LeftOut] = field(default_factory=list)
-    between: Between | None = None
+    messages: InterleavedMessages | None = None
 
     def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
-        """Add a block of so many lines; its bad lines are numbered from its own first one."""
+        """Add a block with this many lines. Its bad lines are numbered from its first line."""
         if bad:
-            # Imported here: a clean log does not wait for it.
+            # Imported here, because a clean log does not need it.
             from stabdiag.readers.left_out import lines_left_out
-            from stabdiag.readers.text.log import Between
+            from stabdiag.readers.text.log import InterleavedMessages
 
-            self.between = self.between or Between()
-            understood = self.between.look(bad, self.lines, rows_in(self.chunks))
-            bad = [one for one in bad if one.reason and one.line not in understood]
+            self.messages = self.messages or InterleavedMessages()
+            understood = self.messages.look(bad, self.lines, rows_in(self.chunks))
+            bad = [line for line in bad if line.reason and line.line not in understood]
             self.left_out += lines_left_out(bad, lines=self.lines, records=rows_in(self.chunks))
         self.bad_count += len(bad)
-        self.bad += [one.moved(self.lines) for one in bad[: SHOWN - len(self.bad)]]
+        self.bad += [line.moved(self.lines) for line in bad[: SHOWN - len(self.bad)]]
         self.lines += lines
         if chunk.rows:
             self.chunks.append(chunk)
 
-    def copy(self) -> Gathered:
-        """Return the same, to which more can be added on trial."""
-        between = self.between and self.between.copy()
+    def copy(self) -> LogBuilder:
+        """Return a copy to which more can be added on trial."""
         return replace(
             self,
             chunks=[*self.chunks],
             bad=[*self.bad],
             left_out=[*self.left_out],
-            between=between,
+            messages=self.messages and self.messages.copy(),
         )
 
     def column(self, name: str) -> Column:
@@ -76,14 +81,14 @@ class Gathered:
         return join(self.chunks, name)
 
     def _left_out(self) -> Sequence[LeftOut]:
-        """Return what was left out, without the half of a last line."""
+        """Return the lines that were left out, except an incomplete last line."""
         last = self.left_out[-1:]
         if not self.is_ended and last and (last[0].line, last[0].count) == (self.lines, 1):
             return self.left_out[:-1]
         return self.left_out
 
     def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
-        """Return all columns, under the names of their source and its format."""
+        """Return all columns of a log with this source and format."""
         columns = Columns(
             source=source,
             format=format,
@@ -95,12 +100,12 @@ class Gathered:
             notes=tuple(notes),
             left_out=tuple(self._left_out()),
         )
-        if self.between is None or not self.between.heard:
+        if self.messages is None or not self.messages.positions:
             return columns
-        return _with_words(columns, self.between)
+        return _with_messages(columns, self.messages)
 
 
-def gathered(
+def columns_from_chunks(
     chunks: Sequence[Chunk],
     *,
     source: str,
@@ -108,40 +113,42 @@ def gathered(
     bad: Sequence[BadLine] = (),
     notes: Iterable[str] = (),
 ) -> Columns:
-    """Return the columns of chunks, under the names of their source and its format."""
-    whole = Gathered()
-    whole.take(Rows(rows=0), 0, bad)
-    whole.chunks += chunks
-    return whole.columns(source, format, notes)
+    """Return the columns of chunks of a log with this source and format."""
+    builder = LogBuilder()
+    builder.take(Rows(rows=0), 0, bad)
+    builder.chunks += chunks
+    return builder.columns(source, format, notes)
 
 
-def _with_words(columns: Columns, between: Between) -> Columns:
-    """Return the columns with what the lines between the records say: messages, and values.
+def _with_messages(columns: Columns, messages: InterleavedMessages) -> Columns:
+    """Return the columns with the messages between the records, and the values in them.
 
-    What is said of a loss holds for the record below if that is of the same step, since 0.0 may be
-    printed in the place of NaN. All else makes records of its own.
+    A reported loss replaces that of the record below with the same step, as 0.0 may be printed in
+    the place of NaN. All other values make records of their own.
     """
     roles = assign(columns.names).columns
     clock = roles.get("step", roles.get("epoch", ""))
 
-    def own(name: str) -> str:
-        """Return what the log calls a column."""
+    def own_name(name: str) -> str:
+        """Return the log's own name of a column."""
         role = next(iter(assign([name]).columns), name)
         return clock if role == "step" else roles.get(role, name)
 
     steps = columns.load(clock)
-    told = np.where(steps.present & (not steps.is_text), steps.values, np.nan)
+    known_steps = np.where(steps.present & (not steps.is_text), steps.values, np.nan)
     scale = columns.load(roles["loss_scale"]) if "loss_scale" in roles else None
-    rows, events = between.among(told, columns.names, scale)
-    said = {own(name): piece for name in rows.names if (piece := rows.piece(name)) is not None}
-    row = said.pop("row")
+    rows, events = messages.among(known_steps, columns.names, scale)
+    reported = {
+        own_name(name): piece for name in rows.names if (piece := rows.piece(name)) is not None
+    }
+    row = reported.pop("row")
     new = row.states == ABSENT
     source = np.where(new, 0, row.values).astype(np.intp)
 
     def load(name: str) -> Column:
-        column, piece = columns.load(name), said.get(name)
+        column, piece = columns.load(name), reported.get(name)
         values = column.values[source]
-        present, null = (one[source] & ~new for one in (column.present, column.null))
+        present, null = (mask[source] & ~new for mask in (column.present, column.null))
         if piece is not None:
             here = (piece.states == NUMBER) & (new | (name != clock))
             values[here], present[here], null[here] = piece.values[here], True, False
@@ -149,7 +156,7 @@ def _with_words(columns: Columns, between: Between) -> Columns:
         return replace(column, values=values, present=present, null=null, stray_rows=strays)
 
     events = (*columns.events, *events)
-    if not said.keys() - {clock}:
+    if not reported.keys() - {clock}:
         return replace(columns, events=events)
-    names = tuple(dict.fromkeys((*columns.names, *filter(None, said))))
+    names = tuple(dict.fromkeys((*columns.names, *filter(None, reported))))
     return replace(columns, events=events, names=names, rows=rows.rows, load=load)

@@ -1,7 +1,7 @@
-"""How some frameworks spell what others call a step, a loss or a rate.
+"""Replace the names that some frameworks use for a step, a loss or a rate by standard ones.
 
-A log in whose head all signs of a row stand is put in plain words by it, and read as any other log
-of names and values.
+If the head of a log has all markers of a row, the replacement of the row is applied. The result is
+read like any other log of names and values.
 """
 
 from __future__ import annotations
@@ -11,108 +11,111 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER, Spelling
+from stabdiag.readers.text.grammar import NUMBER, Normalization
 
-# How many bytes are searched for signs at the head, and at the end of what is known.
+# Markers are searched for in this many bytes at the head, and at the end of the known data.
 _ENDS: Final = 1 << 18
 
-_SPELLINGS: Final = (
+_NORMALIZATIONS: Final = (
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
-    Spelling((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
-    Spelling((b" trl:",), b" trl:", b" train_loss:"),
-    Spelling((b" trl:", b" tel:"), b" tel:", b" val_loss:"),
+    Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
+    Normalization((b" trl:",), b" trl:", b" train_loss:"),
+    Normalization((b" trl:", b" tel:"), b" tel:", b" val_loss:"),
     # Marian: Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234 @ 3,412 after 12 : L.r. 3e-4
-    Spelling(
+    Normalization(
         (b" : Up. ",),
         rb"Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) : (Sen\. [\d,]{1,20}) : Cost ",
         rb"epoch \1 : update \2 : \3 : loss ",
     ),
-    Spelling((b" : Up. ", b" : L.r. "), rb" : L\.r\. ", b" : lr "),
+    Normalization((b" : Up. ", b" : L.r. "), rb" : L\.r\. ", b" : lr "),
     # NVIDIA's Tacotron 2: Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it
-    Spelling(
+    Normalization(
         (b"Grad Norm ", b"s/it"),
         rb"Train loss (\d{1,12}) (%b Grad Norm %b) (%b)s/it" % (NUMBER, NUMBER, NUMBER),
         rb"iteration \1 train loss \2 step_time: \3",
     ),
     # Validation loss 1000:  0.312500
-    Spelling(
+    Normalization(
         (b"Validation loss ",),
         rb"Validation loss (\d{1,12}): {1,8}(?=%b[ \t\r]{0,8}\n)" % NUMBER,
         rb"iteration \1 validation loss: ",
     ),
     # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
-    Spelling(
+    Normalization(
         (b" rate, ", b" seconds, "),
         rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: (%b), (%b) avg(?: loss)?, (%b) rate, "
         % (NUMBER, NUMBER, NUMBER),
         rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
     ),
     # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
-    Spelling(
+    Normalization(
         (b" || ETA: ",),
         rb"\[ {0,4}(\d{1,4})\] {1,12}(\d{1,12}) \|\| ",
         rb"epoch \1 iteration \2 || ",
     ),
-    Spelling((b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER, rb"| loss: \1 "),
-    Spelling((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER, rb"| loss_\1: "),
+    Normalization((b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER, rb"| loss: \1 "),
+    Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER, rb"| loss_\1: "),
     # pix2pix, CycleGAN: (epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …
-    Spelling(
+    Normalization(
         (b"(epoch: ", b", iters: "),
         rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER,
         rb"loss_\1",
     ),
     # VITS and what was made of it: INFO:name:[4200, 9.99e-05], a step and its rate
-    Spelling(
+    Normalization(
         (b"Epoch: ", b"INFO"),
         rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)",
         rb"step: \1, lr: \2",
     ),
     # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
-    Spelling((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
-    Spelling((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
-    Spelling((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
+    Normalization((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
+    Normalization((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
+    Normalization((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
     # WeNet: DEBUG TRAIN Batch 4/203700 loss 2.31 …, a batch of the epoch
-    Spelling(
+    Normalization(
         (b"TRAIN Batch ",), rb"(TRAIN|CV) Batch (\d{1,9})/(\d{1,12})\b", rb"\1 epoch \2 batch \3"
     ),
     # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
-    Spelling((b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER, rb"\1 loss "),
+    Normalization((b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER, rb"\1 loss "),
     # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
-    Spelling(
+    Normalization(
         (b"bjective function for '", b"minibatches "),
         rb"[Aa]verage objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
         rb"(?=%b)" % NUMBER,
         rb"batch \1 objective: ",
     ),
     # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
-    Spelling(
+    Normalization(
         (b"Obj(log[Pzx]) = ",),
         rb"After (\d{1,12}) sequences \([^)\n]{1,40}\): Obj\(log\[Pzx\]\) = ",
         rb"step: \1, objective = ",
     ),
     # spaCy 2: Losses {'ner': 1234.5, 'tagger': 2.3}
-    Spelling((b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER, rb"loss_\1: "),
-    Spelling((b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER, rb", loss_\1: "),
+    Normalization((b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER, rb"loss_\1: "),
+    Normalization((b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER, rb", loss_\1: "),
     # step 10, loss_train, 0.896: a comma between the name and the value
     *(
-        Spelling((name + b", ",), rb"\b%b, (?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % name, name + b": ")
+        Normalization(
+            (name + b", ",), rb"\b%b, (?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % name, name + b": "
+        )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
     ),
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
-    Spelling((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
-    Spelling((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),
+    Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
+    Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),
 )
 
 
-def spellings_of(data: bytes) -> tuple[Spelling, ...]:
-    """Return the rows whose signs stand in a log."""
+def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
+    """Return the replacements whose markers are in a log."""
     ends = data[:_ENDS] + data[max(len(data) - _ENDS, _ENDS) :]
-    signs = {sign for sign in {*chain(*(one.signs for one in _SPELLINGS))} if sign in ends}
-    return tuple(one for one in _SPELLINGS if signs.issuperset(one.signs))
+    markers = {*chain.from_iterable(row.markers for row in _NORMALIZATIONS)}
+    present = {marker for marker in markers if marker in ends}
+    return tuple(row for row in _NORMALIZATIONS if present.issuperset(row.markers))
 
 
-def plainly(data: bytes, spelt: Sequence[Spelling]) -> bytes:
-    """Return a text in plain words, in as many lines."""
-    for one in spelt:
-        data = re.sub(one.spelt, one.plain, data)
+def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:
+    """Return a text with standard names. The number of lines stays the same."""
+    for row in normalizations:
+        data = re.sub(row.pattern, row.replacement, data)
     return data
