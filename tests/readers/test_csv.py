@@ -67,7 +67,7 @@ def test_blank_cells_zeros_and_bytes_that_are_not_utf8(log):
     columns = log(b"gr\xf6\xdfe,loss\n1,2.5\n\0\0\0\0\n2,\n3,  \n")
     assert columns.load("loss").present.tolist() == [True, False, False]
     assert columns.load("loss").null.tolist() == [False, True, True]
-    assert columns.bad_lines[0].reason == "holds NUL bytes"
+    assert columns.bad_lines[0].reason == "contains NUL bytes"
 
 
 def test_quoted_cells(log):

@@ -77,7 +77,7 @@ BROKEN = {
     "zeros that a crash leaves": (
         '{"step": 1}\n' + "\0" * 4096 + '\n{"step": 2}\n',
         [1, 2],
-        {2: "holds NUL bytes"},
+        {2: "contains NUL bytes"},
     ),
     "deep nesting": (
         '{"step": 1}\n' + '{"a":' * 100_000 + "1" + "}" * 100_000,

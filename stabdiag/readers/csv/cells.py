@@ -242,7 +242,7 @@ def read_lines(
                 sections.append((header, []))
                 continue
         cut = last_is_cut and at == len(lines) and len(cells) < width
-        reason = "holds NUL bytes" if "\0" in line else _why(cells, width, cut=cut)
+        reason = "contains NUL bytes" if "\0" in line else _why(cells, width, cut=cut)
         if reason:
             parsed.bad.append(BadLine(line=number, reason=reason, above=rows, text=line))
         else:

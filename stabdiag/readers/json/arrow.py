@@ -1,8 +1,8 @@
-"""The fast ways of reading JSON lines: Arrow, wherever what it reads is certain to be right.
+"""Read JSON lines with Arrow wherever the result is certain to be right.
 
-Arrow merges ``null`` with a missing key, reads records that run over several lines, gives wrong
-numbers for a list with a null in it, and crashes on deep nesting or a null for the first record. A
-block where one of these may matter goes to the tolerant reader, as does one that Arrow refuses.
+Arrow merges ``null`` with a missing key, accepts records on several lines, gives wrong numbers for
+a list with a null, and crashes on deep nesting or a null for the first record. Blocks in which
+this may matter go to the tolerant reader, as do blocks that Arrow refuses.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
 from stabdiag.readers.words import ABSENT
 
-# Two of these in length, and a line may be nested so deeply that Arrow's recursion is at risk.
+# A line of twice this length may be nested too deeply for Arrow's recursion.
 _SHORT_LINE: Final = 1 << 11
 _DEEPEST: Final = 256
 
-# Of more keys than this Arrow takes longer to make columns than the tolerant reader takes to read.
-_MOST_KEYS: Final = 1 << 12
+# With more keys than this, Arrow is slower than the tolerant reader.
+_MAX_KEYS: Final = 1 << 12
 
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
@@ -37,11 +37,11 @@ _SPARSE: Final = 8
 _HEAD: Final = 1 << 13
 
 
-class _Read(Table):
-    """A chunk of records; a key that one of them lacks is absent there."""
+class _Records(Table):
+    """A chunk of records. A key that a record lacks is absent there."""
 
     def __init__(self, table: pa.Table, block: bytes) -> None:
-        """Keep the block if it says what the table does not: how a time was written."""
+        """Keep the block if it has times: the table does not show how they were written."""
         super().__init__(table)
         self._block = block if any(map(types.is_temporal, table.schema.types)) else b""
 
@@ -50,20 +50,20 @@ class _Read(Table):
         array = self.array(name)
         if array is None:
             return super().piece(name)
-        if types.is_temporal(array.type):  # Arrow makes times of some texts
+        if types.is_temporal(array.type):  # Arrow converts some texts to times
             text = pa.schema([(name, pa.string())])
             array = _parse(self._block, schema=text).column(0).combine_chunks()
         return piece_of_array(array, missing=ABSENT)
 
 
-def read_block(block: bytes) -> _Read | None:
-    """Return the block as Arrow reads it, or None if the tolerant reader has to read it."""
-    wide = block.count(b":", 0, block.find(b"\n") + 1 or None) > _MOST_KEYS
+def read_block(block: bytes) -> _Records | None:
+    """Read a block with Arrow, or return None if the tolerant reader has to read it."""
+    wide = block.count(b":", 0, block.find(b"\n") + 1 or None) > _MAX_KEYS
     if wide or not _objects(block) or _deep(block) or _sparse(block):
         return None
     try:
         table = _parse(block)
-        return _Read(table, block) if _certain(table, block) else None
+        return _Records(table, block) if _certain(table, block) else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None
 
@@ -79,7 +79,7 @@ def _parse(block: bytes, *, schema: pa.Schema | None = None) -> pa.Table:
             explicit_schema=schema,
             unexpected_field_behavior="infer" if schema is None else "ignore",
         ),
-        # Arrow's own pool gives freed pages back while the statistics are at work, and slows them.
+        # Arrow's own pool returns freed pages in the background, which slows down the statistics.
         memory_pool=pa.system_memory_pool(),
     )
 
@@ -94,20 +94,20 @@ def _certain(table: pa.Table, block: bytes) -> bool:
     gaps = nested or lists or any(column.null_count for column in table.columns)
     if gaps and b"null" in block:
         return False
-    # Of epochs that hold the records or the losses of their steps.
+    # Epochs with the records or the losses of their steps.
     if lists and assign(leaves(schema)).has("epoch"):
         return False
     inner = [*(kind.value_type for kind in lists), *(k for _, path, k in columns if path[1:])]
     if any(map(types.is_temporal, inner)):
         return False
-    # Outer and inner names may meet: {"a/b": 1, "a": {"b": 2}}.
+    # Outer and inner names may collide: {"a/b": 1, "a": {"b": 2}}.
     return not nested or len(leaves(schema)) == len(columns)
 
 
 def _objects(block: bytes) -> bool:
-    """Return whether each line begins as an object does: none is blank, or goes on with another.
+    """Return True if each line begins like an object.
 
-    Such a line would make up for one with two records.
+    A blank or continued line would compensate for a line with two records.
     """
     text = np.frombuffer(block, dtype=np.uint8)
     begins = np.append(0, np.flatnonzero(text[:-1] == ord("\n")) + 1)
@@ -115,7 +115,7 @@ def _objects(block: bytes) -> bool:
 
 
 def _deep(block: bytes) -> bool:
-    """Return whether a line may be nested too deeply for Arrow's recursion."""
+    """Return True if a line may be nested too deeply for Arrow's recursion."""
     windows = range(0, len(block), _SHORT_LINE)
     if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
         return False
@@ -133,7 +133,7 @@ def _depth(line: bytes) -> int:
 
 
 def _sparse(block: bytes) -> bool:
-    """Return whether the records at the head of the block have mostly different keys."""
+    """Return True if the records at the head of the block have mostly different keys."""
     head = block[:_HEAD]
     rows = read_lines(head[: head.rfind(b"\n") + 1])[0]
     filled = sum(len(piece.values) for parts in rows.parts.values() for _, piece in parts)
@@ -143,17 +143,17 @@ def _sparse(block: bytes) -> bool:
 _KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
-# Arrow takes least time where a piece stays in the cache; it refuses a line that is longer.
+# Arrow is fastest if a piece fits into the cache. It refuses lines that are longer than a piece.
 _CACHED: Final = 1 << 20
 
-# A table of more keys takes longer to set up, for each block, than it saves; and so do the lines
-# that are read one by one, if there are more than one in so many.
-_MOST_CELLS: Final = 500
+# With more keys, the setup of a table for each block takes longer than it saves. So does reading
+# more than one in ten lines separately.
+_MAX_CELLS: Final = 500
 _OTHERS: Final = 10
 
 
 def read_uniform(block: bytes) -> Chunk | None:
-    """Return the block if most of its records have the first one's keys and numbers, else None."""
+    """Read the block if most of its records have the keys and numbers of the first, else None."""
     keys = _colons(block[: block.find(b"\n") + 1] or block).split(b":")[:-1:2]
     names = _names(keys)
     if not names:
@@ -162,7 +162,7 @@ def read_uniform(block: bytes) -> Chunk | None:
     ends = np.append(np.flatnonzero(text[:-1] == ord("\n")), len(block) - 1)
     others: dict[int, str] = {}
     try:
-        cells = _parse_cells(_colons(block), keys, others, most=len(ends) // _OTHERS)
+        cells = _parse_cells(_colons(block), keys, others, max_others=len(ends) // _OTHERS)
         numbers = cells.select(range(1, 2 * len(keys), 2))
         numbers = numbers.rename_columns([name.decode() for name in names])
     except (pa.ArrowInvalid, UnicodeDecodeError):
@@ -171,39 +171,39 @@ def read_uniform(block: bytes) -> Chunk | None:
         return None
     table = Table(numbers)
     lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others if at < len(ends)]
-    # Arrow knows other ends of a line, and no blank line: then its count of them is not ours.
+    # Arrow accepts other line ends and skips blank lines: then its line numbers differ from ours.
     if [_colons(line).rstrip(b"\r\n").decode() for line in lines] != list(others.values()):
         return None
-    left = b"".join(lines)
-    commas, braces = (np.count_nonzero(text == mark) - left.count(mark) for mark in b",}")
+    separate = b"".join(lines)
+    commas, braces = (np.count_nonzero(text == mark) - separate.count(mark) for mark in b",}")
     if not len(ends) - len(lines) == table.rows == braces or commas != braces * (len(keys) - 1):
         return None
     return _with_others(table, lines, np.array(list(others))) if others else table
 
 
 def _names(keys: list[bytes]) -> list[bytes]:
-    """Return the names in the key cells of a line, or none if it is no record of them."""
+    """Return the names in the key cells of a line, or none if it is not a record of them."""
     opens = [key.lstrip().startswith(b"{") for key in keys]
-    found = [match[1] for match in map(_KEY.fullmatch, keys) if match is not None]
-    different = len(keys) == len(found) == len(set(found)) <= _MOST_CELLS
-    return found if different and opens == [True, *[False] * (len(keys) - 1)] else []
+    names = [match[1] for match in map(_KEY.fullmatch, keys) if match is not None]
+    different = len(keys) == len(names) == len(set(names)) <= _MAX_CELLS
+    return names if different and opens == [True, *[False] * (len(keys) - 1)] else []
 
 
 def _with_others(table: Table, lines: list[bytes], at: Positions) -> Rows | None:
-    """Return a table and the records of other lines, which stand at these places among them all."""
-    # What nests may be the records of an epoch: what it means is not for a few lines to tell.
+    """Merge a table and the records of other lines, which are at these positions among all."""
+    # Nested values may be the records of an epoch, which a few lines cannot show.
     if any(line.count(b"{") != 1 or b"[" in line for line in lines):
         return None
     chunk, bad, _ = read_lines(b"".join(lines))
     if bad or chunk.rows != len(lines):
         return None
-    rest = np.delete(np.arange(table.rows + len(at)), at)
+    positions = np.delete(np.arange(table.rows + len(at)), at)
     both = Rows(rows=table.rows + len(at))
     for name in table.names:
         piece = table.piece(name)
-        both.parts[name] = [] if piece is None else [(rest, piece)]
-    for name, found in chunk.parts.items():
-        placed = [(at if rows is None else at[rows], piece) for rows, piece in found]
+        both.parts[name] = [] if piece is None else [(positions, piece)]
+    for name, parts in chunk.parts.items():
+        placed = [(at if rows is None else at[rows], piece) for rows, piece in parts]
         both.parts.setdefault(name, []).extend(placed)
     return both
 
@@ -212,10 +212,12 @@ def _colons(text: bytes) -> bytes:
     return text.replace(b",", b":").replace(b"}", b":")
 
 
-def _parse_cells(block: bytes, keys: list[bytes], others: dict[int, str], *, most: int) -> pa.Table:
-    """Parse lines of key, number, key, number, … and nothing; keys are as long as the first.
+def _parse_cells(
+    block: bytes, keys: list[bytes], others: dict[int, str], *, max_others: int
+) -> pa.Table:
+    """Parse lines of key, number, key, number, …, with keys as long as those of the first line.
 
-    Lines that have more or fewer cells, up to so many of them, go to ``others`` by their places.
+    Up to ``max_others`` lines with more or fewer cells are added to ``others`` by their positions.
     """
     kinds = [kind for key in keys for kind in (pa.binary(len(key)), pa.float64())]
     columns = {f"{at}": kind for at, kind in enumerate([*kinds, pa.binary(0)])}
@@ -223,7 +225,7 @@ def _parse_cells(block: bytes, keys: list[bytes], others: dict[int, str], *, mos
 
     def pass_over(row: arrow_csv.InvalidRow) -> Literal["skip", "error"]:
         others[(row.number or 0) - 1] = row.text
-        return "skip" if len(others) <= most else "error"
+        return "skip" if len(others) <= max_others else "error"
 
     return arrow_csv.read_csv(
         source,
@@ -233,7 +235,7 @@ def _parse_cells(block: bytes, keys: list[bytes], others: dict[int, str], *, mos
         parse_options=arrow_csv.ParseOptions(
             delimiter=":",
             quote_char=False,
-            # A line that is not UTF-8 could not be told of.
+            # Arrow cannot pass on a line that is not UTF-8.
             invalid_row_handler=pass_over if block.isascii() else None,
         ),
         convert_options=arrow_csv.ConvertOptions(column_types=columns, null_values=[*_NULLS]),
@@ -241,5 +243,5 @@ def _parse_cells(block: bytes, keys: list[bytes], others: dict[int, str], *, mos
 
 
 def _is_always(column: Any, cell: bytes) -> bool:
-    """Tell whether a column of cells as long as this one holds nothing but it."""
+    """Return True if all cells of a column, which are as long as ``cell``, are equal to it."""
     return all(array.buffers()[1].to_pybytes() == cell * len(array) for array in column.chunks)

@@ -15,46 +15,45 @@ from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
     Tables,
-    beside_steps,
     by_step,
     chunk_of,
     indexed,
-    named,
+    name_lists,
     read_tables,
     shown,
     side_by_side,
+    with_own_steps,
 )
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 
-# How many lists are named that hold nothing, or are left out.
+# A message names this many lists that are empty or left out.
 _NAMED: Final = 3
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is one JSON document, and not an object a line."""
+    """Return True if the head of a file is one JSON document, rather than one object per line."""
     return is_document(head, is_complete=is_complete) and not holds_history(head)
 
 
 def read(stream: Stream) -> Columns:
-    """Read the largest table of a document that has a loss, or else the largest one."""
+    """Read the largest table with a loss, or else the largest table."""
     tables = read_tables(stream)
     config = {".".join(path): value for path, value in tables.values.items()}
-    events = named(tables, stream.name)
+    events = name_lists(tables, stream.name)
     if tables.columns.get(()):
         raise NoUsableRecord(
-            f"{stream.name}: a list of values that may be anything; say what they are:"
-            ' {"loss": [2.5, 2.25, …]}'
+            f'{stream.name}: a list of values without a name; add one: {{"loss": [2.5, 2.25, …]}}'
         )
-    stepped = by_step(indexed(tables) | beside_steps(tables), tables.counter)
+    stepped = by_step(indexed(tables) | with_own_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
     best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
     records = chunk_of(tables.records.get(best, []))
     if listed.rows == records.rows:
         _widen(records, listed)
-    # Of tables of one size the records go first, and lists that tell of no step last.
-    by_size = sorted((records, stepped, listed), key=lambda one: one.rows, reverse=True)
-    taken = max(by_size, key=_tells)
+    # Among tables of the same size, records come first, and lists without steps last.
+    by_size = sorted((records, stepped, listed), key=lambda table: table.rows, reverse=True)
+    taken = max(by_size, key=_usefulness)
     if taken is records:
         _note_others(tables, best, stream.notes)
         config = config if best else {}
@@ -62,14 +61,14 @@ def read(stream: Stream) -> Columns:
     return replace(columns, events=events, unnamed=True) if events else columns
 
 
-def _tells(table: Rows) -> int:
-    """Return 2 if a table has a loss, 1 if it has something else that a run can be judged by."""
-    found = assign(table.names)
-    return 2 if found.has("loss", "eval_loss") else int(can_judge_without_loss(found.columns))
+def _usefulness(table: Rows) -> int:
+    """Return 2 for a table with a loss, 1 for other measures of a run, else 0."""
+    roles = assign(table.names)
+    return 2 if roles.has("loss", "eval_loss") else int(can_judge_without_loss(roles.columns))
 
 
 def _widen(records: Rows, listed: Rows) -> None:
-    """Add to records the lists beside them that have a number for each record."""
+    """Add to records the lists outside them that have a number for each record."""
     for name, parts in listed.parts.items():
         if not any(piece.words for _, piece in parts):
             records.parts.setdefault(name, parts)
@@ -84,8 +83,8 @@ def _columns(
         [table], source=stream.name, format=format, bad=tables.bad, notes=stream.notes
     )
     if tables.is_cut:
-        rest = LeftOut(code=EventCode.BYTES_LEFT_OUT, message="the JSON document breaks off")
-        columns = replace(columns, left_out=(*columns.left_out, rest))
+        remainder = LeftOut(code=EventCode.BYTES_LEFT_OUT, message="the JSON document breaks off")
+        columns = replace(columns, left_out=(*columns.left_out, remainder))
     return with_config(replace(columns, config=config, tells_null=True))
 
 
@@ -93,14 +92,12 @@ def _why_nothing(tables: Tables) -> str:
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
         names = ", ".join(shown(path) for path in empty[:_NAMED] if path)
-        return (
-            f"no record could be read: nothing was logged yet, no value is in {names or 'its list'}"
-        )
-    why = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
-    if not all(tables.records.values()) and not why:
-        why = " (its lists of lists are no pairs that begin with a step)"
+        return f"no record could be read: nothing was logged yet, {names or 'its list'} is empty"
+    reason = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
+    if not all(tables.records.values()) and not reason:
+        reason = " (its lists of lists are not [step, value] pairs)"
     return (
-        f"no record could be read{why}; expected a JSON list of records, such as"
+        f"no record could be read{reason}; expected a JSON list of records, such as"
         ' [{"step": 1, "loss": 2.5}, …], or lists of values by name'
     )
 
@@ -111,45 +108,45 @@ def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
         notes.append(f"other lists of records are left out: {', '.join(others[:_NAMED])}")
 
 
-# The cadence of checkpoints that the state has unless told otherwise. It has it, too, where they
-# are saved by the epoch or not at all, and the strategy is not in the state.
-_UNLESS_TOLD: Final = 500
+# The default checkpoint interval. The state contains it even if checkpoints are saved by the epoch
+# or not at all, and does not contain the strategy.
+_DEFAULT_SAVE_STEPS: Final = 500
 
 
 class State:
-    """``trainer_state.json`` of the HF Trainer: its records lie in ``log_history``."""
+    """``trainer_state.json`` of the HF Trainer, with its records in ``log_history``."""
 
     @staticmethod
     def sniff(head: bytes, *, is_complete: bool) -> bool:
-        """Return whether the head of a file is one JSON document with a ``log_history``."""
+        """Return True if the head of a file is one JSON document with a ``log_history``."""
         return is_document(head, is_complete=is_complete) and holds_history(head)
 
     @staticmethod
     def read(stream: Stream) -> Columns:
-        """Read the history; the fields beside it belong to the configuration."""
+        """Read the history. The other fields belong to the configuration."""
         tables = read_tables(stream)
-        found = [path for path in tables.records if path[-1:] == ("log_history",)]
-        records = chunk_of(tables.records[found[0]] if found else [])
-        above = found[0][:-1] if found else ()
+        paths = [path for path in tables.records if path[-1:] == ("log_history",)]
+        records = chunk_of(tables.records[paths[0]] if paths else [])
+        above = paths[0][:-1] if paths else ()
         values = tables.values.items()
-        beside = {path[-1]: value for path, value in values if path and path[:-1] == above}
+        fields = {path[-1]: value for path, value in values if path and path[:-1] == above}
         if not records.rows and not tables.bad:
-            told = (
+            facts = (
                 f", {name} is {value:g}"
                 for name in ("global_step", "logging_steps")
-                if isinstance(value := beside.get(name), float)
+                if isinstance(value := fields.get(name), float)
             )
             raise NothingLogged(
-                f"{stream.name}: nothing was logged: 'log_history' is empty{''.join(told)}; log "
+                f"{stream.name}: nothing was logged: 'log_history' is empty{''.join(facts)}; log "
                 "every few steps"
             )
-        if beside.get("save_steps") == _UNLESS_TOLD:
-            del beside["save_steps"]
-        return _without_the_summary(_columns(stream, records, tables, "trainer-state", beside))
+        if fields.get("save_steps") == _DEFAULT_SAVE_STEPS:
+            del fields["save_steps"]
+        return _without_the_summary(_columns(stream, records, tables, "trainer-state", fields))
 
 
 def _without_the_summary(columns: Columns) -> Columns:
-    """Leave out the mean loss of the whole run, which the last record holds with the run's time."""
+    """Remove the mean loss of the whole run, found in the last record with the run time."""
     mean, time = "train_loss", "train_runtime"
     if mean not in columns.names or time not in columns.names:
         return columns

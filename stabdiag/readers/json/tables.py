@@ -1,6 +1,6 @@
-"""What a JSON document holds: tables and single values, each by its path of keys.
+"""Read the tables and single values of a JSON document, each by its path of keys.
 
-Its lists become one table, side by side or by steps; those without names get the likeliest ones.
+Lists become one table, aligned by row or by step. Lists without names get the most likely names.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from stabdiag.readers.json.keyed import (
     has_a_loss,
     join_keyed,
     lists_of,
+    number_runs,
     steps_of,
     take_keyed,
-    told_apart,
 )
 from stabdiag.readers.json.tolerant import DEEPEST, Documents
 from stabdiag.readers.nested import Record, flattened
@@ -58,12 +58,16 @@ _INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 @dataclass(kw_only=True, eq=False)
 class Tables:
-    """The tables of a document, each under the keys that lead to it.
+    """The tables of a document, each by its path of keys.
 
-    ``records`` are lists of objects, ``columns`` lists of plain values, ``indexed`` objects whose
-    keys are whole numbers, and lists of pairs that begin with a step (with those first), ``values``
-    all else. ``counter`` is what the keys of ``indexed`` count, ``bad`` says where the document
-    could not be read.
+    Attributes:
+        records: lists of objects.
+        columns: lists of plain values.
+        indexed: numbers and values: objects with integer keys, or lists of [step, value] pairs.
+        values: all other values.
+        counter: the quantity that the numbers of ``indexed`` count.
+        bad: the lines that could not be read.
+        is_cut: the document is truncated.
     """
 
     records: dict[Path, list[Record]] = field(default_factory=dict)
@@ -76,22 +80,22 @@ class Tables:
 
 
 def read_tables(stream: Stream) -> Tables:
-    """Read documents, mostly one, up to where they break off."""
+    """Read the documents in a stream, usually one, up to where they are truncated."""
     documents = Documents(stream.read_all().decode("utf-8-sig", "replace"))
     tables = Tables(bad=documents.bad(), is_cut=documents.is_cut)
     bare: list[Record] = []
     for value in documents.values:
         single: dict[Path, object] = {}
         _walk(value, (), tables, single)
-        bare.append({"/".join(path): one for path, one in single.items() if path})
+        bare.append({"/".join(path): item for path, item in single.items() if path})
         tables.values.update(single)
     join_keyed(tables.columns, lambda lists: has_a_loss(map("/".join, filter(None, lists))))
     join_keyed(tables.records, lambda lists: any(map(_hold_a_loss, lists.values())))
-    tables.columns = told_apart(tables.columns)
+    tables.columns = number_runs(tables.columns)
     if len(bare) == 1 and not tables.indexed:
         tables.indexed, tables.counter = take_keyed(tables.values)
     if not (tables.records or tables.columns or tables.indexed) and any(bare):
-        # Objects one after the other, each over several lines: every one is a record.
+        # Consecutive objects, each on several lines: every object is a record.
         tables.records[()] = [record for record in bare if record]
     return tables
 
@@ -101,37 +105,37 @@ def _hold_a_loss(records: list[Record]) -> bool:
 
 
 def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object]) -> None:
-    """Keep the tables that lie in a value."""
+    """Collect the tables in a value."""
     if isinstance(value, dict) and len(path) < DEEPEST:
-        for key, one in value.items():
-            if _INDEX.fullmatch(key) and not isinstance(one, dict | list):
+        for key, member in value.items():
+            if _INDEX.fullmatch(key) and not isinstance(member, dict | list):
                 keys, values = tables.indexed.setdefault(path, ([], []))
-                values.append(one)
+                values.append(member)
                 keys.append(int(key))
             else:
-                _walk(one, (*path, key), tables, single)
+                _walk(member, (*path, key), tables, single)
     elif not isinstance(value, list) or len(path) == DEEPEST:
         single[path] = value
     elif value and isinstance(value[0], dict):
         _take_records(value, path, tables)
     elif value and isinstance(value[0], list):
-        _take_points([one for one in value if isinstance(one, list)], path, tables)
+        _take_points([item for item in value if isinstance(item, list)], path, tables)
     else:
         tables.columns[path] = value
 
 
 def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
-    """Take a list of lists: rows below names, pairs that begin with a step, or points.
+    """Add a list of lists: rows below names, [step, value] pairs, or points.
 
-    pandas writes {"columns": […], "index": […], "data": [[…], …]}, others their names as the first
-    row, and TensorBoard downloads a chart as [[time, step, value], …].
+    pandas writes {"columns": […], "index": […], "data": [[…], …]}. Others write the names as the
+    first row. TensorBoard exports a chart as [[time, step, value], …].
     """
     names = _names_above(path, tables)
     if not names and (names := _header(lists)):
         del lists[0]
     names = names or _POINT
-    rows = [dict(zip(names, one, strict=True)) for one in lists if len(one) == len(names)]
-    pairs = [one for one in lists if len(one) == _PAIR]
+    rows = [dict(zip(names, item, strict=True)) for item in lists if len(item) == len(names)]
+    pairs = [item for item in lists if len(item) == _PAIR]
     steps = [step for step, _ in pairs if isinstance(step, float)]
     records = tables.records.setdefault(path, [])
     if rows and (names is not _POINT or all(map(_is_point, rows))):
@@ -141,19 +145,19 @@ def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
 
 
 def _names_above(path: Path, tables: Tables) -> Sequence[str]:
-    """Take the names of the columns for rows at a path, as pandas writes them above these."""
+    """Remove and return the column names that pandas writes above the rows at a path."""
     above = (*path[:-1], "columns")
-    found = tables.columns.get(above, []) if path[-1:] == ("data",) else []
-    names = [one for one in found if isinstance(one, str)]
-    if not names or len(names) < len(found):
+    values = tables.columns.get(above, []) if path[-1:] == ("data",) else []
+    names = [value for value in values if isinstance(value, str)]
+    if not names or len(names) < len(values):
         return ()
     del tables.columns[above]
     return names
 
 
 def _header(lists: Sequence[list[object]]) -> Sequence[str]:
-    """Return the names of columns that the first of the lists holds."""
-    first = [one for one in lists[0] if isinstance(one, str)] if lists else []
+    """Return the column names in the first list, if it has only names."""
+    first = [value for value in lists[0] if isinstance(value, str)] if lists else []
     return first if len(first) > 1 and len(first) == len(lists[0]) else ()
 
 
@@ -162,9 +166,9 @@ def _is_point(row: Record) -> bool:
     return isinstance(time, float) and time >= A_TIME and isinstance(step, float) and step % 1 == 0
 
 
-def _take_records(found: list[object], path: Path, tables: Tables) -> None:
-    """Take a list of objects."""
-    records = [record for record in found if isinstance(record, dict)]
+def _take_records(values: list[object], path: Path, tables: Tables) -> None:
+    """Add a list of objects."""
+    records = [record for record in values if isinstance(record, dict)]
     records = steps_of(records) or records
     lists = lists_of(records)
     tables.columns |= {(*path, *name): values for name, values in lists.items()}
@@ -172,31 +176,31 @@ def _take_records(found: list[object], path: Path, tables: Tables) -> None:
 
 
 def chunk_of(records: list[Record]) -> Rows:
-    """Return the chunk that records make, whatever they nest."""
+    """Return the chunk of records, which may be nested."""
     if any(type(value) is dict for record in records for value in record.values()):
         return rows_of(*flattened(records))
     return rows_of(records)
 
 
-# A list that is at least this share of the longest is about as long.
-_ABOUT: Final = 0.5
+# A list with at least this fraction of the longest length counts as about as long.
+_SIMILAR_LENGTH: Final = 0.5
 
-# How much of the name of a list is shown.
+# The name of a list is clipped to this length.
 _SHOWN: Final = 60
 
-# The names of lists of steps, and of the lists of values beside them.
-_BESIDE: Final = (("steps", "values"), ("x", "y"))
+# The names of lists of steps, and of the lists with their values.
+_STEPS_AND_VALUES: Final = (("steps", "values"), ("x", "y"))
 
 
 def shown(path: Path) -> str:
-    """Return the name of a list as it is shown."""
+    """Return the quoted, clipped name of a list."""
     return repr(clipped("/".join(path), _SHOWN))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
-    """Return the longest lists as columns; one that breaks off fills the first rows only."""
+    """Return the longest lists as columns. A truncated list fills only the first rows."""
     lengths = {path: len(values) for path, values in tables.columns.items()}
-    # A list that breaks off says nothing of how long it was.
+    # The full length of a truncated list is unknown.
     rows = max(lengths.values(), default=0) if tables.bad else _usual(lengths)
     chunk = Rows(rows=rows)
     last = next(reversed(lengths), None) if tables.bad else None
@@ -205,31 +209,30 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
         if length == rows or (path == last and length < rows):
             chunk.parts[name] = [(np.arange(length), piece_of(tables.columns[path]))]
         elif not is_setting(name):
-            what = f"{shown(path)} is left out"
-            notes.append(f"{what}: it has {length} values where others have {rows}")
+            notes.append(f"{shown(path)} is left out: it has {length} values, others have {rows}")
     return chunk
 
 
 def _usual(lengths: Mapping[Path, int]) -> int:
-    """Return the length of the longest lists, or of those about as long that have the loss.
+    """Return the length of the longest lists, or of slightly shorter lists with the loss.
 
     An evaluation before the first step makes its list longer.
     """
     longest = max(lengths.values(), default=0)
     for length in sorted(set(lengths.values()), reverse=True):
-        names = ["/".join(path) for path, one in lengths.items() if one == length]
-        if length >= _ABOUT * longest and assign(names).has("loss"):
+        names = ["/".join(path) for path, count in lengths.items() if count == length]
+        if length >= _SIMILAR_LENGTH * longest and assign(names).has("loss"):
             return length
     return longest
 
 
 def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
-    """Return the values under keys that are whole numbers: {"loss": {"0": 2.5, "1": 2.4}, …}.
+    """Return the values under integer keys: {"loss": {"0": 2.5, "1": 2.4}, …}.
 
-    Megatron's own tests keep a run so, as {"lm loss": {"start_step": 1, …, "values": {…}}}, with a
-    list for the values in their older form; a NaN there says that nothing was measured.
+    Megatron's own tests write {"lm loss": {"start_step": 1, …, "values": {…}}}, with a list of
+    values in the older form. A NaN there means that nothing was measured.
     """
-    found = {
+    result = {
         path: (np.array(keys, dtype=np.int64), piece_of(values))
         for path, (keys, values) in tables.indexed.items()
     }
@@ -240,42 +243,43 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
             continue
         if not (abs(start) < EXACT and abs(stride) < EXACT):
             continue
-        steps, piece = found.pop(path, (None, piece_of(tables.columns.get(path, []))))
+        steps, piece = result.pop(path, (None, piece_of(tables.columns.get(path, []))))
         if steps is None:
-            steps = _whole(start + stride * np.arange(len(piece.values)))
+            steps = _as_integers(start + stride * np.arange(len(piece.values)))
         if steps is not None:
-            found[path[:-1]] = (steps, _unmeasured(piece))
-    return found
+            result[path[:-1]] = (steps, _unmeasured(piece))
+    return result
 
 
-def _whole(numbers: AnyArray) -> Ints | None:
-    """Return steps as integers, or None where they are none."""
+def _as_integers(numbers: AnyArray) -> Ints | None:
+    """Return steps as integers, or None if they are not integers."""
     if not (np.all(np.abs(numbers) < EXACT) and np.array_equal(numbers, np.floor(numbers))):
         return None
     return numbers.astype(np.int64)
 
 
-def beside_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
-    """Take out the lists of values that have lists of their steps beside them.
+def with_own_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
+    """Remove and return the lists of values that have their own list of steps.
 
-    Sacred keeps a run so, as {"loss": {"steps": […], "timestamps": […], "values": […]}, …}, and
-    charts of Plotly, Visdom and others have x and y.
+    Sacred writes {"loss": {"steps": […], "timestamps": […], "values": […]}, …}. Charts of Plotly,
+    Visdom and others have x and y.
     """
-    found: dict[Path, tuple[Ints, Piece]] = {}
-    for of_steps, of_values in _BESIDE:
-        for path in [path[:-1] for path in tables.columns if path[-1:] == (of_values,)]:
-            if (*path, of_steps) not in tables.columns:
+    result: dict[Path, tuple[Ints, Piece]] = {}
+    for steps_key, values_key in _STEPS_AND_VALUES:
+        for path in [path[:-1] for path in tables.columns if path[-1:] == (values_key,)]:
+            if (*path, steps_key) not in tables.columns:
                 continue
-            values, at_steps = (tables.columns.pop((*path, one)) for one in (of_values, of_steps))
+            values = tables.columns.pop((*path, values_key))
+            steps_list = tables.columns.pop((*path, steps_key))
             tables.columns.pop((*path, "timestamps"), None)
-            count = min(len(values), len(at_steps))
-            steps, piece = piece_of(at_steps[:count]), piece_of(values[:count])
-            at = _whole(steps.values) if (steps.states == NUMBER).all() else None
+            count = min(len(values), len(steps_list))
+            steps, piece = piece_of(steps_list[:count]), piece_of(values[:count])
+            at = _as_integers(steps.values) if (steps.states == NUMBER).all() else None
             if at is None or piece.words:
                 tables.columns[path] = values
             else:
-                found[path] = (at, piece)
-    return found
+                result[path] = (at, piece)
+    return result
 
 
 def _unmeasured(piece: Piece) -> Piece:
@@ -283,15 +287,15 @@ def _unmeasured(piece: Piece) -> Piece:
     return replace(piece, states=np.where(nothing, NULL, piece.states).astype(np.uint8))
 
 
-def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
-    """Return a record for each step, or for each of what else ``counter`` names."""
-    if not found:
+def by_step(values: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
+    """Return a record for each step, or for each value of another ``counter``."""
+    if not values:
         return Rows(rows=0)
-    steps = np.unique(np.concatenate([keys for keys, _ in found.values()]))
+    steps = np.unique(np.concatenate([keys for keys, _ in values.values()]))
     chunk = Rows(rows=len(steps))
-    for path, (keys, piece) in found.items():
+    for path, (keys, piece) in values.items():
         chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]
-    # What pandas counts the rows by says less than a step of their own.
+    # An own step counts more than the row index of pandas.
     counts_rows = np.array_equal(steps, np.arange(len(steps)))
     if counts_rows and assign(chunk.parts).has("step", "epoch"):
         counter = INDEX
@@ -300,8 +304,8 @@ def by_step(found: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
     return chunk
 
 
-# Names of lists that may stand beside losses.
-_MAY_STAND_BESIDE: Final = frozenset(
+# Names of lists that may accompany losses.
+_COMPANIONS: Final = frozenset(
     {
         *("step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs"),
         *("lr", "learning_rate", "time", "times"),
@@ -309,8 +313,8 @@ _MAY_STAND_BESIDE: Final = frozenset(
 )
 
 
-def named(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Give unnamed lists the name that they most likely have, and say so."""
+def name_lists(tables: Tables, source: str) -> tuple[Event, ...]:
+    """Give unnamed lists their most likely names, and return events about it."""
     return (*_bare(tables, source), *_halves(tables, source))
 
 
@@ -318,43 +322,43 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
     path: Path = (name_of_values(source),)
     if () in tables.indexed:
         tables.indexed[path] = tables.indexed.pop(())
-        what = "a list of pairs: the first of each is taken as the step, the second"
+        description = "a list of pairs: the first of each is taken as the step, the second"
     elif _is_series(tables, ()):
         tables.columns[path] = tables.columns.pop(())
-        what = "a list of numbers without a name is taken"
+        description = "a list of numbers without a name is taken"
     else:
         return ()
-    return (taken_as(what, path[0]),)
+    return (taken_as(description, path[0]),)
 
 
 def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Name the losses of the training data and of the held-back data."""
+    """Name the losses of the training data and of the held-out data."""
     paths = [*tables.columns, *tables.indexed]
     by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
     train = by_split.get(Split.TRAINING)
     halves = [path for path in paths if path and split_of(path[-1])]
-    beside = [path for path in paths if path and path[-1] in _MAY_STAND_BESIDE]
+    companions = [path for path in paths if path and path[-1] in _COMPANIONS]
     if (
         train is None
-        or len(halves) + len(beside) < len(paths)
+        or len(halves) + len(companions) < len(paths)
         or any(len(path) > 1 for path in halves)
         or not is_of_losses(source)
         or not all(_is_series(tables, path) for path in halves)
     ):
         return ()
     _call_loss(tables, train)
-    told = f"{train[0]!r} is taken as the loss"
-    held_back = by_split.get(Split.VALIDATION, by_split.get(Split.TEST))
+    note = f"{train[0]!r} is taken as the loss"
+    heldout = by_split.get(Split.VALIDATION, by_split.get(Split.TEST))
     # A list of another length will be left out.
-    if held_back is not None and _length(tables, held_back) == _length(tables, train):
-        _call_loss(tables, held_back)
-        told += f", {held_back[0]!r} as that of an evaluation"
-    message = f"{told}: the document has no other lists of numbers"
+    if heldout is not None and _length(tables, heldout) == _length(tables, train):
+        _call_loss(tables, heldout)
+        note += f", {heldout[0]!r} as the evaluation loss"
+    message = f"{note}: the document has no other lists of numbers"
     return (Event(kind=EventKind.COLUMN, message=message),)
 
 
 def _call_loss(tables: Tables, path: Path) -> None:
-    """Name a list as a loss; it keeps its own name as well, for users who ask for that."""
+    """Name a list as a loss. Its own name remains, for users who select it."""
     if path in tables.columns:
         tables.columns["loss", *path] = tables.columns[path]
     else:
@@ -362,13 +366,13 @@ def _call_loss(tables: Tables, path: Path) -> None:
 
 
 def _length(tables: Tables, path: Path) -> int:
-    """Return how many values a list has; 0 for pairs, which may have steps of their own."""
+    """Return the length of a list; 0 for pairs, which may have their own steps."""
     return len(tables.columns.get(path, []))
 
 
 def _is_series(tables: Tables, path: Path) -> bool:
-    """Return whether numbers lie there that could be losses, and nothing else."""
-    found = tables.indexed[path][1] if path in tables.indexed else tables.columns.get(path, [])
-    piece = piece_of(found)
+    """Return True if a list has only numbers that could be losses."""
+    values = tables.indexed[path][1] if path in tables.indexed else tables.columns.get(path, [])
+    piece = piece_of(values)
     numbers: list[float] = piece.values[piece.states == NUMBER].tolist()
     return bool(numbers) and not piece.words and may_be_losses(numbers)

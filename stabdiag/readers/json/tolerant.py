@@ -1,4 +1,4 @@
-"""The tolerant readers of JSON lines and documents: slow, but they read all that makes sense."""
+"""The tolerant readers of JSON lines and documents: slow, but they accept damaged input."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stabdiag.readers.json.keyed import steps_of
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
-# Integers become floats at once, which spares them the limit on the digits of an int.
+# Integers are decoded as floats, which have no limit on the number of digits.
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 
-# Decoding so many lines at once takes half the time of decoding them one by one.
-_BUNCH: Final = 500
+# Decoding this many lines together takes half the time of decoding them one by one.
+_BATCH: Final = 500
 
-# A string or a number of JSON, which are left alone, or what begins as another number does: -nan,
-# inf, 007, .5, 1.#QNAN. Whether it is one is for ``meaning`` to say, as it is of any other word in
-# the place of a value: None, N/A, (nan), tensor(nan, device='cuda:0'). A string that has no end is
-# one up to the end of the text: else each of its quotes would be tried as a start.
+# A string or a number of JSON, which are kept, or the start of another form of number: -nan, inf,
+# 007, .5, 1.#QNAN. ``meaning`` decides whether it is a number, as for any other word in the place
+# of a value: None, N/A, (nan), tensor(nan, device='cuda:0'). A string without an end extends to the
+# end of the text: otherwise each of its quotes would be tried as a start.
 _NUMBER: Final = re.compile(
     r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)'
     r"|(?<![-+.\w])(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?(?![-+.\w(])"
@@ -35,38 +35,38 @@ _NUMBER: Final = re.compile(
 # {"loss": 2.5,}
 _TRAILING_COMMA: Final = re.compile(r",(?=\s*\}\s*\Z)")
 
-# The words that JSON knows.
+# The constants of JSON.
 _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
 _SPACE: Final = re.compile(r"\s*")
 
-# How many opening braces of a broken line are tried as the start of a whole record.
+# This many opening braces of a broken line are tried as the start of a complete record.
 _RESCUES: Final = 8
 
 
 def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
-    """Return the records of a block, its bad lines by their number in it, and its line count."""
+    """Return the records of a block, its bad lines with their numbers, and its line count."""
     lines = block.decode("utf-8", "replace").split("\n")
     if not lines[-1]:
         lines.pop()
     records: list[Record] = []
     bad: list[BadLine] = []
-    for start in range(0, len(lines), _BUNCH):
-        bunch = [line.strip() for line in lines[start : start + _BUNCH]]
-        together = _decode_bunch(bunch)
-        if together is not None:
-            records += together
+    for start in range(0, len(lines), _BATCH):
+        batch = [line.strip() for line in lines[start : start + _BATCH]]
+        decoded = _decode_batch(batch)
+        if decoded is not None:
+            records += decoded
             continue
-        for number, line in enumerate(bunch, start=start + 1):
-            found, reason = decode_line(line)
+        for number, line in enumerate(batch, start=start + 1):
+            decoded_records, reason = decode_line(line)
             if reason and line.startswith("{'") and '"' not in line:
                 # A Python dict among JSON lines.
-                found, reason = decode_line(line.replace("'", '"'))
+                decoded_records, reason = decode_line(line.replace("'", '"'))
             if reason:
                 bad.append(
                     BadLine(line=number, reason=reason, above=len(records), text=lines[number - 1])
                 )
-            records += found
+            records += decoded_records
     steps = steps_of(records)
     if steps:
         return rows_of(*flattened(steps)), bad, len(lines)
@@ -77,21 +77,21 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
 
 
 def decode_line(line: str) -> tuple[list[Record], str]:
-    """Return the records on a line, and what is wrong with it, if anything."""
+    """Return the records on a line, and an error message, or ""."""
     line = line.strip().lstrip("\ufeff")
-    found, end, reason = _decode_along(line)
+    records, end, reason = _decode_objects(line)
     if not reason:
-        return found, ""
-    better = mended(line)
-    if better != line:
-        again, _, still = _decode_along(better)
-        if not still:
-            return again, ""
+        return records, ""
+    repaired = repair(line)
+    if repaired != line:
+        repaired_records, _, error = _decode_objects(repaired)
+        if not error:
+            return repaired_records, ""
     rescued = _after_a_cut(line, end)
-    return found + rescued, reason
+    return records + rescued, reason
 
 
-def _decode_bunch(lines: list[str]) -> list[Record] | None:
+def _decode_batch(lines: list[str]) -> list[Record] | None:
     lines = [line for line in lines if line]
     if not all(line[0] == "{" and line[-1] == "}" for line in lines):
         return None
@@ -99,34 +99,34 @@ def _decode_bunch(lines: list[str]) -> list[Record] | None:
         records = DECODER.decode(f"[{','.join(lines)}]")
     except (ValueError, RecursionError):
         return None
-    whole = len(records) == len(lines) and all(type(record) is dict for record in records)
-    return records if whole else None
+    is_complete = len(records) == len(lines) and all(type(record) is dict for record in records)
+    return records if is_complete else None
 
 
-def _decode_along(line: str) -> tuple[list[Record], int, str]:
-    """Decode one object after the other; stop, and say why, at the first that is none."""
-    found: list[Record] = []
+def _decode_objects(line: str) -> tuple[list[Record], int, str]:
+    """Decode consecutive objects up to the first error, and return its position and message."""
+    records: list[Record] = []
     end = 0
     while end < len(line):
         try:
             value, stop = DECODER.raw_decode(line, end)
         except RecursionError:
-            return found, end, "nested too deeply"
+            return records, end, "nested too deeply"
         except json.JSONDecodeError as error:
-            return found, end, _why(line, end, error)
+            return records, end, _error_message(line, end, error)
         if not isinstance(value, dict):
-            return found, end, f"not an object but {_KINDS.get(type(value), 'a number')}"
-        found.append(value)
+            return records, end, f"not an object but {_KINDS.get(type(value), 'a number')}"
+        records.append(value)
         end = _SPACE.match(line, stop).end()  # type: ignore[union-attr]  # matches anywhere
-    return found, end, ""
+    return records, end, ""
 
 
 _KINDS: Final = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
 
 
-def _why(line: str, start: int, error: json.JSONDecodeError) -> str:
+def _error_message(line: str, start: int, error: json.JSONDecodeError) -> str:
     if "\0" in line:
-        return "holds NUL bytes"
+        return "contains NUL bytes"
     if line[start] != "{":
         return "not JSON" if start == 0 else f"more than a JSON object (from character {start + 1})"
     if error.pos >= len(line) or error.msg.startswith("Unterminated"):
@@ -135,22 +135,22 @@ def _why(line: str, start: int, error: json.JSONDecodeError) -> str:
 
 
 def _after_a_cut(line: str, start: int) -> list[Record]:
-    """Return the records that follow a broken one on its line.
+    """Return the records after a broken one on its line.
 
-    A process that is killed leaves half a line; the next one appends to it.
+    A killed process leaves half a line, and the next process appends to it.
     """
     for _ in range(_RESCUES):
         start = line.find("{", start + 1)
         if start < 0:
             return []
-        found, _, reason = _decode_along(line[start:])
+        records, _, reason = _decode_objects(line[start:])
         if not reason:
-            return found
+            return records
     return []
 
 
-def mended(text: str) -> str:
-    """Return JSON whose numbers are spelt as Python's decoder knows them."""
+def repair(text: str) -> str:
+    """Return JSON with its numbers in the form that Python's decoder accepts."""
     return _TRAILING_COMMA.sub("", _NUMBER.sub(_as_json, text))
 
 
@@ -162,68 +162,68 @@ def _as_json(match: re.Match[str]) -> str:
     return {NUMBER: json.dumps(value), NULL: "null"}.get(state, match.group())
 
 
-# No log lies deeper than this in a document.
+# No log is nested deeper than this in a document.
 DEEPEST: Final = 20
 
-# The end of a broken record that another one follows, and what may be cut by the end of the text.
-_TO_THE_NEXT: Final = re.compile(r"\}(?=\s*,\s*\{)")
+# The end of a broken record before another one, and the token that the end of the text may cut.
+_BEFORE_NEXT: Final = re.compile(r"\}(?=\s*,\s*\{)")
 _CUT: Final = re.compile(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
-# How many characters are shown of what is not JSON, and how many records may be left out.
+# An error message shows this many characters. At most this many records may be left out.
 _SHOWN: Final = 20
-_MOST_FAULTS: Final = 1000
+_MAX_FAULTS: Final = 1000
 
 
 class _Broken(Exception):
-    """The text cannot be read on from here."""
+    """The text cannot be read past this point."""
 
 
 class Documents:
-    """The ``values`` of a text, which is mostly one JSON document.
+    """The ``values`` of a text, which is usually one JSON document.
 
-    What is sound is decoded at once. Of an object that is not, the members before the fault are
-    kept; of a list the elements before it, and if these are records, those behind it as well.
+    Valid values are decoded in one call. If an object is broken, the members before the fault are
+    kept. If a list is broken, the elements before the fault are kept, and later records as well.
     """
 
     def __init__(self, text: str) -> None:
-        """Read the text as far as it goes."""
+        """Read the text up to the first fault that cannot be skipped."""
         self.values: list[object] = []
         self._text = text
         self._at = 0
         self._faults: list[tuple[int, str]] = []
-        self._is_mended = False
+        self._is_repaired = False
         self.is_cut = False
         try:
             while self._peek():
                 self._take(self.values.append, skips=True)
         except _Broken as broken:
             self._faults.append((self._at, str(broken)))
-            # A list may be written record by record; an object is written as a whole.
+            # A list may be written record by record. An object is written in one piece.
             self.is_cut = text.lstrip()[:1] == "{"
 
     def bad(self) -> list[BadLine]:
-        """Return what could not be read."""
-        found: list[BadLine] = []
+        """Return the places that could not be read."""
+        bad_lines: list[BadLine] = []
         line, counted = 1, 0
         for at, reason in self._faults:
             line, counted = line + self._text.count("\n", counted, at), at
-            found.append(BadLine(line=line, reason=reason))
-        return found
+            bad_lines.append(BadLine(line=line, reason=reason))
+        return bad_lines
 
     def _take(self, put: Callable[[object], object], *, depth: int = 0, skips: bool) -> None:
-        """Take a value, and ``put`` it where it belongs, before it is read to an end it may lack.
+        """Read a value. A container is ``put`` before its members, as it may lack an end.
 
-        ``skips`` says whether records in it may be left out.
+        With ``skips``, broken records in it may be left out.
         """
         opening = self._peek()
-        sound = self._sound()
-        if sound is not None:
-            found, stop = sound
-            # Of "2.5" cut in two the first half is a number, too.
-            if isinstance(found, float) and not self._text[stop : stop + 4].strip(".eE+-"):
+        valid = self._decode_valid()
+        if valid is not None:
+            value, stop = valid
+            # A part of a truncated number is a number as well.
+            if isinstance(value, float) and not self._text[stop : stop + 4].strip(".eE+-"):
                 raise _Broken("breaks off")
             self._at = stop
-            put(found)
+            put(value)
         elif opening not in ("{", "["):
             raise self._expected("a value")
         elif depth == DEEPEST:
@@ -237,18 +237,18 @@ class Documents:
             put(elements)
             self._elements(elements, depth + 1, skips=skips)
 
-    def _sound(self) -> tuple[object, int] | None:
-        """Return the value that stands here, and where it ends; None if it is not sound."""
+    def _decode_valid(self) -> tuple[object, int] | None:
+        """Return the value at the current position and its end, or None if it is not valid."""
         try:
             return DECODER.raw_decode(self._text, self._at)
         except RecursionError:
             return None
         except json.JSONDecodeError as error:
-            if self._is_mended or _CUT.match(self._text, error.pos):
+            if self._is_repaired or _CUT.match(self._text, error.pos):
                 return None
-        self._text = self._text[: self._at] + mended(self._text[self._at :])
-        self._is_mended = True
-        return self._sound()
+        self._text = self._text[: self._at] + repair(self._text[self._at :])
+        self._is_repaired = True
+        return self._decode_valid()
 
     def _members(self, into: dict[str, object], depth: int, *, skips: bool) -> None:
         self._at += 1
@@ -261,33 +261,33 @@ class Documents:
                 raise self._expected("a :")
             self._at += 1
             self._take(partial(into.__setitem__, str(keys[0])), depth=depth, skips=skips)
-            if not self._goes_on("}"):
+            if not self._continues("}"):
                 return
 
     def _elements(self, into: list[object], depth: int, *, skips: bool) -> None:
         self._at += 1
         skips = skips and self._peek() == "{"
         while True:
-            whole: list[object] = []
+            elements: list[object] = []
             try:
-                self._take(whole.append, depth=depth, skips=False)
-                into += whole
-                if not self._goes_on("]"):
+                self._take(elements.append, depth=depth, skips=False)
+                into += elements
+                if not self._continues("]"):
                     return
             except _Broken as broken:
-                following = _TO_THE_NEXT.search(self._text, self._at) if skips else None
-                if following is None or len(self._faults) == _MOST_FAULTS:
+                following = _BEFORE_NEXT.search(self._text, self._at) if skips else None
+                if following is None or len(self._faults) == _MAX_FAULTS:
                     raise
                 self._faults.append((self._at, str(broken)))
                 self._at = following.end()
-                self._goes_on("]")
+                self._continues("]")
 
     def _peek(self) -> str:
-        """Return the next character that is no blank; an empty string at the end."""
+        """Return the next character that is not a blank; an empty string at the end."""
         self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
         return self._text[self._at : self._at + 1]
 
-    def _goes_on(self, end: str) -> bool:
+    def _continues(self, end: str) -> bool:
         """Step over a comma and return True, or over ``end`` and return False."""
         comma = self._peek() == ","
         self._at += comma
@@ -297,8 +297,8 @@ class Documents:
         self._at += ends
         return not ends
 
-    def _expected(self, what: str) -> _Broken:
+    def _expected(self, expected: str) -> _Broken:
         if _CUT.match(self._text, self._at):
             return _Broken("breaks off")
         shown = self._text[self._at : self._at + _SHOWN].partition("\n")[0].rstrip()
-        return _Broken(f"not JSON, expecting {what} at {shown!r}")
+        return _Broken(f"not JSON, expecting {expected} at {shown!r}")

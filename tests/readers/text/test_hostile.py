@@ -16,7 +16,7 @@ from stabdiag.errors import LogError
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import counters, evidence, messages, prefix, spelling, tokens
+from stabdiag.readers.text import counters, evidence, messages, normalization, prefix, tokens
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
@@ -90,7 +90,8 @@ def patterns():
             found[f"{one.name} config"] = re.compile(grammar.config)
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
     found |= {f"by signs {n}": one for n, (one, _) in enumerate(counters._BY_SIGNS)}
-    found |= {f"spelt {n}": re.compile(one.spelt) for n, one in enumerate(spelling._SPELLINGS)}
+    rows = enumerate(normalization._NORMALIZATIONS)
+    found |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
         found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
