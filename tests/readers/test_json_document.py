@@ -427,7 +427,7 @@ def test_lists_called_train_and_val_are_losses(tmp_path, train, val, indent):
     report = diagnose(path)
     assert report.history.series["loss"].values.tolist() == lists[train]
     assert report.history.series["eval_loss"].values.tolist() == lists[val]
-    told = f"{train!r} is taken as the loss, {val!r} as that of an evaluation: the document has no"
+    told = f"{train!r} is taken as the loss, {val!r} as the evaluation loss: the document has no"
     assert any(event.message.startswith(told) for event in report.history.events)
     chosen = diagnose(path, columns={"loss": val}).history
     assert chosen.series["loss"].values.tolist() == lists[val]
@@ -438,7 +438,7 @@ def test_of_lists_called_val_and_test_the_validation_counts(log):
         columns = log({name: [2.5, 2.25, 2.0] for name in names})
         assert columns.names == (*names, "loss/train", "loss/val")
         (event,) = columns.events
-        assert "'train' is taken as the loss, 'val' as that of an evaluation" in event.message
+        assert "'train' is taken as the loss, 'val' as the evaluation loss" in event.message
 
 
 @pytest.mark.parametrize(
@@ -491,7 +491,7 @@ REFUSED = [
     *((text * 100_000, None) for text in ('{"a": ', "[")),
     ('[{"a": ' + "[" * 100_000, None),
     *(
-        (text, "a list of values that may be anything; say what")
+        (text, "a list of values without a name; add one")
         for text in ("[3, 1, 2, 7]", '["a.png", "b.png"]', '[2.5, "up", 2.25]')
     ),
     ("[[2.5, 9], [2.25, 8], [2.0, 7]]", PAIRS),

@@ -86,11 +86,11 @@ def test_binary_files(tmp_path):
         (filled.getvalue(), "a ZIP archive; unpack it"),
         (
             saved(lambda sink: np.save(sink, np.zeros(3))),
-            "a NumPy array; make a log of it with: python -c",
+            "a NumPy array; convert it with: python -c",
         ),
         (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a picture or a page; give the log"),
-        (b"%PDF-1.7\n%\xe2\xe3", "a picture or a page; give the log"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a picture or a page; pass the log"),
+        (b"%PDF-1.7\n%\xe2\xe3", "a picture or a page; pass the log"),
         (b"ARROW1\0\0", "an Arrow (Feather) file"),
         (b"\x80\x04\x95abc", "a Python pickle; if you trust it"),
         (bytes(range(256)) * 20, "a binary file"),
@@ -164,17 +164,17 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words", "name"),
     [
-        ("hello\n", "a text log in which no loss is found", "run.log"),
+        ("hello\n", "a text log without a loss", "run.log"),
         (
             "".join(f"Epoch[{n}] Speed: 43 samples/sec\taccuracy=0.8\n" for n in range(9)),
-            "it repeats 'Speed', 'accuracy', but nothing called a loss",
+            "it repeats 'Speed', 'accuracy', but no loss",
             "run.log",
         ),
         # The file of a program is nothing that a text tells.
         ("LOG (train:Print():nnet.cc:121) objf: -35.1\n" * 9, "it repeats 'objf', but", "run.log"),
         (
             "2026-01-05 10:00:00,1:INFO: train loss:1.5\n" * 9,
-            "'train loss' is on 9 lines, but there is no rising step",
+            "'train loss' is on 9 lines, but without a rising step",
             "run.log",
         ),
         (

@@ -226,7 +226,7 @@ def test_what_a_bite_unpacks_to_is_not_held_at_once(log):
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
 def test_a_packed_file_that_breaks_off_at_once(log, suffix):
-    with pytest.raises(LogError, match=r"nothing of it unpacks: the .* stream breaks off"):
+    with pytest.raises(LogError, match=r"it cannot be unpacked: the .* stream breaks off"):
         log(PACKINGS[suffix](TEXT)[:14], f"run.jsonl.{suffix}")
 
 

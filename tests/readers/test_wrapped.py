@@ -93,7 +93,7 @@ def test_records_that_tell_of_a_loss_are_no_wrapping(log, key):
 def test_other_texts_in_records_are_no_log(log):
     columns = log([{"text": "yes", "rank": float(n)} for n in range(9)])
     assert columns.names == ("text", "rank")
-    with pytest.raises(LogError, match="a text log in which no loss is found"):
+    with pytest.raises(LogError, match="a text log without a loss"):
         log([{"text": f"what a day, o{'o' * n}h", "rank": n} for n in range(9)])
 
 
@@ -138,7 +138,7 @@ def test_odd_outputs_and_none(put):
     odd = [{"text": None}, {"text": [1, "2\n"]}, {"data": {"text/html": 7}}]
     path = put(notebook(*odd, OUTPUTS["printed"]), "train.ipynb")
     assert read(path).series["loss"].values.tolist() == LOSSES
-    with pytest.raises(LogError, match="nothing was printed that is kept in it"):
+    with pytest.raises(LogError, match="it contains no output of the program"):
         read(put(notebook(), "train.ipynb"))
 
 

@@ -344,8 +344,8 @@ def test_many_members(put, lines, monkeypatch):
     ("members", "told"),
     [
         (["[Content_Types].xml", "xl/workbook.xml"], "an Excel workbook; save the sheet"),
-        (["model/data.pkl", "model/data/0"], "a checkpoint of a model; give the log"),
-        (["x.npy", "y.npy"], "NumPy arrays in an archive; make a log of them with: python -c"),
+        (["model/data.pkl", "model/data/0"], "a checkpoint of a model; pass the log"),
+        (["x.npy", "y.npy"], "NumPy arrays in an archive; convert them with: python -c"),
     ],
 )
 def test_archives_of_another_kind(tmp_path, members, told):

@@ -183,7 +183,7 @@ def test_a_loss_by_another_name_is_told(read):
 
 def test_what_rises_by_the_name_of_a_split_is_a_score(put):
     lines = "".join(f"epoch {n} train {0.5 + n / 100} val {0.4 + n / 100}\n" for n in range(40))
-    with pytest.raises(NoUsableRecord, match="nothing called a loss"):
+    with pytest.raises(NoUsableRecord, match="but no loss"):
         stabdiag.read(put(lines))
 
 
@@ -303,7 +303,7 @@ def test_how_sure_it_is(read):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
     assert message(60) == (
-        "read by its names and values (sure): a loss is on 60 lines, beside 'step', which rises "
+        "read by its names and values (sure): a loss is on 60 lines, next to 'step', which rises "
         "100% of the time"
     )
     assert "(likely)" in message(20)
