@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from cures import changed_by
-from failures import Case, cases
+from failures import cases
 from first_actions import NAMED
 from seen import shows
 from settings import HEALTHY, Settings
@@ -94,9 +94,10 @@ def train(settings: Settings, path: Path) -> list[dict[str, float]]:
     return trainer.rows
 
 
-def diagnosed(job: tuple[str, Settings, Case | None]) -> dict[str, object]:
+def diagnosed(job: tuple[str, Settings]) -> dict[str, object]:
     """Train a run, and return what is said of it."""
-    key, settings, case = job
+    key, settings = job
+    case = next((case for case in cases((settings.seed,)) if case.key == key), None)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.jsonl")
         rows = train(settings, path)
@@ -122,13 +123,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     first = min(options.seeds)
-    healthy: list[tuple[str, Settings, Case | None]] = [
-        (f"healthy/{task}/{seed}", replace(settings, seed=seed), None)
+    healthy = [
+        (f"healthy/{task}/{seed}", replace(settings, seed=seed))
         for task, settings in HEALTHY.items()
         for seed in range(first, first + options.twins)
     ]
-    broken: list[tuple[str, Settings, Case | None]] = [
-        (case.key, case.settings, case)
+    broken = [
+        (case.key, case.settings)
         for case in cases(tuple(options.seeds))
         if case.size in case.failure.sizes[: options.sizes]
     ]
