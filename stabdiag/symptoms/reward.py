@@ -50,17 +50,17 @@ def reward_not_rising(case: Case) -> Evidence | None:
 def _fallen(case: Case, lost: Reward) -> Evidence:
     """Report a reward that fell; it is an error if all that was won is lost."""
     gained = lost.best - lost.first
-    rate = half_lr(case, lost.best_at)
-    reload = checkpoint_before(case, lost.best_at).reload(
-        f"the fall of the reward, from about {case.unit} {lost.best_at} on"
+    rate = half_lr(case, lost.best_step)
+    reload = checkpoint_before(case, lost.best_step).reload(
+        f"the fall of the reward, from about {case.unit} {lost.best_step} on"
     )
     return Evidence(
         because=f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} "
-        f"{lost.best_at} to {num(lost.last)} ({mean_of(lost.points)}); it began at "
+        f"{lost.best_step} to {num(lost.last)} ({mean_of(lost.points)}); it began at "
         f"{num(lost.first)}.",
         title="The reward fell and stayed down",
         severity=Severity.ERROR if lost.last <= lost.first + HARDLY * gained else None,
-        step=lost.best_at,
+        step=lost.best_step,
         measured={"first": lost.first, "best": lost.best, "last": lost.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
         then=reward_not_rising.then,

@@ -113,7 +113,7 @@ def _coincides(coincidence: Coincidence, count: int) -> str:
     values = low if low == high else f"{low} to {high}"
     return (
         f"At {coincidence.hits} of the {count}, the {coincidence.name} was {values}; "
-        f"{coincidence.share:.2g} of all records are as high."
+        f"{coincidence.fraction:.2g} of all records are as high."
     )
 
 

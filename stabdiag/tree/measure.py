@@ -145,7 +145,7 @@ def _spikes(
 
     def belongs_to_section_2(spike: Spike) -> bool:
         # The reward was still rising here.
-        if collapsed is not None and run.at(spike.end) < collapsed.best_at:
+        if collapsed is not None and run.at(spike.end) < collapsed.best_step:
             return False
         if spike.recovered or has_cause[spike.onset]:
             return True

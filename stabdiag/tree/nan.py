@@ -1,4 +1,4 @@
-"""§1: is the loss NaN or infinite, where did that start, and what was wrong before it?"""
+"""§1: is the loss NaN or infinite, where did that start, and what preceded it?"""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from stabdiag.tree.panels import lookback_start, lr_panel
 
 @frozen
 class FirstBad:
-    """The first loss that was not finite, the last good step before it (or None), and how many.
+    """The first non-finite loss, the last finite step before it (or None), and their count.
 
-    ``is_permanent`` says that no loss after it was finite again.
+    ``is_permanent`` means that no later loss is finite.
     """
 
     step: int
@@ -34,14 +34,13 @@ class FirstBad:
 
 @frozen
 class Origin:
-    """Where a NaN started, as far as the log shows it, and what was wrong before.
+    """The start of a NaN and its lead-up, from the log.
 
-    ``bad`` is the first non-finite loss; ``role`` the first non-finite series, at ``step``: the
-    loss itself or one before it. ``surge`` is None where the log does not show the gradient norm.
-    ``jump`` is the learning-rate jump that led to it, if any, and ``broke`` says that the run was
-    damaged shortly before. ``resumed`` is the resume that it followed, where the attempt before had
-    passed this step with finite losses. ``began`` is the first step of all that was wrong: a sound
-    checkpoint is older.
+    ``bad`` is the first non-finite loss. ``role`` is the first non-finite series, at ``step``: the
+    loss itself or a series before it. ``surge`` is None if the log does not show the gradient norm.
+    ``jump`` is the learning-rate jump that led to the NaN, if any. ``was_damaged`` means that an
+    error began shortly before. ``began`` is the first step of all trouble: a sound checkpoint
+    precedes it.
     """
 
     bad: FirstBad
@@ -54,30 +53,30 @@ class Origin:
 
     @property
     def surged_from(self) -> int | None:
-        """The first step of a surge of the gradient norm, if there was one."""
+        """The first step of a surge of the gradient norm, or None."""
         return self.surge.since if self.surge else None
 
     @property
     def blew_up(self) -> bool:
-        """Whether the optimization blew up: gradients surged, or the run broke just before."""
+        """Whether the optimization blew up: gradients surged, or an error began just before."""
         return self.surged_from is not None or self.was_damaged
 
 
 # Measured in the forward pass, before the loss of the same step is computed.
 FORWARD: Final = frozenset({"activation_norm", "max_attention_logit", "amax"})
 
-# What may not be finite before the loss.
+# Series that may be non-finite before the loss.
 _MAY_GO_FIRST = FORWARD | {"grad_norm", "weight_norm"}
 
-# The largest number that fp16 holds.
+# The largest finite fp16 number.
 FP16_MAX: Final = float(np.finfo(np.float16).max)
 
 _EMBEDDINGS = frozenset({"embed", "embedding", "embeddings", "emb", "wte", "wpe", "tok"})
 _HEADS = frozenset({"head", "logits", "output", "out", "final", "classifier"})
 
 
-def first_bad(case: Case) -> FirstBad | None:
-    """Return the first loss that is NaN or infinite, or None."""
+def find_first_bad(case: Case) -> FirstBad | None:
+    """Return the first NaN or infinite loss, or None."""
     loss = case.history.series["loss"]
     bad = np.flatnonzero(~np.isfinite(loss.values))
     if not len(bad):
@@ -93,34 +92,32 @@ def first_bad(case: Case) -> FirstBad | None:
 
 
 def require_bad_loss(case: Case) -> FirstBad:
-    """Return the first loss that is not finite, where Q1.1 has found one."""
-    bad = first_bad(case)
+    """Return the first non-finite loss; raise LookupError if there is none."""
+    bad = find_first_bad(case)
     if bad is None:
         raise LookupError("Q1.2 to Q1.4 require a NaN")
     return bad
 
 
 def origin(case: Case) -> Origin:
-    """Return where the NaN that Q1.1 has found started."""
+    """Return the start of the NaN."""
     bad = require_bad_loss(case)
     first = {"loss": bad.step}
     for role, series in case.history.series.items():
-        if role.partition("/")[0] in _MAY_GO_FIRST:
-            found = np.flatnonzero(~np.isfinite(series.values))
-            # A scaler skips single overflows and lives on: only what leads to the NaN counts.
-            if len(found):
-                first[role] = _start_of_last_stretch(series, bad.step)
+        # A scaler skips single overflows, so only the stretch that reaches the NaN counts.
+        if role.partition("/")[0] in _MAY_GO_FIRST and not np.isfinite(series.values).all():
+            first[role] = _start_of_last_stretch(series, bad.step)
     role = min(first, key=lambda name: (first[name], _order(name)))
     step = first[role]
     surge = surge_before(case, step)
     jump = lr_panel(case, lookback_start(case, step), step)
-    # What jumped before the damage had begun sooner.
+    # A jump before the damage is an earlier start.
     panels = (
         jump,
-        *(lr_panel(case, lookback_start(case, damage), damage) for damage in case.error_steps),
+        *(lr_panel(case, lookback_start(case, error), error) for error in case.error_steps),
     )
     jumps = (at for panel in panels if panel.holds for at in panel.steps)
-    unsound = () if case.damage_start is None else (case.damage_start,)
+    damage = () if case.damage_start is None else (case.damage_start,)
     surged = () if surge is None or surge.since is None else (surge.since,)
     return Origin(
         bad=bad,
@@ -130,15 +127,15 @@ def origin(case: Case) -> Origin:
         jump=jump if jump.holds else None,
         was_damaged=bool(case.error_steps)
         and bad.step - case.error_steps[-1] <= case.recovery_steps,
-        began=min((step, *surged, *case.error_steps, *jumps, *unsound)),
+        began=min((step, *surged, *case.error_steps, *jumps, *damage)),
     )
 
 
 def _order(role: str) -> tuple[int, int, list[int], str]:
-    """Return the place of a role in the order in which a training step computes them.
+    """Return a sort key: the order in which a training step computes the roles.
 
-    At one step, activations come before the loss, from the embedding to the head. The gradient
-    norm comes after it and is a consequence of the loss, not its cause.
+    Activations precede the loss, from the embedding to the head. The gradient norm follows the loss
+    and is a consequence of it, not its cause.
     """
     kind, _, layer = role.partition("/")
     words = set(words_of(layer))
@@ -157,9 +154,9 @@ class Peak:
 
 
 def activation_near_fp16_max(history: History, last: int) -> Peak | None:
-    """Return the largest logged activation up to a step if it is within a factor of 2 of 65504.
+    """Return the largest activation up to a step if it is within a factor of 2 of 65504.
 
-    A norm over many values exceeds 65504 without harm: only columns of maxima count.
+    A norm over many values may safely exceed 65504, so only columns of maxima count.
     """
     peaks = []
     for series in history.group("activation_norm").values():
@@ -173,10 +170,10 @@ def activation_near_fp16_max(history: History, last: int) -> Peak | None:
 
 
 def describe_near_fp16_max(peak: Peak, unit: str) -> str:
-    """Return a clause on an activation near the largest number of fp16."""
+    """Return a clause on an activation near the fp16 maximum."""
     return (
-        f"{peak.column!r} came to {num(peak.value, 5)} at {unit} {peak.step}, and fp16 holds at "
-        f"most {num(FP16_MAX, 5)}"
+        f"{peak.column!r} reached {num(peak.value, 5)} at {unit} {peak.step}, near the fp16 "
+        f"maximum of {num(FP16_MAX, 5)}"
     )
 
 
@@ -194,21 +191,25 @@ def infinite_embedding_gradient(case: Case) -> str | None:
 
 
 def _start_of_last_stretch(series: Series, bad: int) -> int:
-    """Return where the stretch of non-finite values that reaches ``bad`` begins."""
+    """Return the start of the stretch of non-finite values that reaches ``bad``."""
     finite = series.steps[np.isfinite(series.values) & (series.steps < bad)]
     after = series.steps[series.steps > finite[-1]] if len(finite) else series.steps
-    found = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
-    return int(found[0]) if len(found) else bad + 1
+    nonfinite = after[~np.isfinite(series.values[-len(after) :])] if len(after) else after
+    return int(nonfinite[0]) if len(nonfinite) else bad + 1
 
 
 def _is_it_nan(case: Case) -> Reply:
-    bad = first_bad(case)
+    bad = find_first_bad(case)
     total = len(case.history.series["loss"])
     if bad is None:
-        told = f"all {total} logged losses are finite" if total > 1 else "the only loss is finite"
+        because = "the only loss is finite"
+        if total > 1:
+            because = f"all {total} logged losses are finite"
         if case.history.left_out:
-            return unknown(f"{told}, but not all of the log was read", measured={"logged": total})
-        return no(told, measured={"logged": total})
+            return unknown(
+                f"{because}, but not all of the log was read", measured={"logged": total}
+            )
+        return no(because, measured={"logged": total})
     good = f"the last finite loss is at {case.unit} {bad.last_good}"
     if bad.last_good is None:
         good = "no earlier loss is finite"
@@ -228,10 +229,10 @@ def _is_it_nan(case: Case) -> Reply:
 def _which_dtype(case: Case) -> Reply:
     dtype = case.manifest.dtype
     if dtype is None:
-        return unknown("neither the manifest nor the log names the dtype")
-    how = case.manifest.inferred.get("dtype")
-    told = f"{dtype} (inferred: {how})" if how else dtype
-    return yes(told, branch=dtype, measured={"dtype": dtype})
+        return unknown("the dtype is not in the manifest or the log")
+    source = case.manifest.inferred.get("dtype")
+    because = f"{dtype} (inferred: {source})" if source else dtype
+    return yes(because, branch=dtype, measured={"dtype": dtype})
 
 
 def _where_did_it_start(case: Case) -> Reply:
@@ -245,15 +246,17 @@ def _where_did_it_start(case: Case) -> Reply:
     if start.role != "loss" and not lead:
         where = f"{start.role} was non-finite at the same {case.unit}, ahead of the loss"
     norm, ratio = start.surge.name, num(start.surge.ratio)
-    how = f"{norm} was calm before it (at most {ratio} x its mean)"
+    lead_up = f"{norm} was calm before it (at most {ratio} x its mean)"
     if start.surge.since is not None:
-        how = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step} (a blow-up)"
+        lead_up = (
+            f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step} (a blow-up)"
+        )
     elif case.error_steps:
-        how += f", but the run had gone wrong before, from {case.unit} {case.error_steps[0]} on"
+        lead_up += f", but an earlier error began at {case.unit} {case.error_steps[0]}"
     if start.jump:
-        how += f"; {start.jump.because}"
+        lead_up += f"; {start.jump.because}"
     return yes(
-        f"{where}; {how}",
+        f"{where}; {lead_up}",
         start.step,
         measured={
             "first_series": start.role,
@@ -271,7 +274,7 @@ def _which_fix(case: Case) -> Reply:
     elif start.blew_up:
         because = "a blow-up needs smaller steps: lower learning rate, warm-up, clipping"
     elif case.error_steps:
-        because = f"what went wrong from {case.unit} {case.error_steps[0]} on comes first"
+        because = f"fix the error from {case.unit} {case.error_steps[0]} on first"
     elif start.surge is None:
         why = why_lead_up_unknown(case, start.step)
         because = f"{why}: a blow-up and a layer's numerics look the same"

@@ -1,4 +1,4 @@
-"""Does a run start from a pretrained model?"""
+"""Detection of runs that start from a pretrained model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stabdiag.model.roles.names import words_of
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.run import Run
 
-# A model that starts below this fraction of log K knew the task: random weights cost log K.
+# A model that starts below this fraction of log K is pretrained: random weights cost log K.
 _FAR_BELOW_CHANCE: Final = 0.5
 
 _FIRST_LOSSES: Final = 3
@@ -26,7 +26,7 @@ _NOT_NATS: Final = frozenset(
 def has_chance_level(run: Run) -> bool:
     """Return True if guessing among K classes would cost log K of this loss.
 
-    It does not of a perplexity, a squared error, a sum of several parts or the loss of a policy.
+    False for a perplexity, a squared error, a sum of several terms or the loss of a policy.
     """
     column = run.loss.column
     is_sum = "+" in column
@@ -34,18 +34,18 @@ def has_chance_level(run: Run) -> bool:
 
 
 def chance_loss(run: Run) -> float | None:
-    """Return what a guess among the manifest's classes costs in nats, log K.
+    """Return log K, the loss of guessing among the classes of the manifest, in nats.
 
-    It is None if K is unknown, or if the loss has no such level.
+    None if K is unknown or the loss has no chance level.
     """
     classes = run.manifest.vocab_size or 0
     return math.log(classes) if classes > 1 and has_chance_level(run) else None
 
 
 def starts_pretrained(run: Run) -> bool | None:
-    """Return whether a run starts from a pretrained model, None if that is unknown.
+    """Return whether a run starts from a pretrained model; None if that is unknown.
 
-    The settings say so; or else a first loss far below log K.
+    The settings decide; without them, a first loss far below log K does.
     """
     configured = run.names_pretrained_model
     chance = chance_loss(run)

@@ -1,4 +1,4 @@
-"""What a run has gained: its loss, evaluations, scores and reward at the start and at the end."""
+"""The progress of a run: its loss, evaluations, scores and reward at the start and the end."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ from stabdiag.tree.scores import scores
 
 _TENTHS: Final = 10
 
-# The first levels of twenty are compared with the last ten: a t of 4.3 with nine degrees of
-# freedom, and a trend of 3.1 deviations, are chance once in a thousand runs. That the first three
-# of forty exceed each of the last twenty is chance once in 1,771.
+# The first of 20 levels are compared with the last 10. A t of 4.3 with nine degrees of freedom and
+# a trend of 3.1 standard deviations each have a chance of 1 in 1,000. The first three of 40 levels
+# exceed each of the last 20 with a chance of 1 in 1,771.
 _TWENTIETHS: Final = 20
 _EARLY_LEVELS: Final = 2
 _T_LEVELS: Final = 4.3
 _TREND_SIGMAS: Final = 3.1
 
-# A start is above the later losses if all of its first three values are among the highest
-# twentieth of the second half: chance gives that once in 8,000 runs. The distance in deviations
-# guards against noise that is correlated from step to step.
+# A start is above the later losses if its first three values are in the highest twentieth of the
+# second half (chance 1 in 8,000). The distance in standard deviations guards against
+# autocorrelated noise.
 _HIGHEST: Final = 0.95
 _FAR: Final = 3.5
 
-# One first value counts if it exceeds each value of the second half, by more deviations.
+# A single first value has to exceed the whole second half, by more standard deviations.
 _ONE_FAR: Final = 5.0
 
-# Evaluations are few: without an estimate of their noise, a change by this fraction counts.
+# Evaluations are few. If their noise is unknown, a change by this fraction counts.
 _CLEAR_CHANGE: Final = 0.02
 
-# A trend counts if chance gives it once in a thousand runs.
+# Maximum p-value of a trend.
 _TREND_BY_CHANCE: Final = 0.001
 
-# How many scores a report gives figures of.
+# Maximum number of scores with figures in a report.
 _SHOWN_SCORES: Final = 2
 
 
@@ -64,10 +64,9 @@ _COMPLETE: Final = 0.95
 
 @frozen
 class Change:
-    """One quantity at the start and at the end of a log.
+    """A quantity at the start and the end of a log.
 
-    ``better`` says whether it ends better than it began, beyond its noise; None if too little was
-    logged to tell.
+    ``better`` is True if it improved beyond its noise, and None if too little was logged.
     """
 
     role: str
@@ -84,9 +83,9 @@ class Change:
 
 @frozen
 class Progress:
-    """What a run has gained.
+    """The progress of a run.
 
-    ``done`` is how many steps are done where the log ends, ``planned`` how many the manifest plans.
+    ``done`` is the number of steps at the end of the log, ``planned`` the number in the manifest.
     """
 
     changes: tuple[Change, ...]
@@ -96,7 +95,7 @@ class Progress:
 
     @property
     def better(self) -> bool | None:
-        """Whether anything became better; None if that cannot be told."""
+        """Whether anything improved; None if that is unknown."""
         answers = {change.better for change in self.changes}
         return True if True in answers else False if False in answers else None
 
@@ -137,7 +136,7 @@ class Progress:
 
 
 def find_progress(case: Case) -> Progress:
-    """Return what a run has gained in its loss, its evaluations, its scores and its reward."""
+    """Return the progress of a run in its loss, evaluations, scores and reward."""
     first, last = case.history.first_step, case.history.last_step or 0
     return Progress(
         changes=tuple(_changes(case)),
@@ -149,9 +148,9 @@ def find_progress(case: Case) -> Progress:
 
 
 def learns_clearly(case: Case, progress: Progress) -> bool:
-    """Return True if a run improved, and its loss lost a good part of what an untrained model has.
+    """Return True if a run improved and its loss fell well below the loss of an untrained model.
 
-    A loss that starts far above chance and comes down to it has learned nothing yet.
+    A fall from far above the chance level down to it is not learning.
     """
     loss = progress.change_of("loss")
     if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
@@ -184,34 +183,34 @@ def _changes(case: Case) -> Iterator[Change]:
 def _loss_change(case: Case) -> Change:
     """Return the change of the loss."""
     x = case.loss.values
-    comparable = case.loss_kind is None and "reward" not in case.history.series
+    is_comparable = case.loss_kind is None and "reward" not in case.history.series
     return Change(
         role="loss",
         name="the loss",
         first=median(x[:MIN_CONSECUTIVE]),
         last=float(levels(x, _TENTHS)[-1]),
-        better=_loss_falls(case) if comparable and len(x) >= MIN_TREND_POINTS else None,
+        better=_loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None,
     )
 
 
 def _loss_falls(case: Case) -> bool | None:
-    """Return whether the loss falls; where its objective changed, whether any part of it does.
+    """Return whether the loss falls or, if its objective changed, whether any part of it does.
 
-    A changed objective may hide what was learned before, so the lowest level counts as an end.
+    A changed objective may hide earlier learning, so the lowest level also counts as an end.
     """
     x = case.loss.values
     cuts = sorted(
-        {case.comparable_range.start, *(shift.spike.onset for shift in case.objective_changes)}
+        {case.comparable_range.start, *(change.spike.onset for change in case.objective_changes)}
         - {0}
     )
     if not cuts and case.ramp is None:
         return falls(x)
     lowest = levels(x, _TENTHS).argmin()
     parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // _TENTHS]]
-    long_enough = [part for part in parts if len(part) >= MIN_TREND_POINTS]
-    if any(map(falls, long_enough)):
+    testable = [part for part in parts if len(part) >= MIN_TREND_POINTS]
+    if any(map(falls, testable)):
         return True
-    return False if case.ramp is None and long_enough else None
+    return False if case.ramp is None and testable else None
 
 
 def falls(x: Floats) -> bool:
@@ -258,11 +257,11 @@ def _levels_fall(parts: Floats, fine: Floats) -> bool:
 
 
 def _kendall_sigmas(x: Floats) -> float:
-    """Return how many standard deviations of chance Kendall's score of a rising trend is.
+    """Return Kendall's score of a rising trend, in standard deviations of chance.
 
     Args:
-        x: shape (n,), finite, n at least 2; levels of long stretches, which hardly depend on each
-            other.
+        x: shape (n,), finite, n at least 2; levels of long stretches, which are nearly
+            independent.
 
     Mann 1945, doi:10.2307/1907187.
     """
@@ -274,8 +273,8 @@ def _kendall_sigmas(x: Floats) -> float:
 def _eval_change(series: Series) -> Change:
     x = series.values
     last = median(x[1:][-MIN_CONSECUTIVE:])
-    few = _CLEAR_CHANGE * abs(float(x[0]))
-    clear = max(3 * diff_sigma(x), RELATIVE_EPS * few) if len(x) >= MIN_SAMPLE else few
+    least = _CLEAR_CHANGE * abs(float(x[0]))
+    clear = max(3 * diff_sigma(x), RELATIVE_EPS * least) if len(x) >= MIN_SAMPLE else least
     return Change(
         role="eval_loss",
         name="the evaluation loss",
@@ -286,7 +285,7 @@ def _eval_change(series: Series) -> Change:
 
 
 def _reward_change(series: Series) -> Change:
-    """Return the change of the reward; one that is as high as it can be need not rise."""
+    """Return the change of the reward; a reward at its maximum does not have to rise."""
     x = series.values
     first, *_, last = levels(x, _TENTHS).tolist()
     is_highest = x.max() > 0 and median(x) >= x.max()

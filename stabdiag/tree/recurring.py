@@ -1,4 +1,4 @@
-"""Spikes that recur: how many, how high, at what rhythm, and what coincides with them."""
+"""Recurring spikes: count, heights, period, and series that coincide with them."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from stabdiag.tree.run import Run
 
 GRADIENT_NORM = "gradient norm"
 
-# What has at most this chance is no coincidence.
+# Maximum p-value of a period, batch or coincidence.
 _BY_CHANCE = 0.01
 
-# A period is at least this many logged points: below it nearly any distance is a multiple.
+# Minimum period in logged points; nearly any distance is a multiple of a shorter one.
 _MIN_PERIOD = 5
 
-# Distances are multiples of a period up to this share of it, or one logged point.
+# Tolerance of multiples as a fraction of the period; at least one logged point.
 _JITTER = 0.02
 
-# A spike belongs to a batch if at least this share of the spikes is on it.
-_NEARLY_ALL = 0.8
+# Spikes belong to one batch if at least this fraction of them is on it.
+_MIN_HIT_FRACTION = 0.8
 
-# Spikes grow, or come closer together, if the later half of their heights is this many times the
-# earlier half, or the other way round for their distances, and the trend is unlikely to be chance.
+# Spikes grow if the later half of their heights is this many times the earlier half and the trend
+# is significant. The same rule, inverted, applies to their distances.
 _MIN_GROWTH = 1.5
 _TREND_CHANCE = 0.05
 
 
 @frozen
 class Coincidence:
-    """A series that has unusual values at the spikes: at ``hits`` of them.
+    """A series with unusual values at ``hits`` of the spikes.
 
-    ``low`` and ``high`` are the range of its values there. ``share`` is the share of all records
-    with values as high as ``low``, and ``ratio`` is ``low`` over the median of all records.
+    ``low`` and ``high`` are the range of its values there. ``fraction`` is the fraction of all
+    records with values of at least ``low``. ``ratio`` is ``low`` over the median of all records.
     """
 
     name: str
     hits: int
     low: float
     high: float
-    share: float
+    fraction: float
     ratio: float
 
 
 @frozen
 class RecurringSpikes:
-    """Separated spikes of one run: their positions, heights and scores, in the order of the log.
+    """The separated spikes of a run: positions, heights and scores, in the order of the log.
 
-    ``period`` is the distance in steps that their distances are multiples of, and ``per_epoch``
-    says that it is the length of an epoch. ``batch`` is the id of the batch that nearly all of them
-    are on. ``noise`` is the highest score of all other peaks. ``gradients_surge`` says that the
-    gradient norm is as far above its usual value at the spikes as at a long-tail batch.
+    The distances of the spikes are multiples of ``period`` steps, and ``per_epoch`` means that this
+    is the length of an epoch. ``batch`` is the id of the batch of nearly all spikes. ``noise`` is
+    the highest score of all other peaks. ``gradients_surge`` means that the gradient norm at the
+    spikes exceeds the limit for a long-tail batch.
     """
 
     positions: Ints
@@ -81,9 +81,9 @@ class RecurringSpikes:
 
     @property
     def is_hard_batch(self) -> bool:
-        """Whether one batch, or one place in a fixed order of the data, makes all of them.
+        """Whether one batch, or one position in a fixed order of the data, causes all spikes.
 
-        A rhythm alone does not explain gradients that surge.
+        A period alone does not explain a surge of the gradients.
         """
         if self.grow:
             return False
@@ -95,10 +95,10 @@ class RecurringSpikes:
 def find_recurring(
     run: Run, group: PeakGroup | None, spikes: Sequence[Spike]
 ) -> RecurringSpikes | None:
-    """Return the spikes that recur, or None.
+    """Return the recurring spikes, or None.
 
-    Fewer than ``data.spike_count`` are single events, unless they are on one batch. A spike that
-    did not recover is judged by itself.
+    Fewer than ``data.spike_count`` are single events, unless they share a batch. A spike that did
+    not recover is judged individually.
     """
     if group is None:
         return None
@@ -109,9 +109,9 @@ def find_recurring(
         return None
     steps = run.loss.steps[group.peaks]
     if steps[-1] - steps[0] <= run.recovery_steps:
-        return None  # one burst, not spikes that recur
+        return None  # a single burst
     epoch = _epoch_length(run)
-    batch = _shared_batch(run, steps)
+    batch = _fractiond_batch(run, steps)
     period = _find_period(steps, run.stride, epoch)
     coincidences = _coincidences(run, steps)
     surge = run.limits.spike.grad_ratio
@@ -128,16 +128,16 @@ def find_recurring(
         grow=_is_growing(group.heights),
         come_closer=_is_growing(1 / gaps),
         gradients_surge=any(
-            one.name == GRADIENT_NORM and one.ratio > surge for one in coincidences
+            series.name == GRADIENT_NORM and series.ratio > surge for series in coincidences
         ),
         coincidences=coincidences,
     )
-    single = len(group) < run.limits.data.spike_count
-    return None if single and not recurring.is_hard_batch else recurring
+    is_single = len(group) < run.limits.data.spike_count
+    return None if is_single and not recurring.is_hard_batch else recurring
 
 
 def _epoch_length(run: Run) -> float | None:
-    """Return the number of steps of an epoch, or None if the log does not have two whole ones."""
+    """Return the number of steps of an epoch, or None unless the log has two complete epochs."""
     epoch = run.history.finite("epoch")
     if run.history.counts_epochs or len(epoch) < 2:
         return None
@@ -150,47 +150,49 @@ def _is_near(distance: float, period: float, stride: float) -> bool:
 
 
 def _find_period(steps: Ints, stride: float, epoch: float | None) -> float | None:
-    """Return the period that the distances of some steps are multiples of, or None.
+    """Return a period of the distances between steps, or None.
 
-    At least half of the multiples from the first step to the last are among them, and the distances
-    fit with a chance of at most 1 %, given the number of periods that are tried.
+    The steps cover at least half of the multiples of the period. The fit is significant at 1 %,
+    corrected for the number of candidate periods.
     """
     gaps = np.diff(steps).astype(np.float64)
-    known = [] if epoch is None else [epoch]
-    tried = list(dict.fromkeys([*known, median(gaps), float(gaps.min())]))
-    for distance in tried:
+    fixed = [] if epoch is None else [epoch]
+    candidates = list(dict.fromkeys([*fixed, median(gaps), float(gaps.min())]))
+    for distance in candidates:
         multiples = np.maximum(np.round(gaps / distance), 1.0)
-        period = distance if distance in known else float(gaps.sum() / multiples.sum())
+        period = distance if distance in fixed else float(gaps.sum() / multiples.sum())
         if period < _MIN_PERIOD * stride or multiples.sum() > 2 * len(gaps):
             continue
         slack = max(stride, _JITTER * period)
         if (np.abs(gaps - multiples * period) > slack).any():
             continue
         # One distance was used to estimate the period.
-        free = len(gaps) - (distance not in known)
+        free = len(gaps) - (distance not in fixed)
         chance = min((2 * slack + stride) / period, 1.0) ** free
-        if chance * len(tried) <= _BY_CHANCE:
+        if chance * len(candidates) <= _BY_CHANCE:
             return period
     return None
 
 
-def _shared_batch(run: Run, steps: Ints) -> float | None:
-    """Return the id of the batch that nearly all of the steps are on; None if there is none."""
+def _fractiond_batch(run: Run, steps: Ints) -> float | None:
+    """Return the id of the batch of nearly all of the steps, or None."""
     batches = run.history.finite("batch_id")
     at = np.isin(batches.steps, steps)
     if at.sum() < FEW_EVENTS:
         return None
     ids, counts = np.unique(batches.values[at], return_counts=True)
-    most = int(np.argmax(counts))
-    if counts[most] < _NEARLY_ALL * len(steps):
+    mode = int(np.argmax(counts))
+    if counts[mode] < _MIN_HIT_FRACTION * len(steps):
         return None
-    # An id that most records have says nothing.
-    share = float(np.mean(batches.values == ids[most]))
-    return float(ids[most]) if share ** int(counts[most]) <= _BY_CHANCE and share < 0.5 else None
+    # An id of most records is not informative.
+    fraction = float(np.mean(batches.values == ids[mode]))
+    return (
+        float(ids[mode]) if fraction ** int(counts[mode]) <= _BY_CHANCE and fraction < 0.5 else None
+    )
 
 
 def _is_growing(values: Floats) -> bool:
-    """Return True if the values increase beyond chance, the later half far above the earlier."""
+    """Return True if the values rise significantly, the later half far above the earlier."""
     half = len(values) // 2
     if half < 2 or median(values[-half:]) < _MIN_GROWTH * median(values[:half]):
         return False
@@ -198,36 +200,36 @@ def _is_growing(values: Floats) -> bool:
 
 
 def _coincidences(run: Run, steps: Ints) -> tuple[Coincidence, ...]:
-    """Return the series whose values at the steps are higher than chance explains."""
+    """Return the series whose values at the steps are significantly high."""
     history = run.history
     series = {GRADIENT_NORM: history.logged("grad_norm"), "learning rate": history.finite("lr")}
     for name, setting in history.group("setting").items():
         if not setting.words:
             series[name] = setting.finite()
-    found = (_coincidence(run, name, one, steps) for name, one in series.items())
-    return tuple(one for one in found if one is not None)
+    candidates = (_coincidence(run, name, values, steps) for name, values in series.items())
+    return tuple(filter(None, candidates))
 
 
 def _coincidence(run: Run, name: str, series: Series, steps: Ints) -> Coincidence | None:
-    """Return that a series is high at nearly all of the steps, if it is.
+    """Return the coincidence if a series is significantly high at nearly all of the steps.
 
-    The chance is that of values drawn from all its records: the share of them that is as high, to
-    the power of the number of steps.
+    The null hypothesis draws values from all records: the p-value is the fraction of values as
+    high, to the power of the number of steps.
     """
     values = np.where(np.isnan(series.values), np.inf, np.abs(series.values))
     first = np.searchsorted(series.steps, steps - run.stride / 2)
     last = np.searchsorted(series.steps, steps + run.stride / 2, side="right")
-    near = [values[a:b].max() for a, b in zip(first, last, strict=True) if b > a]
-    if len(near) < FEW_EVENTS:
+    peaks = [values[a:b].max() for a, b in zip(first, last, strict=True) if b > a]
+    if len(peaks) < FEW_EVENTS:
         return None
-    highest = np.sort(near)[::-1]
-    hits = math.ceil(_NEARLY_ALL * len(steps))
+    highest = np.sort(peaks)[::-1]
+    hits = math.ceil(_MIN_HIT_FRACTION * len(steps))
     if len(highest) < hits:
         return None
     low = float(highest[hits - 1])
     hits = int((highest >= low).sum())
-    share = float(np.mean(values >= low))
-    if share > 0.5 or share**hits * math.comb(len(highest), hits) > _BY_CHANCE:
+    fraction = float(np.mean(values >= low))
+    if fraction > 0.5 or fraction**hits * math.comb(len(highest), hits) > _BY_CHANCE:
         return None
     usual = median(values)
     return Coincidence(
@@ -235,6 +237,6 @@ def _coincidence(run: Run, name: str, series: Series, steps: Ints) -> Coincidenc
         hits=hits,
         low=low,
         high=float(highest[0]),
-        share=share,
+        fraction=fraction,
         ratio=low / usual if usual > 0 else math.inf,
     )

@@ -1,8 +1,7 @@
-"""The reward that a run is trained for: does it hold, or was it lost?
+"""The reward that a run maximizes: was it maintained, or did it collapse?
 
-How well a policy plays is told by its reward, and not by its loss. What such a run minimises
-follows what it does: the better it plays, the larger the values that it has to predict, and their
-errors.
+The reward measures a policy, and the loss does not. A better policy has larger values to predict,
+and therefore larger errors.
 """
 
 from __future__ import annotations
@@ -17,74 +16,74 @@ from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import BLOWUP_RATIO
 from stabdiag.tree.run import Run
 
-# A reward has fallen if this share of it is lost, or of what the run had won: how well a policy
-# plays goes up and down by a tenth all the time.
-_LOST = 0.25
+# A reward has collapsed if this fraction of it, or of its gain, is lost. Rewards regularly vary by
+# a tenth.
+_COLLAPSED = 0.25
 
-# A value is the sum of the rewards to come, discounted by 0.99 as a rule: no more than a hundred of
-# the largest. No squared error of a value is beyond the square of that.
-_REWARDS_TO_COME = 100.0
+# A value is the sum of future rewards, usually discounted by 0.99: at most a hundred times the
+# largest reward. A squared error is at most the square of that.
+_MAX_RETURN = 100.0
 
 
 @frozen
 class Reward:
-    """How a reward ended: its column, its best level, near which step, and its last level.
+    """The first, best and last level of a reward, and the step of the best level.
 
-    ``first`` is the level at which it began, and a level is a mean of ``points`` rewards.
+    A level is a mean of ``points`` rewards.
     """
 
     column: str
     first: float
     best: float
-    best_at: int
+    best_step: int
     last: float
     points: int
 
 
 def find_maintained_reward(run: Run) -> Reward | None:
-    """Return the reward, if the run is trained for one, it has not fallen, and the loss may rise.
+    """Return the reward if the run maximizes one, it did not fall, and it explains the loss.
 
-    A fall of the reward is measured as a rise of the loss is, but has to be larger.
+    A fall of the reward is measured like a rise of the loss, but has to be larger.
     """
     reward = run.history.finite("reward")
     fall = _fall(run, reward)
     if fall is None or not len(run.loss) or not np.ptp(reward.values):
         return None
     silent = int(run.loss.steps[-1] - reward.steps[-1])
-    over = silent > max(run.limits.divergence.window, usual_gap(reward.steps))
-    if over or _explodes(run, reward, fall) or _is_lost(run, fall):
+    ended_early = silent > max(run.limits.divergence.window, usual_gap(reward.steps))
+    if ended_early or _loss_blew_up(run, reward, fall) or _is_collapsed(run, fall):
         return None
     return _ending(reward, fall)
 
 
-def _explodes(run: Run, reward: Series, fall: Rise) -> bool:
-    """Tell whether the loss ends higher than the reward explains.
+def _loss_blew_up(run: Run, reward: Series, fall: Rise) -> bool:
+    """Return True if the loss ends higher than the reward explains.
 
-    A reward that never rose explains no loss that ends so far above its middle, and none explains
-    errors that are larger than any values.
+    A reward that never rose does not explain a loss far above its median. No reward explains errors
+    above the largest possible value.
     """
     x = run.loss.values
     ends = median(x[-max(len(x) // 10, 1) :])
     if fall.progress <= fall.bar and ends > BLOWUP_RATIO * median(np.abs(x)):
         return True
-    most = (_REWARDS_TO_COME * float(np.abs(reward.values).max())) ** 2
-    return ends > max(most, BLOWUP_RATIO * beginning(x))
+    largest = (_MAX_RETURN * float(np.abs(reward.values).max())) ** 2
+    return ends > max(largest, BLOWUP_RATIO * beginning(x))
 
 
 def find_collapsed_reward(run: Run) -> Reward | None:
-    """Return the reward of a run that is trained for one, if it has clearly fallen."""
+    """Return the reward of a run that maximizes one, if it clearly fell, else None."""
     reward = run.history.finite("reward")
     fall = _fall(run, reward)
-    return _ending(reward, fall) if fall is not None and _is_lost(run, fall) else None
+    return _ending(reward, fall) if fall is not None and _is_collapsed(run, fall) else None
 
 
 def _fall(run: Run, reward: Series) -> Rise | None:
-    """Return the fall of a reward, as the rise of its negative; None where it is too short."""
+    """Return the fall of a reward, as the rise of its negative; None if it is too short."""
     limits = run.limits.divergence
     if len(reward) < limits.min_points:
         return None
-    wanted = max(round(limits.window / usual_gap(reward.steps)), limits.min_points)
-    return net_rise(-reward.values, min(wanted, len(reward)), limits.significance)
+    window = max(round(limits.window / usual_gap(reward.steps)), limits.min_points)
+    return net_rise(-reward.values, min(window, len(reward)), limits.significance)
 
 
 def _ending(reward: Series, fall: Rise) -> Reward:
@@ -92,15 +91,14 @@ def _ending(reward: Series, fall: Rise) -> Reward:
         column=reward.column,
         first=-fall.best_level - fall.progress,
         best=-fall.best_level,
-        best_at=int(reward.steps[fall.best]),
+        best_step=int(reward.steps[fall.best]),
         last=-fall.last_level,
         points=fall.points,
     )
 
 
-def _is_lost(run: Run, fall: Rise) -> bool:
-    clear = (
-        fall.p_value < run.limits.divergence.significance or fall.amount > DRAWUP_FACTOR * fall.bar
-    )
-    least = _LOST * max(fall.progress, abs(fall.best_level))
-    return clear and fall.amount > max(least, fall.bar)
+def _is_collapsed(run: Run, fall: Rise) -> bool:
+    is_significant = fall.p_value < run.limits.divergence.significance
+    is_clear = is_significant or fall.amount > DRAWUP_FACTOR * fall.bar
+    least = _COLLAPSED * max(fall.progress, abs(fall.best_level))
+    return is_clear and fall.amount > max(least, fall.bar)

@@ -1,4 +1,4 @@
-"""Rises of the loss: how large, since when, and whether beyond chance."""
+"""Rises of the loss: size, start and significance."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
 
-# A rise of one last printed digit may be rounding; two are more.
+# A rise of one printed digit may be rounding.
 _DIGITS = 1.5
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
-    """Return the rise over some of the losses, with spikes that recovered taken out.
+    """Return the rise over a range of the losses, without recovered spikes.
 
-    Its positions are those of all losses.
+    Its positions refer to all losses.
     """
     x, repeats = run.loss.values.copy(), run.duplicate_batch_mask
     if repeats is not None:
-        # What was learned by heart is no best level to climb from.
+        # Losses of repeated batches are memorized, so they do not count as the best level.
         typical = np.flatnonzero(~repeats)
         x[repeats] = np.interp(np.flatnonzero(repeats), typical, x[typical])
     for spike in spikes:
@@ -39,10 +39,10 @@ def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
 
 
 def is_clear(run: Run, rise: Rise) -> bool:
-    """Tell whether a rise is both material and more than chance.
+    """Return True if a rise is both material and significant.
 
-    A rise of many times what the run's own noise and ups and downs explain needs no further test;
-    any other has to be a significant trend.
+    A rise of many times the normal variation needs no test; any other has to be a significant
+    trend.
     """
     if not is_material(run, rise):
         return False
@@ -51,27 +51,27 @@ def is_clear(run: Run, rise: Rise) -> bool:
 
 
 def is_material(run: Run, rise: Rise) -> bool:
-    """Tell whether a rise is large enough to matter."""
+    """Return True if a rise is large enough to matter."""
     return rise.amount > material_bar(run, rise)
 
 
 def material_bar(run: Run, rise: Rise) -> float:
-    """Return the height, in units of the loss, from which on a rise is material.
+    """Return the minimum height of a material rise, in units of the loss.
 
-    Of a loss that first fell far, a small share is a rise that anybody sees. One below the noise of
-    single losses is material only if it gives back more: data that get a little harder, or a
-    schedule that ends, shift a level by as much.
+    It is a small fraction of the earlier fall of the loss. For a rise below the noise of single
+    losses the fraction is larger, because slightly harder data or the end of a schedule shift a
+    level by this much.
     """
     limits = run.limits.divergence
     # A change of the last printed digit is rounding.
     least = max(limits.material * rise.progress, _DIGITS * last_digit(run.loss.values))
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
-    drowned = max(least, limits.material_below_noise * rise.progress)
-    return max(min(drowned, max(least, CLEAR * rise.deviation)), rise.bar)
+    below_noise = max(least, limits.material_below_noise * rise.progress)
+    return max(min(below_noise, max(least, CLEAR * rise.deviation)), rise.bar)
 
 
 def has_rising_lr(run: Run, rise: Rise) -> bool:
-    """Tell whether the learning rate rose as long as the loss did, which explains a small rise."""
+    """Return True if the learning rate rose with the loss, which explains a small rise."""
     lr = lr_over(run, run.at(rise.onset), run.at(rise.crest))
     return lr is not None and lr.rises

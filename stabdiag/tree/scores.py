@@ -1,4 +1,4 @@
-"""The scores of a run, turned so that higher is better."""
+"""The scores of a run, signed so that higher is better."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.tree.run import Run
 
-# A score has improved or dropped if its level moved by more than this many deviations of single
-# values: the medians of three values from the same noise differ by 0.95 deviations.
+# A score changed if its level moved by more than this many standard deviations of single values.
+# The medians of three values from the same noise differ by 0.95 standard deviations.
 _CLEAR_SIGMAS = 3.0
 
-# With fewer values their noise is unknown, and a change has to be this fraction of the value.
+# With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
 _MIN_FOR_NOISE = 6
 _CLEAR_CHANGE = 0.02
 
@@ -46,9 +46,9 @@ class Score:
         return int(np.argmax(self.goodness))
 
     def gain(self, before: Floats, after: Floats) -> float | None:
-        """Return by how much one stretch of ``goodness`` is better than another, beyond noise.
+        """Return the improvement between two stretches of ``goodness``.
 
-        It is 0 where the difference may be noise, and None where a stretch is empty.
+        It is 0 if the difference may be noise, and None if a stretch is empty.
         """
         if not len(before) or not len(after):
             return None
@@ -61,7 +61,7 @@ class Score:
         return change if abs(change) > least else 0.0
 
     def gain_since(self, step: int) -> float | None:
-        """Return how much better the last values are than those up to a step, beyond noise."""
+        """Return the improvement of the last values over those up to a step, or 0 within noise."""
         until = len(self.series.until(step))
         before = self.goodness[:until][-MIN_CONSECUTIVE:]
         return self.gain(before, self.goodness[until:][-MIN_CONSECUTIVE:])

@@ -1,4 +1,4 @@
-"""The walk: ask, follow the edge, until a leaf or the end of each section."""
+"""The walk: answer questions and follow edges to a leaf or to the end of each section."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BY_ID = {question.id: question for question in QUESTIONS}
 
 @frozen
 class Walk:
-    """The answers in the order in which they were given, and the findings, worst first."""
+    """The answers in the order of the walk, and the findings, worst first."""
 
     answers: tuple[Answer, ...]
     findings: tuple[Finding, ...]
@@ -32,133 +32,132 @@ class Walk:
 def walk(case: Case) -> Walk:
     """Walk the whole tree.
 
-    NaN ends the walk, and the other sections are then asked of the history before it. Otherwise all
-    sections are walked and the worst finding comes first, an earlier section before a later one;
-    only the literal reading stops at the first section that finds something.
+    A NaN ends the walk, and the other sections then apply to the history before it. Otherwise all
+    sections are walked. The worst finding comes first, and ties are ordered by section. Only the
+    literal rules stop at the first section with a finding.
     """
     trail, findings = _section(case, "§1")
     if findings:
         return _of_nan(case, trail, findings)
-    rest = _sections(case)
-    found = rest.findings or (nothing_found(case, rest.answers),)
-    return Walk(answers=(*trail, *rest.answers), findings=with_deleted(case, found))
+    sections = _sections(case)
+    all_findings = sections.findings or (nothing_found(case, sections.answers),)
+    return Walk(answers=(*trail, *sections.answers), findings=with_deleted(case, all_findings))
 
 
 def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
-    """Return the walk of a run that went NaN, with what led up to that."""
+    """Return the walk of a run that went NaN, with the findings of the lead-up."""
     before = case.history.before(nan.require_bad_loss(case).step)
     if "loss" in before.series:
         lead_up = _sections(replace(case, history=before, before_nan=True))
-        errors = _damage(lead_up.findings)
+        errors = _errors(lead_up.findings)
         if errors:
-            trail, findings = _section(_damaged(case, errors), "§1")
+            trail, findings = _section(_with_errors(case, errors), "§1")
             earlier = errors[0][1]
             by_schedule = _is_schedule(case, earlier)
             findings = [after_earlier(findings[0], earlier, by_schedule=by_schedule)]
         trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
-        findings += [replace(f, asked_of=AskedOf.LEAD_UP) for f in lead_up.findings]
-    return Walk(answers=tuple(trail), findings=with_deleted(case, _beside_errors(findings)))
+        findings += [replace(finding, asked_of=AskedOf.LEAD_UP) for finding in lead_up.findings]
+    return Walk(answers=tuple(trail), findings=with_deleted(case, _without_keep_going(findings)))
 
 
-def _damage(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
-    """Return the errors before a NaN with the steps at which they began, the first one first."""
+def _errors(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:
+    """Return the errors before a NaN with their steps, in ascending order."""
     errors = [
-        (one.step, one)
-        for one in lead_up
-        if one.severity is Severity.ERROR and one.step is not None
+        (finding.step, finding)
+        for finding in lead_up
+        if finding.severity is Severity.ERROR and finding.step is not None
     ]
     return sorted(errors, key=lambda error: error[0])
 
 
-def _damaged(case: Case, errors: list[tuple[int, Finding]]) -> Case:
-    """Return the case with what is known of the errors before its NaN."""
-    sound = (step if one.began is None else one.began for step, one in errors)
-    return replace(case, error_steps=tuple(step for step, _ in errors), damage_start=min(sound))
+def _with_errors(case: Case, errors: list[tuple[int, Finding]]) -> Case:
+    """Return the case with the errors before its NaN."""
+    starts = (step if finding.began is None else finding.began for step, finding in errors)
+    return replace(case, error_steps=tuple(step for step, _ in errors), damage_start=min(starts))
 
 
 def _is_schedule(case: Case, earlier: Finding) -> bool:
-    """Tell whether a schedule raised the rate until the loss climbed, and no planned warm-up did.
+    """Return True if a schedule, not a planned warm-up, raised the rate until the loss climbed.
 
-    It shows by a rate that turned up in the course of the run, or that rises beyond the warm-up
-    that the manifest tells of.
+    Then the rate started to rise during the run, or it rises beyond the warm-up of the manifest.
     """
     if earlier.slug != "divergence-lr-rising" or earlier.step is None:
         return False
-    told = case.manifest.warmup_steps
-    return "turned" in earlier.evidence or (told is not None and earlier.step > told)
+    warmup = case.manifest.warmup_steps
+    return "turned" in earlier.evidence or (warmup is not None and earlier.step > warmup)
 
 
 def _sections(case: Case) -> Walk:
     trail: list[Answer] = []
     findings: list[Finding] = []
     for section in ("§2", "§3", "§4"):
-        more, found = _section(case, section)
-        trail += more
-        findings += found
-        if found and case.stops_early:
+        section_trail, section_findings = _section(case, section)
+        trail += section_trail
+        findings += section_findings
+        if section_findings and case.stops_early:
             break
     findings.sort(key=lambda finding: (finding.severity.rank, finding.section))
-    return Walk(answers=tuple(trail), findings=_beside_errors(findings))
+    return Walk(answers=tuple(trail), findings=_without_keep_going(findings))
 
 
-def _beside_errors(findings: list[Finding]) -> tuple[Finding, ...]:
-    """Return the findings, no warning of which tells to keep a run going that is to be set back."""
+def _without_keep_going(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Return the findings; next to an error, no warning advises to keep the run going."""
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return tuple(findings)
     return tuple(
-        replace(one, actions=one.actions[1:])
-        if one.severity is Severity.WARNING and one.actions[0].kind is ActionKind.KEEP_GOING
-        else one
-        for one in findings
+        replace(finding, actions=finding.actions[1:])
+        if finding.severity is Severity.WARNING and finding.actions[0].kind is ActionKind.KEEP_GOING
+        else finding
+        for finding in findings
     )
 
 
 def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
-    """Walk one section. §2 is walked for each spike, and the trail tells of the worst one."""
+    """Walk one section. §2 is walked for each spike, and the trail is of the worst one."""
     first = SECTIONS[section]
     if section != "§2" or not case.spikes:
-        return _from(case, first)
-    # A log may hold thousands of spikes to the letter: each is followed to its leaf, and only the
-    # worst of each kind is told of.
+        return _walk_from(case, first)
+    # A log may contain thousands of literal spikes. Each is followed to its leaf, and the worst of
+    # each kind is reported.
     after = follow(first, _ask(case, _BY_ID[first]))
     leaves = [_leaf(case.about(spike), after) for spike in case.spikes]
     order = sorted(range(len(leaves)), key=lambda i: _badness(case.spikes[i], leaves[i]))
-    told: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
-    for leaf, one in zip(leaves, case.spikes, strict=True):
-        told.setdefault(leaf, one)
-    walks = [_from(case.about(one), first) for one in told.values()]
-    return walks[0][0], [finding for _, found in walks for finding in found]
+    reported: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
+    for leaf, candidate in zip(leaves, case.spikes, strict=True):
+        reported.setdefault(leaf, candidate)
+    walks = [_walk_from(case.about(spike), first) for spike in reported.values()]
+    return walks[0][0], [finding for _, findings in walks for finding in findings]
 
 
 def _badness(spike: Spike, leaf: str) -> tuple[int, bool, float]:
-    """Put the worst first; of equally bad ones, those whose cause was logged can be mended."""
+    """Return a sort key: the worst first, and among equals those with a logged cause."""
     return BY_SLUG[leaf].severity.rank, leaf == "spike-recovered", -spike.score
 
 
-def _leaf(case: Case, place: str) -> str:
-    """Return where the questions from one on lead to."""
-    while place in _BY_ID:
-        place = follow(place, _ask(case, _BY_ID[place]))
-    return place
+def _leaf(case: Case, node: str) -> str:
+    """Return the leaf that is reached from a node."""
+    while node in _BY_ID:
+        node = follow(node, _ask(case, _BY_ID[node]))
+    return node
 
 
-def _from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
-    """Ask from one question on until an edge leaves for a leaf, another section or the end."""
+def _walk_from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
+    """Answer questions from ``start`` on until a leaf, another section or the end."""
     answers: dict[str, Answer] = {}
-    place = start
-    while place in _BY_ID:
-        question = _BY_ID[place]
+    node = start
+    while node in _BY_ID:
+        question = _BY_ID[node]
         reply = _ask(case, question)
-        answers[place] = _answer(case, question, reply)
-        place = follow(place, reply)
+        answers[node] = _answer(case, question, reply)
+        node = follow(node, reply)
     trail = list(answers.values())
-    if place == END or place in SECTIONS:
+    if node == END or node in SECTIONS:
         return trail, []
-    return trail, [_finding(case, place, answers)]
+    return trail, [_finding(case, node, answers)]
 
 
 def follow(question: str, reply: Reply) -> str:
-    """Return where a reply leads."""
+    """Return the node that a reply leads to."""
     return EDGES[question][taken(question, reply.verdict, reply.branch)]
 
 

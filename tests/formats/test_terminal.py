@@ -106,7 +106,7 @@ def test_skipped_checks_are_counted_and_listed_with_verbose(persistent):
 
 def test_an_open_answer_has_its_reason(healthy):
     text = " ".join(render(healthy, "terminal").split())
-    assert "overflow: unknown (neither the manifest nor the log names the dtype)" in text
+    assert "overflow: unknown (the dtype is not in the manifest or the log)" in text
 
 
 def test_facts_about_the_log_are_in_every_page(healthy):

@@ -42,7 +42,7 @@ TOLD = [
         *("Q2.3", [SPIKES, add(500, 1.0), put("batch_id", slice(500, 504), 500)]),
         "batch 500 of step 501 had been seen 1 step before",
     ),
-    ("Q2.3", [SPIKES, series("batch_id", lambda at: at % 20)], "batch ids come back all along"),
+    ("Q2.3", [SPIKES, series("batch_id", lambda at: at % 20)], "batch ids repeat throughout"),
     # What was not logged around the spike.
     ("Q2.3", [SPIKES, only("lr", *APART)], "no learning rate was logged around it"),
     ("Q2.3", [SPIKES, only("batch_id", *APART)], "no batch id was logged around it"),

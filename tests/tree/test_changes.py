@@ -82,10 +82,10 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(calm, name):
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
     assert f"{name} went from 1 to 2 at step 400" in (report.diagnosis.summary)
-    assert "the loss rose for good where" in asked(report, "Q2.1").because
+    assert "the loss rose permanently where" in asked(report, "Q2.1").because
     assert asked(report, "Q4.1").verdict is Verdict.NO
     assert report.diagnosis.first_action == (
-        f"Check that the change of {name} at step 400 was meant."
+        f"Check that the change of {name} at step 400 was intended."
     )
 
 
@@ -247,7 +247,7 @@ def test_a_part_of_the_loss_that_is_switched_on(calm):
     found = stabdiag.diagnose(log).diagnosis
     assert found.slug == "healthy"
     assert "l1_loss went from 'off' to 'on' at step 400" in found.summary
-    assert found.first_action == "Check that the change of l1_loss at step 400 was meant."
+    assert found.first_action == "Check that the change of l1_loss at step 400 was intended."
     # One that is not logged, and one that was on before, explain nothing.
     for part in (None, log["l1_loss"] + 0.1, np.where(log["step"] < 5, 0.0, 1.0)):
         other = {**log, "l1_loss": part} if part is not None else {**log}

@@ -46,7 +46,7 @@ def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
     assert told in asked(found, "Q4.1").because
     assert told in found.diagnosis.summary
     assert "the two are not comparable" in found.diagnosis.summary
-    assert found.diagnosis.first_action == (f"Check that {name} was meant to change as it did.")
+    assert found.diagnosis.first_action == f"Check that {name} was intended to change like this."
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_jump_within_the_rise_is_a_part_of_it(calm):
     found = stabdiag.diagnose({**log, "noise_std": course(log)})
     assert found.diagnosis.slug == "insufficient-data"
     told = asked(found, "Q2.1").because
-    assert "it belongs to a rise that goes with what the loss is measured on" in told
+    assert "it belongs to a rise caused by a change of the objective" in told
 
 
 # A part of the loss weighs more and more.

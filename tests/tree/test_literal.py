@@ -92,7 +92,7 @@ def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero():
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
     answer = asked(report, "Q2.1")
     assert answer.measured["largest_score"] == 0
-    assert "none lies above the steps just before it" in answer.because
+    assert "none is above the steps just before it" in answer.because
 
 
 def rising(after_dip, stride=100):
@@ -167,7 +167,7 @@ def test_a_weight_norm_that_exactly_doubles_or_halves_has_not_changed_by_more(fa
     ("count", "stride", "told"),
     [
         (90, 1, "the rule tests steps after the first 100"),
-        (400, 100, "a deviation takes 2 losses within 100 steps"),
+        (400, 100, "a standard deviation requires 2 losses within 100 steps"),
     ],
 )
 def test_what_the_rule_of_spikes_cannot_be_applied_to_is_unknown(count, stride, told):

@@ -60,7 +60,7 @@ def test_gradient_norms_by_layer_are_not_called_missing(calm):
     log = changed(calm(), put("loss", slice(600, None), np.nan))
     log["grad_norm/first"] = log.pop("grad_norm")
     assert because(stabdiag.diagnose(log), "Q1.3").startswith(
-        "no total gradient norm was logged, and those of layers were calm"
+        "no total gradient norm was logged, and the layers' norms were calm"
     )
 
 
@@ -91,12 +91,12 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
     found, earlier, *_ = report.findings
     assert earlier.slug == "divergence-grad-norm-rising"
     assert "bad sample" not in found.summary
-    assert f"The run had gone wrong before, from step {earlier.step} on" in found.summary
-    assert f"the run had gone wrong before, from step {earlier.step} on" in because(report, "Q1.3")
-    assert because(report, "Q1.4") == f"what went wrong from step {earlier.step} on comes first"
+    assert f"An earlier error began at step {earlier.step}" in found.summary
+    assert f"an earlier error began at step {earlier.step}" in because(report, "Q1.3")
+    assert because(report, "Q1.4") == f"fix the error from step {earlier.step} on first"
     del log["grad_norm"]
     found, earlier, *_ = stabdiag.diagnose(log).findings
-    assert f"The run had gone wrong before, from step {earlier.step} on." in found.summary
+    assert f"An earlier error began at step {earlier.step}." in found.summary
 
 
 def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
@@ -192,7 +192,7 @@ def test_largest_activations_are_compared_with_what_fp16_holds(calm, column, pea
     log[column][600:] = np.nan
     log[column][599] = peak
     report = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else {})
-    assert ("fp16 holds at most 65504" in report.diagnosis.summary) is is_near
+    assert ("near the fp16 maximum of 65504" in report.diagnosis.summary) is is_near
     if dtype:
         assert (asked(report, "Q3.3").verdict == "yes") is is_near
 

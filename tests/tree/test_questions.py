@@ -349,4 +349,4 @@ def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(calm):
     seldom = sometimes(log, "weight_norm/attn", log["step"] % 250 == 0)
     answer = asked(stabdiag.diagnose(seldom), "Q4.3")
     assert answer.branch == "climbing"
-    assert "within 500 steps (not 200: it was logged too seldom)" in answer.because
+    assert "within 500 steps (not 200: it was logged too rarely)" in answer.because

@@ -134,9 +134,17 @@ def test_a_log_without_losses_is_told_which_layer_grew_most():
 @pytest.mark.parametrize(
     ("most", "dtype", "told"),
     [
-        (59453.0, None, "'max_activation' came to 59453 by step 8: fp16 holds at most 65504."),
-        (65504.0, "fp16", "'max_activation' came to 65504 by step 8: fp16 holds at most 65504."),
-        (448.0, "bf16", "'max_activation' came to 448 by step 8: fp8 (e4m3) holds at most 448."),
+        (59453.0, None, "'max_activation' reached 59453 by step 8: the maximum of fp16 is 65504."),
+        (
+            65504.0,
+            "fp16",
+            "'max_activation' reached 65504 by step 8: the maximum of fp16 is 65504.",
+        ),
+        (
+            448.0,
+            "bf16",
+            "'max_activation' reached 448 by step 8: the maximum of fp8 (e4m3) is 448.",
+        ),
         (59453.0, "bf16", ""),
         (20000.0, None, ""),
         (440.0, None, ""),
@@ -147,7 +155,7 @@ def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(most
     found = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
     assert found.summary.endswith(told or f"'max_activation' went from 1 to {most:g}.")
     loss = stabdiag.diagnose({**log, "loss": [2.0] * 9}, manifest={"dtype": "fp16"})
-    assert "holds at most" not in loss.diagnosis.summary
+    assert "the maximum of" not in loss.diagnosis.summary
 
 
 def test_what_is_missing_is_listed_in_the_order_of_its_cost():

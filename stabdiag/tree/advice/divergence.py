@@ -238,16 +238,16 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _collapsed_reward(case: Case, found: _Climb, lost: Reward) -> Advice:
     """A climb while the reward fell: a policy is as good as that, whatever its loss does."""
-    since = f"the fall of the reward, from about {case.unit} {lost.best_at} on"
-    reload = checkpoint_before(case, lost.best_at).reload(since)
+    since = f"the fall of the reward, from about {case.unit} {lost.best_step} on"
+    reload = checkpoint_before(case, lost.best_step).reload(since)
     rate = half_lr(case, found.first)
     advice = found.advice(
-        f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} {lost.best_at} to "
-        f"{num(lost.last)}: the policy got worse.",
+        f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} {lost.best_step} "
+        f"to {num(lost.last)}: the policy got worse.",
         first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
         then=_to_look_at(case),
     )
-    return replace(advice, reload=reload.clause, began=lost.best_at)
+    return replace(advice, reload=reload.clause, began=lost.best_step)
 
 
 def _to_look_at(case: Case) -> tuple[Action, ...]:

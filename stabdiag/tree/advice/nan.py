@@ -175,7 +175,7 @@ def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> F
         return replace(finding, actions=actions, reload=earlier.reload, began=earlier.began)
     see = Action(
         ActionKind.SEE_FINDING,
-        f"Fix what went wrong from {earlier.unit} {earlier.step} on: see {earlier.slug} below.",
+        f"Fix the error from {earlier.unit} {earlier.step} on: see {earlier.slug} below.",
         step=earlier.step,
     )
     return replace(finding, actions=(first, see, *then))
@@ -385,7 +385,7 @@ def _how_it_began(case: Case, start: Origin) -> str:
         "" if start.role == "loss" else f"{start.role} went first, at {case.unit} {start.step}. "
     )
     if case.error_steps:
-        return f"{first}The run had gone wrong before, from {case.unit} {case.error_steps[0]} on."
+        return f"{first}An earlier error began at {case.unit} {case.error_steps[0]}."
     if start.surge is None:
         why = capitalised(why_lead_up_unknown(case, start.step))
         return f"{first}{why}, so the lead-up is unknown."
