@@ -111,9 +111,9 @@ def first_detected(report: Report) -> Detected | None:
     diagnosis. The last gap is then searched, to a hundredth of its distance from the onset. A
     finding that comes and goes within a gap may be missed.
     """
-    from stabdiag.formats.postmortem import incident_of
+    from stabdiag.formats.postmortem import build_incident
 
-    onset, loss = incident_of(report).onset, report.history.get("loss")
+    onset, loss = build_incident(report).onset, report.history.get("loss")
     longest = max(report.history.series.values(), key=len) if loss is None else loss
     steps = longest.steps
     begin = min(int(np.searchsorted(steps, onset)), len(steps) - 1)

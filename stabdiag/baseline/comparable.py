@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from stabdiag.baseline.profile import RunProfile
-from stabdiag.comparison.settings import find_bearing
+from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import LeftOut, SettingDifference
 from stabdiag.model.comparison import Kind, Relevance
@@ -103,7 +103,7 @@ def differing_settings(
         shared = bool(others) and all(_same(others[0], other) for other in others[1:])
         if not shared or _same(value, others[0]) or plain(key).endswith("seed"):
             continue
-        bearing = find_bearing(key, Kind.SEEDS)
+        bearing = find_relevance(key, Kind.SEEDS)
         if bearing in (Relevance.EXPLAINS, Relevance.MAY):
             found.append((bearing is Relevance.MAY, key, value, others[0]))
     for _, key, value, other in sorted(found, key=lambda item: (item[0], item[1])):

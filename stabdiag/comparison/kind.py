@@ -65,7 +65,7 @@ def infer_kind(
         return Kind(requested), "as requested"
     if are_of_a_job([run.rank for run in runs]):
         return Kind.RANKS, "each run has its own rank in its name or manifest"
-    seeds = [seed for run in runs if (seed := _seed_of(run)) is not None]
+    seeds = [seed for run in runs if (seed := _find_seed(run)) is not None]
     resume = _resumes(runs) if len(set(seeds)) < 2 else None
     if resume is not None:
         return Kind.RESUME, resume
@@ -83,7 +83,7 @@ def infer_kind(
     )
 
 
-def _seed_of(run: Run) -> int | None:
+def _find_seed(run: Run) -> int | None:
     """Return the seed in the manifest, else the one in the name: ``seed7.csv``."""
     if run.manifest.seed is not None:
         return run.manifest.seed

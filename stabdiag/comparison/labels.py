@@ -18,7 +18,7 @@ _SUFFIXES: Final = re.compile(
     re.IGNORECASE,
 )
 
-# Generated file names are no labels: event files and time stamps.
+# Generated file names, which are not labels: event files and time stamps.
 _GENERATED: Final = re.compile(r"tfevents|^\w{3}\d{2}_\d{2}-\d{2}-\d{2}_|^\d{4,8}[-_]?\d{2,6}")
 
 

@@ -32,7 +32,7 @@ _MOVED: Final = 0.01
 _ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
 
 
-def base(role: str) -> str:
+def base_role(role: str) -> str:
     """Return a role without its group: ``weight_norm`` of ``weight_norm/mlp``."""
     return role.partition("/")[0]
 
@@ -86,7 +86,7 @@ def find_divergences(reference: Run, other: Run, limits: CompareLimits) -> list[
     divergences = [
         _divergence(series, counterpart, labels, limits)
         for role, series in reference.history.series.items()
-        if base(role) not in _CLOCKS
+        if base_role(role) not in _CLOCKS
         and not series.words
         and (counterpart := other.history.get(role)) is not None
     ]
@@ -97,7 +97,7 @@ def _divergence(
     series: Series, other: Series, runs: tuple[str, str], limits: CompareLimits
 ) -> Divergence:
     shared, role = common(series, other), series.role
-    is_exact = base(role) in _EXACT
+    is_exact = base_role(role) in _EXACT
     result = part(
         shared.left,
         shared.right,
@@ -145,7 +145,7 @@ def first_unrounded(divergences: Iterable[Divergence]) -> int | None:
     )
 
 
-def measured(divergence: Divergence) -> dict[str, Scalar]:
+def divergence_evidence(divergence: Divergence) -> dict[str, Scalar]:
     """Return the numbers of a divergence by name."""
     x, y = divergence.values or (math.nan, math.nan)
     return {
@@ -160,23 +160,23 @@ def measured(divergence: Divergence) -> dict[str, Scalar]:
     }
 
 
-def where(divergence: Divergence) -> str:
+def describe_first(divergence: Divergence) -> str:
     """Describe the first difference in a sentence."""
     a, b = divergence.runs
     x, y = divergence.values or (math.nan, math.nan)
     gap = f", a difference of {num(abs(x - y))}" if math.isfinite(x - y) else ""
-    values = close(divergence.values)
+    values = format_values(divergence.values)
     return f"The losses of {a} and {b} first differ at step {divergence.step}: {values}{gap}."
 
 
-def largest(divergence: Divergence) -> str:
+def describe_largest(divergence: Divergence) -> str:
     """Describe the largest difference and its step."""
     if not math.isfinite(divergence.largest):
         return f"one is not finite at step {divergence.largest_step}"
     return f"at most {num(divergence.largest)}, at step {divergence.largest_step}"
 
 
-def close(values: tuple[float, float] | None) -> str:
+def format_values(values: tuple[float, float] | None) -> str:
     """Format two values with enough digits to distinguish them; whole numbers in full."""
     x, y = values or (math.nan, math.nan)
     if not math.isfinite(x - y):

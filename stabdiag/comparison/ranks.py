@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.comparison.ends import State, find_end
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
-from stabdiag.comparison.points import Common, base, close, losses, measured
+from stabdiag.comparison.points import Common, base_role, divergence_evidence, format_values, losses
 from stabdiag.comparison.settings import join_words
 from stabdiag.model.arrays import Floats
 from stabdiag.model.comparison import Comparison, Divergence, Run
@@ -113,7 +113,7 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
     divergences = [
         divergence
         for divergence in comparison.partings
-        if base(divergence.role) in _GLOBAL and _is_disagreement(divergence, comparison)
+        if base_role(divergence.role) in _GLOBAL and _is_disagreement(divergence, comparison)
     ]
     if averaged:
         divergences += comparison.unrounded("loss")
@@ -235,21 +235,22 @@ def _is_disagreement(divergence: Divergence, comparison: Comparison) -> bool:
         x, y = other.values or (0.0, 0.0)
         from_start = other.unrounded == series[other.role].steps[0]
         is_shard = from_start and abs(x - y) > _ONE_UPDATE * max(abs(x), abs(y))
-        if is_shard and base(other.role) == base(divergence.role):
+        if is_shard and base_role(other.role) == base_role(divergence.role):
             return False
     return True
 
 
 def _disagreement(divergence: Divergence) -> Finding:
-    quantity = _GLOBAL.get(base(divergence.role), "losses, which are averaged over the ranks,")
-    group = "" if divergence.role == base(divergence.role) else f" ({divergence.role})"
+    quantity = _GLOBAL.get(base_role(divergence.role), "losses, which are averaged over the ranks,")
+    group = "" if divergence.role == base_role(divergence.role) else f" ({divergence.role})"
     first, second = divergence.runs
     return RANKS_DISAGREE.found(
         f"At step {divergence.unrounded} the {quantity} of {first} and {second} diverge{group}: "
-        f"{close(divergence.unrounded_values)}. In a healthy job they are equal on all ranks.",
+        f"{format_values(divergence.unrounded_values)}. In a healthy job they are equal on all "
+        "ranks.",
         _fix(divergence),
         step=divergence.unrounded,
-        measured={"role": divergence.role, **measured(divergence)},
+        measured={"role": divergence.role, **divergence_evidence(divergence)},
     )
 
 

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import NONDETERMINISM
-from stabdiag.comparison.points import close, largest, measured, where
+from stabdiag.comparison.points import (
+    describe_first,
+    describe_largest,
+    divergence_evidence,
+    format_values,
+)
 from stabdiag.comparison.settings import explaining, first_evaluation_difference, join_words
 from stabdiag.model.comparison import Comparison, Divergence
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
@@ -31,14 +36,14 @@ def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
     )
     grows = worst.unrounded is not None
     cause, first = _source(comparison, worst)
-    parts = (where(worst), _extent(worst), cause, _others(comparison, divergences))
+    parts = (describe_first(worst), _extent(worst), cause, _others(comparison, divergences))
     yield NONDETERMINISM.found(
         " ".join(filter(None, parts)),
         first,
         then=None if grows else (),
         step=worst.step,
         severity=None if grows else Severity.NOTE,
-        measured=measured(worst),
+        measured=divergence_evidence(worst),
     )
 
 
@@ -49,8 +54,9 @@ def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
         return
     yield NONDETERMINISM.found(
         f"The training losses are identical, but {first.role} of {first.runs[0]} and "
-        f"{first.runs[1]} differs from step {first.unrounded} on: {close(first.unrounded_values)}. "
-        "The evaluation uses other data, or it is not deterministic.",
+        f"{first.runs[1]} differs from step {first.unrounded} on: "
+        f"{format_values(first.unrounded_values)}. The evaluation uses other data, or it is not "
+        "deterministic.",
         Action(
             ActionKind.CHECK_EVALUATION,
             "Check that both runs evaluate the same data in a fixed order, and call model.eval() "
@@ -58,7 +64,7 @@ def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
         ),
         then=(),
         step=first.unrounded,
-        measured={"role": first.role, **measured(first)},
+        measured={"role": first.role, **divergence_evidence(first)},
     )
 
 
@@ -73,13 +79,13 @@ def _extent(divergence: Divergence) -> str:
     if divergence.lasting is not None:
         return (
             f"{beginning}From step {divergence.lasting} on it exceeds the noise of the loss "
-            f"({noise}): {close(divergence.lasting_values)}."
+            f"({noise}): {format_values(divergence.lasting_values)}."
         )
     exception = (
         "" if divergence.largest <= (divergence.noise or 0.0) else ", except for single points"
     )
     text = f"{beginning}It stays below the noise of the loss ({noise}){exception}"
-    return f"{text}: {largest(divergence)}."
+    return f"{text}: {describe_largest(divergence)}."
 
 
 def _source(comparison: Comparison, divergence: Divergence) -> tuple[str, Action]:

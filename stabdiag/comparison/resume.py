@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RESUME_PARTS
-from stabdiag.comparison.points import close, largest, losses, measured
+from stabdiag.comparison.points import describe_largest, divergence_evidence, format_values, losses
 from stabdiag.model.comparison import Comparison, Divergence, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.text import num, plural
@@ -35,14 +35,14 @@ def _rate_differs(first: Run, second: Run, rate: Divergence) -> Finding:
     start = span(second)[0]
     return RESUME_PARTS.found(
         f"{second.label} continues {first.label} at step {start}. At step {rate.unrounded} its "
-        f"learning rate differs: {close(rate.unrounded_values)}.",
+        f"learning rate differs: {format_values(rate.unrounded_values)}.",
         Action(
             ActionKind.FIX_SCHEDULE,
             "Save and load the schedule's state with the checkpoint, and give it the last step "
             f"({start}).",
         ),
         step=rate.unrounded,
-        measured={"role": "lr", **measured(rate)},
+        measured={"role": "lr", **divergence_evidence(rate)},
     )
 
 
@@ -93,13 +93,13 @@ def _loss_differs(first: Run, second: Run, loss: Divergence, sigmas: float) -> F
         )
     return RESUME_PARTS.found(
         f"{second.label} continues {first.label} at step {start}. The first of {loss.points} "
-        f"common losses to differ is at step {loss.unrounded}: {close(loss.unrounded_values)}. The "
-        f"difference ({largest(loss)}) is {'within' if is_within_noise else 'above'} the noise of "
-        f"the loss ({num(noise)}). {cause}",
+        f"common losses to differ is at step {loss.unrounded}: "
+        f"{format_values(loss.unrounded_values)}. The difference ({describe_largest(loss)}) is "
+        f"{'within' if is_within_noise else 'above'} the noise of the loss ({num(noise)}). {cause}",
         action,
         step=loss.unrounded,
         severity=Severity.NOTE if is_within_noise else None,
-        measured={"role": "loss", "resumed_at": start, **measured(loss)},
+        measured={"role": "loss", "resumed_at": start, **divergence_evidence(loss)},
     )
 
 

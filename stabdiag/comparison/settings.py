@@ -8,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from stabdiag.comparison.outcomes import CONFIG_DIFFERS
-from stabdiag.comparison.points import close, first_unrounded, measured, where
+from stabdiag.comparison.points import (
+    describe_first,
+    divergence_evidence,
+    first_unrounded,
+    format_values,
+)
 from stabdiag.model.comparison import Comparison, Difference, Divergence, Kind, Relevance, Run, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
@@ -81,7 +86,7 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
         values = {label: configuration.get(key) for label, configuration in configurations.items()}
         if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
-            result.append(Difference(key=key, values=shown, bearing=find_bearing(key, kind)))
+            result.append(Difference(key=key, values=shown, bearing=find_relevance(key, kind)))
     order = list(Relevance)
     return tuple(
         sorted(
@@ -138,7 +143,7 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
         " ".join(filter(None, parts)),
         _first_action(causes, rates),
         step=step,
-        measured={**_values(causes), **(measured(losses[0]) if losses else {})},
+        measured={**_values(causes), **(divergence_evidence(losses[0]) if losses else {})},
         severity=Severity.NOTE if is_harmless else None,
     )
 
@@ -149,7 +154,7 @@ def first_evaluation_difference(comparison: Comparison) -> Divergence | None:
     return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
-def find_bearing(key: str, kind: Kind) -> Relevance:
+def find_relevance(key: str, kind: Kind) -> Relevance:
     """Return whether a setting can explain different results, by its name."""
     key_words, name = plain(key), plain(key.rpartition(".")[2])
     if name.endswith("seed"):
@@ -193,7 +198,7 @@ def _rates(rates: list[Divergence]) -> str:
         return ""
     first = min(rates, key=lambda rate: rate.unrounded or 0)
     text = f"The logged learning rates of {first.runs[0]} and {first.runs[1]} diverge at step"
-    return f"{text} {first.unrounded}: {close(first.unrounded_values)}."
+    return f"{text} {first.unrounded}: {format_values(first.unrounded_values)}."
 
 
 def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
@@ -203,13 +208,13 @@ def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
         if evaluation is not None:
             return (
                 f"The training losses are identical, but {evaluation.role} differs from step "
-                f"{evaluation.unrounded} on: {close(evaluation.unrounded_values)}."
+                f"{evaluation.unrounded} on: {format_values(evaluation.unrounded_values)}."
             )
         return "The losses are identical: the difference had no effect."
     if comparison.kind is not Kind.RERUNS:
         return ""
     first = min(losses, key=lambda divergence: divergence.step or 0)
-    parts = [where(first)]
+    parts = [describe_first(first)]
     rate = first_unrounded(rates)
     if rate is not None and rate < (first.unrounded or 0):
         parts.append("The learning rate diverges before the loss does: it is the cause.")

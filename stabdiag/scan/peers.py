@@ -12,7 +12,7 @@ from stabdiag.baseline.findings import finding_of
 from stabdiag.baseline.judge import judge
 from stabdiag.baseline.kept import read_store
 from stabdiag.baseline.profile import RunProfile, identity
-from stabdiag.comparison.settings import find_bearing
+from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
 from stabdiag.model.comparison import Kind, Relevance
@@ -64,7 +64,7 @@ def _shared_settings(profile: RunProfile) -> Settings:
             (key, value)
             for key, value in profile.settings.items()
             if not plain(key).endswith("seed")
-            and find_bearing(key, Kind.SEEDS) in (Relevance.EXPLAINS, Relevance.MAY)
+            and find_relevance(key, Kind.SEEDS) in (Relevance.EXPLAINS, Relevance.MAY)
         )
     )
 

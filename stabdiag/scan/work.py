@@ -24,8 +24,8 @@ from stabdiag.baseline.profile import RunProfile, profile_of
 from stabdiag.baseline.references import References
 from stabdiag.comparison.settings import is_secret
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
-from stabdiag.formats.postmortem import incident_of
-from stabdiag.formats.postmortem.cost import clock_of
+from stabdiag.formats.postmortem import build_incident
+from stabdiag.formats.postmortem.cost import read_clock
 from stabdiag.model.findings import Ignored, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
@@ -306,7 +306,7 @@ def row_of(report: Report, path: str, run: str) -> Row:
     found, history, manifest = report.diagnosis, report.history, report.manifest
     loss, held = history.finite("loss"), history.finite("eval_loss")
     severities = [finding.severity for finding in report.findings]
-    clock = clock_of(history)
+    clock = read_clock(history)
     dated = clock is not None and clock.calendar
     told = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
     return Row(
@@ -343,7 +343,7 @@ def _lost(report: Report) -> int | None:
     """Return the steps that an error wasted; None for what is none."""
     if report.diagnosis.severity is not Severity.ERROR:
         return None
-    cost = incident_of(report).lost.cost
+    cost = build_incident(report).lost.cost
     return None if cost is None else cost.steps
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag import formats
-from stabdiag.comparison.points import close
+from stabdiag.comparison.points import format_values
 from tests.strange import numbers
 
 N = 300
@@ -308,4 +308,4 @@ def test_words_are_not_compared_and_settings_are_exact():
     ],
 )
 def test_values_have_enough_digits_to_differ(values, words):
-    assert close(values) == words
+    assert format_values(values) == words

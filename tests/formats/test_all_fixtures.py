@@ -12,7 +12,7 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.html import notebook
 from stabdiag.formats.issues import GITLAB
-from stabdiag.formats.postmortem import incident_of
+from stabdiag.formats.postmortem import build_incident
 from stabdiag.model.findings import Severity, Verdict
 from tests.conftest import NAMES, ONE_EACH, diagnosed
 
@@ -53,7 +53,7 @@ def test_steps_are_within_the_log_and_in_order(run):
                 "recovery_steps", answer.limits["spike.recovery_steps"]
             )
 
-    incident = incident_of(report)
+    incident = build_incident(report)
     order = (
         incident.last_good,
         incident.onset,

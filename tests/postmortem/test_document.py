@@ -10,8 +10,8 @@ import pytest
 import stabdiag
 from stabdiag import postmortem
 from stabdiag.errors import StabdiagError
-from stabdiag.formats.postmortem import incident_of
-from stabdiag.formats.postmortem.causes import CauseEvidence, cause_of, suspects
+from stabdiag.formats.postmortem import build_incident
+from stabdiag.formats.postmortem.causes import CauseEvidence, find_cause, suspects
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
@@ -96,14 +96,14 @@ def test_time_stamps_are_in_utc():
     assert "| Step | Time (UTC) | Event |" in text
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, loss not finite** |" in text
     assert "| Onset | step 500, 2023-11-15 02:23:20 UTC |" in text
-    assert "the log continues for 99 steps (50 minutes)" in text
+    assert "and 99 steps (50 minutes) before the end of the log" in text
     text = postmortem(broken())
     assert "no time stamps" in section(text, "Timeline")
     assert "time stamps" in section(text, "What to log next time")
 
 
 def test_other_spikes_messages_and_resumes_are_part_of_the_timeline():
-    moments = incident_of(diagnosed("spike-long-tail-two")).timeline
+    moments = build_incident(diagnosed("spike-long-tail-two")).timeline
     assert (400, "Another spike") in [(moment.step, moment.name) for moment in moments]
     report = broken()
     events = (
@@ -158,7 +158,7 @@ def test_every_answer_is_found_or_ruled_out_or_open():
 )
 def test_the_evidence_for_the_cause_is_rated(run, evidence):
     report = diagnosed(run)
-    assert cause_of(incident_of(report))[0] is evidence
+    assert find_cause(build_incident(report))[0] is evidence
     assert f"**{evidence}**" in postmortem(report)
 
 
@@ -189,11 +189,11 @@ def jumped(at=None, **options):
     ],
 )
 def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_out):
-    incident = incident_of(report)
+    incident = build_incident(report)
     assert [m.step for m in incident.timeline if m.name == "Setting changed"] == [changed][
         : changed is not None
     ]
-    assert (cause_of(incident)[0] is CauseEvidence.POINTS) is (changed is not None)
+    assert (find_cause(incident)[0] is CauseEvidence.POINTS) is (changed is not None)
     assert any("setting" in suspect.asks for suspect in suspects(incident)) is ruled_out
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import stabdiag
 from stabdiag.api.diagnosis import first_detected
-from stabdiag.formats.postmortem import Incident, incident_of
-from stabdiag.formats.postmortem.cost import clock_of
+from stabdiag.formats.postmortem import Incident, build_incident
+from stabdiag.formats.postmortem.cost import read_clock
 from stabdiag.model.history import History, Series, Source
 from tests.conftest import diagnosed
 from tests.postmortem.conftest import broken
@@ -35,7 +35,7 @@ SECONDS = np.arange(600) * 30.0
     ],
 )
 def test_the_steps_that_matter(run, facts):
-    incident = incident_of(diagnosed(run))
+    incident = build_incident(diagnosed(run))
     assert {name: getattr(incident, name) for name in facts} == facts
 
 
@@ -44,7 +44,7 @@ def test_a_surge_of_the_gradients_begins_before_the_nan():
     norms[497:] = 1000.0
     report = broken({"grad_norm": norms}, checkpoint_every=249)
     assert "Reload the checkpoint of step 249," in report.diagnosis.first_action
-    incident = incident_of(report)
+    incident = build_incident(report)
     assert (incident.onset, incident.checkpoint, incident.not_finite) == (497, 249, 500)
 
 
@@ -71,7 +71,7 @@ def worst_up_to(report, step):
 )
 def test_detection_is_the_first_step_with_a_finding(run):
     report = diagnosed(run)
-    onset, detected = incident_of(report).onset, first_detected(report)
+    onset, detected = build_incident(report).onset, first_detected(report)
     assert detected.step >= onset
     assert worst_up_to(report, detected.step).rank <= report.diagnosis.severity.rank
     if detected.step > onset:
@@ -84,7 +84,7 @@ def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():
     report = diagnosed("nan-activations-fp16")
     detected = first_detected(report)
     assert detected.slug == "spike-unresolved"
-    assert detected.step < incident_of(report).first_bad
+    assert detected.step < build_incident(report).first_bad
 
 
 def test_a_symptom_is_detected_by_its_own_check():
@@ -103,7 +103,7 @@ def clock(values, steps=None):
         role="clock", column="t", steps=logged_steps, values=np.array(values, dtype=float)
     )
     source = Source(name="run.jsonl", format="jsonl", records=len(values))
-    return clock_of(History(series={"clock": series}, source=source))
+    return read_clock(History(series={"clock": series}, source=source))
 
 
 @pytest.mark.parametrize("unit", [1, 1e3, 1e6, 1e9])
@@ -139,8 +139,8 @@ def test_a_single_time_stamp_gives_no_clock(values):
 # The cost: 199 steps from the checkpoint of step 400 to the end at 599.
 
 
-def cost_of(report):
-    return incident_of(report).lost.cost
+def estimate_cost(report):
+    return build_incident(report).lost.cost
 
 
 STAMPS = {"_timestamp": 1.7e9 + SECONDS}
@@ -158,7 +158,7 @@ HOURS = 199 * 30 / 3600
     ],
 )
 def test_hours_come_from_time_stamps_or_step_times(columns, hours, says):
-    cost = cost_of(broken(columns))
+    cost = estimate_cost(broken(columns))
     assert (cost.first, cost.last) == (400, 599)
     assert cost.hours.value == pytest.approx(hours)
     assert says in cost.hours.basis
@@ -174,13 +174,13 @@ def test_hours_come_from_time_stamps_or_step_times(columns, hours, says):
     ],
 )
 def test_work_is_throughput_times_time(column, unit, work):
-    cost = cost_of(broken({**STAMPS, column: np.full(600, 64.0)}))
+    cost = estimate_cost(broken({**STAMPS, column: np.full(600, 64.0)}))
     assert cost.unit == unit
     assert cost.work.value == (None if work is None else pytest.approx(work))
 
 
 def test_tokens_come_from_batch_size_and_sequence_length():
-    cost = cost_of(broken(batch_size=8, model={"block_size": 1024}))
+    cost = estimate_cost(broken(batch_size=8, model={"block_size": 1024}))
     assert cost.work.value == 199 * 8 * 1024
     assert cost.work.basis.startswith("199 steps x 8 sequences x 1024 tokens")
     assert cost.hours.value is None
@@ -190,27 +190,27 @@ def test_the_sequence_length_may_come_from_the_logged_configuration():
     report = broken(batch_size=8)
     config = {"eval": {"max_length": 20}, "model": {"block_size": 1024}}
     configured = replace(report, history=replace(report.history, config=config))
-    assert cost_of(configured).work.value == 199 * 8 * 1024
+    assert estimate_cost(configured).work.value == 199 * 8 * 1024
 
 
 def test_hours_come_from_tokens_per_step_and_throughput():
-    cost = cost_of(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
+    cost = estimate_cost(broken({"tps": np.full(600, 4096.0)}, batch_size=8, seq_len=1024))
     assert cost.hours.value == pytest.approx(199 * 2 / 3600)
 
 
 def test_without_a_cadence_the_cost_is_a_lower_bound():
     report = broken(checkpoint_every=None)
-    assert incident_of(report).lost.at_least
-    assert cost_of(report).first == 500
+    assert build_incident(report).lost.at_least
+    assert estimate_cost(report).first == 500
     assert "| Steps | at least 99 |" in stabdiag.postmortem(report)
 
 
 def test_a_checkpoint_after_the_onset_does_not_count():
-    assert cost_of(broken(checkpoint_every=500)).steps == 599
+    assert estimate_cost(broken(checkpoint_every=500)).steps == 599
 
 
 def test_a_recovered_spike_costs_nothing():
-    assert incident_of(diagnosed("spike-lr-jump")).lost.cost is None
+    assert build_incident(diagnosed("spike-lr-jump")).lost.cost is None
 
 
 def test_a_late_recovery_costs_the_steps_until_then():
@@ -219,7 +219,7 @@ def test_a_late_recovery_costs_the_steps_until_then():
     loss[400:520] += 3
     report = stabdiag.diagnose({"loss": loss}, manifest={"checkpoint_every": 100})
     assert report.diagnosis.slug == "spike-persistent"
-    cost = cost_of(report)
+    cost = estimate_cost(report)
     assert (cost.first, cost.last) == (400, report.diagnosis.back)
 
 
@@ -227,7 +227,7 @@ def test_epochs_are_called_epochs_and_not_counted_as_steps():
     loss = np.concatenate([2.0 / np.arange(1, 21), np.full(12, 3.0)])
     manifest = {"batch_size": 32, "seq_len": 128, "checkpoint_every": 5}
     report = stabdiag.diagnose({"epoch": np.arange(32), "loss": loss}, manifest=manifest)
-    cost = cost_of(report)
+    cost = estimate_cost(report)
     assert (cost.first, cost.last) == (15, 31)
     assert cost.work.value is None
     text = stabdiag.postmortem(report)
@@ -236,6 +236,6 @@ def test_epochs_are_called_epochs_and_not_counted_as_steps():
 
 
 def test_a_single_step_can_be_an_incident():
-    incident = incident_of(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
+    incident = build_incident(stabdiag.diagnose({"step": [0], "loss": [float("nan")]}))
     assert isinstance(incident, Incident)
     assert (incident.onset, incident.last_good, incident.worst) == (0, None, None)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.formats.postmortem.cost import Clock, Cost, clock_of, cost_of
+from stabdiag.formats.postmortem.cost import Clock, Cost, estimate_cost, read_clock
 from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, History
@@ -89,7 +89,7 @@ class Incident:
     @cached_property
     def clock(self) -> Clock | None:
         """The time of each step, if logged."""
-        return clock_of(self.report.history)
+        return read_clock(self.report.history)
 
     @cached_property
     def lost(self) -> Lost:
@@ -107,7 +107,7 @@ def has_incident(report: Report) -> bool:
     return bool(report.tree.outcome.section) or report.diagnosis.severity is Severity.ERROR
 
 
-def incident_of(report: Report, detected: Detected | None = None) -> Incident:
+def build_incident(report: Report, detected: Detected | None = None) -> Incident:
     """Return the facts of an incident."""
     diagnosis, history = report.diagnosis, report.history
     first, last = history.first_step or 0, history.last_step or 0
@@ -200,7 +200,7 @@ def _compute_lost(incident: Incident) -> Lost:
     if diagnosis.back is not None:
         onset, end = incident.onset, diagnosis.back
         description = f"from the onset at {onset} to {end}, where the loss had recovered"
-        return Lost(description=description, cost=cost_of(report, incident.clock, onset, end))
+        return Lost(description=description, cost=estimate_cost(report, incident.clock, onset, end))
     if diagnosis.severity is not Severity.ERROR:
         survived = diagnosis.severity is Severity.WARNING
         return Lost(description=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
@@ -215,7 +215,7 @@ def _compute_lost(incident: Incident) -> Lost:
         # If the log begins later than its run, the cost counts from the first logged step.
         since = 0 if incident.first <= 1 else incident.first
         description = f"from the start to the end at {last}, as no checkpoint precedes the onset"
-    cost = cost_of(report, incident.clock, since, last)
+    cost = estimate_cost(report, incident.clock, since, last)
     return Lost(description=description, cost=cost, at_least=checkpoint is None)
 
 

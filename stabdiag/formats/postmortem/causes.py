@@ -57,7 +57,7 @@ def find_panels(incident: Incident) -> tuple[Panel, ...]:
     return (incident.lead_up or incident.report.diagnosis).panels
 
 
-def cause_of(incident: Incident) -> tuple[CauseEvidence, list[str]]:
+def find_cause(incident: Incident) -> tuple[CauseEvidence, list[str]]:
     """Return the strength of the evidence for a cause, and the reasons.
 
     If a setting changed where the trouble began, the log points to it.

@@ -60,7 +60,7 @@ class Clock:
         return float(end - start)
 
 
-def clock_of(history: History) -> Clock | None:
+def read_clock(history: History) -> Clock | None:
     """Return the clock of a log that has one."""
     logged = history.finite("clock")
     if len(logged) < 2:
@@ -99,7 +99,7 @@ class Cost:
         return self.last - self.first
 
 
-def cost_of(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
+def estimate_cost(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
     """Return the compute after ``first`` up to and including ``last``."""
     steps = plural(last - first, "step")
     rate, unit = _rate(report.history.finite("tokens_per_second"), first, last)

@@ -21,8 +21,8 @@ from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page, templates
 from stabdiag.formats.markdown_text import GAP, block, escape
 from stabdiag.formats.measured import number
-from stabdiag.formats.postmortem import Incident, has_incident, incident_of
-from stabdiag.formats.postmortem.causes import cause_of, find_panels, suspects
+from stabdiag.formats.postmortem import Incident, build_incident, has_incident
+from stabdiag.formats.postmortem.causes import find_cause, find_panels, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_text
 from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes
@@ -54,13 +54,13 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
     """Return the post-mortem as Markdown; a short page for a run without an incident."""
     if not has_incident(report):
         return _filled("quiet.md", title=_title(report), report=report)
-    incident, plot = incident_of(report, detected), choose(report)
+    incident, plot = build_incident(report, detected), choose(report)
     return _filled(
         "incident.md",
         title=_title(report),
         report=report,
         incident=incident,
-        cause=cause_of(incident),
+        cause=find_cause(incident),
         suspects=list(suspects(incident)),
         guilty=[panel.branch for panel in find_panels(incident) if panel.holds],
         meaning=rule_text(report.diagnosis, report.limits)[0],
@@ -77,7 +77,7 @@ def html(report: Report, *, detected: Detected | None = None) -> str:
     body: str = reader.render(markdown(report, detected=detected))
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
     if has_incident(report) and (plot := choose(report)) is not None:
-        marks = _marks(incident_of(report, detected))
+        marks = _marks(build_incident(report, detected))
         picture = f"<figure>\n{svg_chart(plot, marks)}</figure>"
         # The plot in characters is the only code block.
         before, _, block = body.partition("<pre><code")

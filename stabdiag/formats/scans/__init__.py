@@ -21,7 +21,7 @@ from stabdiag.model.scan import (
 )
 from stabdiag.model.text import listed, plural
 
-_OUTSIDE = {"≥": "below", "<": "from there on", "=": "otherwise"}
+_OUTSIDE = {"≥": "below", "<": "otherwise", "=": "otherwise"}
 
 NO_CAUSE = "correlation, not cause"
 
@@ -163,7 +163,7 @@ def compared(overview: Overview) -> str:
     )
     if not overview.common:
         return f"{text}: nothing beyond chance."
-    return f"{text}. Chance alone gives any statement at most one time in twenty."
+    return f"{text}. Family-wise error rate: 5%."
 
 
 def changes(since: Changes) -> str:
