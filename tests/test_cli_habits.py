@@ -40,8 +40,11 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
         ("-x log.jsonl", r"No such option:? '?-x\b.* \(see stabdiag diagnose --help\)"),
         ("log.jsonl -q --json", "--quiet prints one line and --format json a report"),
         ("log.jsonl --json -f html", "--json and --format html exclude each other"),
-        ("log.jsonl -o out.pdf", "out.pdf: this command writes no .pdf file; end the name with"),
-        ("log.jsonl -o out.csv", "writes no .csv file"),
+        (
+            "log.jsonl -o out.pdf",
+            "out.pdf: this command cannot write .pdf files; end the name with",
+        ),
+        ("log.jsonl -o out.csv", "cannot write .csv files"),
         ("log.jsonl -o a.tom", r"\.txt .json .svg .md .markdown .xml .sarif .html .htm"),
     ],
 )

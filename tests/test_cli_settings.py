@@ -95,7 +95,7 @@ def test_an_ignored_finding_is_listed_and_does_not_count(stabdiag, log, tmp_path
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(BEFORE))
     result = stabdiag(*words)
     assert result.code == counts
-    assert f"spike-lr-jump was to be ignored until {BEFORE}, and counts again" in result.err
+    assert f"the rule for spike-lr-jump expired on {BEFORE}" in result.err
     assert told(stabdiag)["ignore.spike-lr-jump"] == (
         f"expired {BEFORE}",
         "stabdiag.toml [ignore]",
@@ -136,21 +136,21 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
         ("dtype = 'bf16'", "unknown key 'dtype'; did you mean manifest.dtype?"),
         (
             "zzz = 1",
-            "unknown key 'zzz'; there are fail-on, format, ignore, baseline, columns, manifest",
+            "unknown key 'zzz'; known keys: fail-on, format, ignore, baseline, columns, manifest",
         ),
-        ("fail-on = 'warn'", "fail-on wants one of error, warning, unknown, never, not 'warn'"),
-        ("format = 'jsn'", "format wants one of terminal, json, "),
+        ("fail-on = 'warn'", "fail-on must be one of error, warning, unknown, never, not 'warn'"),
+        ("format = 'jsn'", "format must be one of terminal, json, "),
         ("columns = 1", "columns is not a table"),
         ("columns.los = 'x'", "unknown role 'los'; did you mean loss?"),
-        ("columns.loss = 1", "columns.loss wants the name of a column, not 1"),
+        ("columns.loss = 1", "columns.loss must be the name of a column, not 1"),
         ("manifest.dtpye = 'bf16'", "unknown manifest field 'dtpye'; did you mean dtype?"),
         ("manifest.dtype = 'fp17'", "dtype wants "),
         ("limits.spike.sgma = 1", "unknown limit 'spike.sgma'; did you mean spike.sigma?"),
-        ("ignore = 1", "ignore wants entries as [[tool.stabdiag.ignore]] with finding = "),
-        ("[[ignore]]\nfinding='spike-lr-jmp'", "no finding is called 'spike-lr-jmp'; did you mean"),
-        ("[[ignore]]\nfinding='stall'", "ignore: stall wants a reason, in words"),
-        ("[[ignore]]\nfinding='stall'\nreason='x'", "wants a day to look again: until = 20"),
-        ("[[ignore]]\nfinding='stall'\nreason='x'\nuntil='2030-01-31'", "wants a day to look"),
+        ("ignore = 1", "ignore must be a list of [[tool.stabdiag.ignore]] entries with finding = "),
+        ("[[ignore]]\nfinding='spike-lr-jmp'", "no finding is named 'spike-lr-jmp'; did you mean"),
+        ("[[ignore]]\nfinding='stall'", "ignore: stall needs a reason"),
+        ("[[ignore]]\nfinding='stall'\nreason='x'", "needs an expiry date: until = 20"),
+        ("[[ignore]]\nfinding='stall'\nreason='x'\nuntil='2030-01-31'", "needs an expiry date"),
         (
             "[[ignore]]\nfinding='stall'\nreasn='x'",
             "unknown key 'ignore.reasn'; did you mean reason?",
@@ -174,6 +174,6 @@ def test_what_is_no_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, 
 
 def test_without_a_file_there_are_the_defaults(stabdiag):
     out = stabdiag("config").out
-    assert out.startswith("Settings file: none here, nor in a folder above\n")
+    assert out.startswith("Settings file: none in this folder or above\n")
     assert "fail-on  error" in out
     assert max(map(len, out.splitlines())) <= 80

@@ -12,7 +12,7 @@ import tomllib
 import pytest
 
 from stabdiag.cli import main
-from stabdiag.cli.config import project_of
+from stabdiag.cli.config import read_project
 from tests.conftest import ROOT, python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,7 +75,7 @@ def desk(tmp_path_factory):
 @pytest.mark.parametrize(("page", "command"), COMMANDS)
 def test_shown_commands_run(page, command, desk, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(desk / "nowhere"))  # as in a fresh container
-    monkeypatch.setattr("stabdiag.cli.scan._EVERY", math.inf)  # however slow the machine is
+    monkeypatch.setattr("stabdiag.cli.scan._LINE_INTERVAL", math.inf)  # however slow the machine is
     words = shlex.split(command, comments=True)
     if words[0] == "stabdiag" and not re.search(r"[|;<>*$&]", " ".join(words)):
         monkeypatch.chdir(desk)
@@ -95,7 +95,7 @@ def test_toml_shown_is_understood(tmp_path):
     for block in blocks:
         tomllib.loads(block)
         (tmp_path / "pyproject.toml").write_text(block, encoding="utf-8")
-        assert project_of(tmp_path).limits.spike.sigma == 4
+        assert read_project(tmp_path).limits.spike.sigma == 4
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_warnings_are_not_for_those_who_run_it(tmp_path):
 
 # Where something fails that nobody foresaw, and in which command.
 PLACES = {
-    "cli": ("stabdiag.cli.options:project_of", "diagnose LOG -o out.html"),
+    "cli": ("stabdiag.cli.options:read_project", "diagnose LOG -o out.html"),
     "sources": ("stabdiag.assemble.inputs:read_source", "diagnose LOG -o out.html"),
     "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
     "assemble": ("stabdiag.assemble.inputs:build_history", "convert LOG -o out.parquet"),

@@ -93,15 +93,15 @@ def _read(source: object, options: Options) -> Iterator[RunProfile | LeftOut]:
 
 def _logs(path: str, options: Options) -> Iterator[RunProfile | LeftOut]:
     """Yield the profile of each run below a path, and what cannot be read."""
-    passed, number = SkippedEntries(), 0
-    for number, job in enumerate(sorted(find([path], passed), key=lambda job: job.run), start=1):
+    skipped, number = SkippedEntries(), 0
+    for number, job in enumerate(sorted(find([path], skipped), key=lambda job: job.run), start=1):
         if number > _MOST_LOGS:
             yield LeftOut(name=shown(path), reason=f"only the first {_MOST_LOGS} logs are read")
             return
         try:
             yield _profile(job, options)
         except StabdiagError as error:
-            if not (isinstance(error, NoUsableRecord) and job.root and not job.sure):
+            if not (isinstance(error, NoUsableRecord) and job.root and not job.is_certain):
                 yield LeftOut(name=job.run, reason=_without_name(error, job.run))
     if not number:
         yield LeftOut(name=shown(path), reason="no log of a run in it")

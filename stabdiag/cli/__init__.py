@@ -16,10 +16,10 @@ import typer
 from stabdiag._version import __version__
 from stabdiag.cli import complete
 from stabdiag.cli.options import option
-from stabdiag.cli.terminal import Exit, complain
+from stabdiag.cli.terminal import Exit, report_error
 from stabdiag.errors import StabdiagError
 
-# The commands in the order of the help, and the module that holds each.
+# The commands in the order of --help, and the module that defines each.
 _COMMANDS = {
     **{name: name for name in ("diagnose", "watch", "check", "scan", "compare", "baseline")},
     **dict.fromkeys(("postmortem", "convert"), "documents"),
@@ -27,40 +27,42 @@ _COMMANDS = {
     **dict.fromkeys(("formats", "thresholds", "explain", "config"), "tables"),
 }
 
-# The name in the usage, and in the variable by which a shell asks for completions.
+# The program name in usage lines, and the variable a shell sets to request completions.
 _NAME = "stabdiag"
 _COMPLETE = "_STABDIAG_COMPLETE"
 
 
 def main() -> Exit:
-    """Run the command line; every error that the user can fix is one line and exit code 2."""
+    """Run the command line. An error that the user can fix is one line and exit code 2."""
     try:
         _check_folder()
         words = _with_command(sys.argv[1:])
-        helped = complete.completing(_with_command) if _COMPLETE in os.environ else nullcontext()
-        with helped:
-            ended = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
+        completion = (
+            complete.completing(_with_command) if _COMPLETE in os.environ else nullcontext()
+        )
+        with completion:
+            code = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
     except StabdiagError as error:
-        return complain(str(error))
+        return report_error(str(error))
     except OSError as error:
-        place = "" if error.filename is None else f"{error.filename}: "
-        return complain(f"{place}{error.strerror or error}")
+        prefix = "" if error.filename is None else f"{error.filename}: "
+        return report_error(f"{prefix}{error.strerror or error}")
     except MemoryError:
-        return complain("the log needs more memory than there is; use a part of it")
+        return report_error("not enough memory for this log; use a part of it")
     except Exception as error:  # noqa: BLE001 - usage errors of the argument parser, see below
         return _usage(error, words)
-    except SystemExit as ended_early:  # after a shell was helped to complete a command
-        if ended_early.code != Exit.OK:
+    except SystemExit as early_exit:  # typer exits this way after shell completion
+        if early_exit.code != Exit.OK:
             raise
         return Exit.OK
-    # A plain number is typer's own exit code, as for Ctrl-C.
-    if ended == Exit.FOUND and not isinstance(ended, Exit):
-        raise SystemExit(ended)
-    return Exit(ended or Exit.OK)
+    # A plain number is typer's own exit code, for example after Ctrl-C.
+    if code == Exit.FOUND and not isinstance(code, Exit):
+        raise SystemExit(code)
+    return Exit(code or Exit.OK)
 
 
 def _check_folder() -> None:
-    """Refuse to work in a folder that was deleted, where no path means anything."""
+    """Raise an error if the working folder was deleted: no path resolves there."""
     try:
         Path.cwd()
     except OSError as error:
@@ -70,26 +72,26 @@ def _check_folder() -> None:
 
 
 def _with_command(words: list[str]) -> list[str]:
-    """Return the arguments with the command that is meant where a log is named and no command."""
+    """Return the arguments, with ``diagnose`` in front if they name a log and no command."""
     first = words[0] if words else ""
-    # Options may stand before the log; those of the program itself come without one.
-    named = words if first.startswith("-") and first != "-" else words[:1]
-    if not _COMMANDS.keys() & {*named} and any(map(_is_place, named)):
+    # Options may precede the log. Options of the program itself need no log.
+    candidates = words if first.startswith("-") and first != "-" else words[:1]
+    if not _COMMANDS.keys() & {*candidates} and any(map(_is_log_name, candidates)):
         return ["diagnose", *words]
     return words
 
 
-def _is_place(word: str) -> bool:
-    """Return whether a word can only be the name of a log: no command has a dot or a slash."""
+def _is_log_name(word: str) -> bool:
+    """Return True if a word can only name a log: no command has a dot or a slash."""
     if word.startswith("-"):
         return word == "-"
     return os.path.exists(word) or "/" in word or "." in word  # noqa: PTH110 - of any length
 
 
-def app(asked: Sequence[str] = ()) -> typer.Typer:
-    """Return the command line, with all commands unless one of them is asked for.
+def app(commands: Sequence[str] = ()) -> typer.Typer:
+    """Return the command line with the given commands, or with all of them.
 
-    Setting up the others takes 5% of the time of a small log.
+    Setting up every command takes 5% of the time of a small log.
     """
     epilogs = _epilogs()
     app = typer.Typer(
@@ -102,26 +104,26 @@ def app(asked: Sequence[str] = ()) -> typer.Typer:
         help="Find out what went wrong in a training run, and what to do first.",
     )
     app.callback()(_main)
-    for name in [name for name in asked if name in _COMMANDS] or _COMMANDS:
-        home = import_module(f"stabdiag.cli.{_COMMANDS[name]}")
-        app.command(epilog=epilogs[name])(getattr(home, name))
+    for name in [name for name in commands if name in _COMMANDS] or _COMMANDS:
+        module = import_module(f"stabdiag.cli.{_COMMANDS[name]}")
+        app.command(epilog=epilogs[name])(getattr(module, name))
     return app
 
 
 def _epilogs() -> dict[str, str]:
-    """Return what stands below the options of each command: examples, and what else is kept."""
-    # importlib.resources takes as long to import as a small log to be read.
-    kept = get_data("stabdiag", "explain/reference/commands.md") or b""
+    """Return the text below the options in the help of each command: examples and notes."""
+    # Importing importlib.resources takes as long as reading a small log.
+    text = get_data("stabdiag", "explain/reference/commands.md") or b""
     epilogs = {}
-    for section in kept.decode().split("\n## ")[1:]:
-        name, examples, *rest = section.strip().split("\n\n", 2)
-        shown = "\n\n".join(f"`{line}`" for line in examples.splitlines())
-        epilogs[name] = "\n\n".join(["**Examples**", shown, *rest])
+    for section in text.decode().split("\n## ")[1:]:
+        name, examples, *notes = section.strip().split("\n\n", 2)
+        example_lines = "\n\n".join(f"`{line}`" for line in examples.splitlines())
+        epilogs[name] = "\n\n".join(["**Examples**", example_lines, *notes])
     return epilogs
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"stabdiag {__version__}")
         raise typer.Exit
 
@@ -135,7 +137,7 @@ def _main(
     ] = False,
     debug: Annotated[
         bool, option("--debug", "Show the traceback of an internal error.")
-    ] = False,  # taken out before all this is imported
+    ] = False,  # __main__ removes it before this is imported
 ) -> None:
     pass
 
@@ -146,5 +148,5 @@ def _usage(error: Exception, words: Sequence[str]) -> Exit:
         raise error
     message = error.format_message()
     command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
-    # Without a command, the help has been shown already.
-    return complain(f"{message} (see {command} --help)") if message else Exit.REFUSED
+    # Without a command, typer has already shown the help.
+    return report_error(f"{message} (see {command} --help)") if message else Exit.REFUSED

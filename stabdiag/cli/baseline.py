@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.terminal import Exit, complain, progress, tell
+from stabdiag.cli.terminal import Exit, notify, progress, report_error
 from stabdiag.errors import StabdiagError
 from stabdiag.model.text import and_more, plural
 
-# Names of runs that the last line shows.
+# Number of run names in the last line.
 _SHOWN = 5
 
 
@@ -26,7 +26,7 @@ def baseline(
         ),
     ],
     output: Annotated[Path, options.option("--output -o FILE", "The Parquet file to write.")],
-    how: options.Runs,
+    run_options: options.RunOptions,
     where: Annotated[
         list[str] | None,
         options.option(
@@ -35,20 +35,20 @@ def baseline(
         ),
     ] = None,
 ) -> Exit:
-    """Keep good runs as a baseline of a few kilobytes, to compare later runs with."""
+    """Save good runs as a small baseline file that later runs can be compared with."""
     from stabdiag.api.baselines import read_baseline
 
     if output == Path("-"):
         raise StabdiagError("a baseline is not text: write a file, such as -o base.parquet")
-    options.check_outputs([output], paths, how.config)
+    options.check_outputs([output], paths, run_options.config)
     with progress(paths):
-        found = read_baseline(paths, how.asked(), where or ())
-    for reference in found.left_out:
-        tell(f"left out: {reference.in_words}")
-    if not found.profiles:
-        return complain(f"{and_more(paths)}: no run to keep")
-    found.save(output)
+        references = read_baseline(paths, run_options.scan_options(), where or ())
+    for reference in references.left_out:
+        notify(f"left out: {reference.in_words}")
+    if not references.profiles:
+        return report_error(f"{and_more(paths)}: no run to keep")
+    references.save(output)
     size = output.stat().st_size / 1000
-    names = and_more(found.names, _SHOWN)
-    tell(f"wrote {output}, {size:.0f} kB: {plural(len(found), 'run')} ({names})")
+    names = and_more(references.names, _SHOWN)
+    notify(f"wrote {output}, {size:.0f} kB: {plural(len(references), 'run')} ({names})")
     return Exit.OK

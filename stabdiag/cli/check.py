@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, again, report_exit_code, verdict
+from stabdiag.cli.commands import FailOn, report_exit_code, reproduction_command, verdict
 from stabdiag.cli.rendering import render_pieces, render_report
-from stabdiag.cli.terminal import Exit, complain, tell, tell_of_runs_beside, write
+from stabdiag.cli.terminal import Exit, notify, notify_other_runs, report_error, write
 from stabdiag.errors import StabdiagError
 from stabdiag.formats import names
 from stabdiag.model.findings import PARTLY_READ
@@ -37,73 +37,75 @@ def check(
             help="Logs, each a run of its own, and folders with any number of runs.",
         ),
     ],
-    how: options.Runs,
+    run_options: options.RunOptions,
     against: options.BaselineOptions,
-    out: Annotated[options.Brief, ("lines", *names("overview"))],
-    fail_on: options.Severe = None,
+    out: Annotated[options.VerdictOutputOptions, ("lines", *names("overview"))],
+    fail_on: options.FailOnOption = None,
 ) -> Exit:
-    """Diagnose each run, and print its findings in lines, as linters do, with totals at the end."""
+    """Diagnose each run and print one line per finding, like a linter, with totals at the end."""
     from stabdiag.formats.issues import limits_line
     from stabdiag.scan.overview import overview_of
     from stabdiag.sources.group import SkippedEntries
 
-    chosen = out.chosen(how, logs)
-    fails_on, color = how.fails_on(fail_on), out.screen["color"]
-    references = against.references(how)
-    ask = how.asked(references=references)
-    shown = chosen == "lines" and not out.quiet and out.output is None
-    if shown:
-        write(limits_line(how.limits), None)
-    codes, told, rows = Counter[Exit](), [limits_line(how.limits)], list[Row]()
-    unread, passed = 0, SkippedEntries()
+    format_name = out.choose_format(run_options, logs)
+    exit_severity, color = run_options.exit_severity(fail_on), out.screen["color"]
+    references = against.references(run_options)
+    scan_options = run_options.scan_options(references=references)
+    is_streamed = format_name == "lines" and not out.quiet and out.output is None
+    if is_streamed:
+        write(limits_line(run_options.limits), None)
+    codes, texts, rows = Counter[Exit](), [limits_line(run_options.limits)], list[Row]()
+    unread, skipped = 0, SkippedEntries()
 
     def show(report: Report) -> None:
-        codes[report_exit_code(report, fails_on)] += 1
+        codes[report_exit_code(report, exit_severity)] += 1
         one_line = verdict(report.diagnosis)
         lines = render_report(report, "lines", verdict=one_line, limits=False, color=color)
-        told.append(lines)
+        texts.append(lines)
 
     for log in logs:
         try:
-            for row in _rows(log, how, ask, passed, show):
+            for row in _rows(log, run_options, scan_options, skipped, show):
                 rows.append(row)
                 if row.severity is None:
-                    complain(f"{row.path}: {row.reason}")
+                    report_error(f"{row.path}: {row.reason}")
                     unread += 1
-                elif shown:
-                    write(told.pop(), None)
+                elif is_streamed:
+                    write(texts.pop(), None)
         except StabdiagError as error:
-            complain(str(error))
+            report_error(str(error))
             unread += 1
-    for line in passed.unseen():
-        tell(line)
-    counts = Counter(_standing(row) for row in rows)
-    ended = f"{plural(len(rows), 'run')}: {totals(counts)}"
+    for line in skipped.unread_messages():
+        notify(line)
+    counts = Counter(_total_key(row) for row in rows)
+    summary = f"{plural(len(rows), 'run')}: {totals(counts)}"
 
     def report() -> Iterable[str]:
-        if chosen == "lines":
-            return [ended] if shown else [*told, ended]
+        if format_name == "lines":
+            return [summary] if is_streamed else [*texts, summary]
         overview = overview_of(rows, places=logs)
-        screen = {"command": again(context), "fail_on": fails_on, **out.screen}
-        return render_pieces(overview, chosen, "overview", verdict=ended, **screen)
+        screen = {"command": reproduction_command(context), "fail_on": exit_severity, **out.screen}
+        return render_pieces(overview, format_name, "overview", verdict=summary, **screen)
 
-    out.tell(report, ended)
+    out.write_report(report, summary)
     if unread or not codes[Exit.FOUND]:
-        is_open = codes[Exit.REFUSED] or (passed.unseen() and fails_on is not FailOn.NEVER)
-        return Exit.REFUSED if unread or is_open else Exit.OK
+        has_open_checks = codes[Exit.REFUSED] or (
+            skipped.unread_messages() and exit_severity is not FailOn.NEVER
+        )
+        return Exit.REFUSED if unread or has_open_checks else Exit.OK
     return Exit.FOUND
 
 
-def _standing(row: Row) -> str:
-    """Return what a run counts as in the totals."""
+def _total_key(row: Row) -> str:
+    """Return the key under which the totals count a run."""
     return PARTLY_READ if row.outcome == PARTLY_READ else row.severity or UNREAD
 
 
 def _rows(
     log: str,
-    how: options.Runs,
-    ask: ScanOptions,
-    passed: SkippedEntries,
+    run_options: options.RunOptions,
+    scan_options: ScanOptions,
+    skipped: SkippedEntries,
     show: Callable[[Report], None],
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
@@ -114,20 +116,20 @@ def _rows(
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
         from stabdiag.api import diagnose
 
-        report = diagnose(log, **how.common, baseline=ask.references)
-        report = report.ignoring(how.project.ignored)
-        tell_of_runs_beside(log, report.history.source)
+        report = diagnose(log, **run_options.common, baseline=scan_options.references)
+        report = report.ignoring(run_options.project.ignored)
+        notify_other_runs(log, report.history.source)
         show(report)
         yield row_of(report, log, log)
         return
-    whole, rows = os.path.abspath(log), 0  # noqa: PTH100 - as a scan does it
-    # Lines name a log as it was given: relative to the top of a repository.
-    given = (
-        replace(job, root=f"{log.rstrip('/')}{job.root[len(whole) :]}") if job.root else job
-        for job in find([log], passed)
+    absolute, rows = os.path.abspath(log), 0  # noqa: PTH100 - as a scan does it
+    # Lines name each log as the user gave it, for example relative to the repository root.
+    jobs = (
+        replace(job, root=f"{log.rstrip('/')}{job.root[len(absolute) :]}") if job.root else job
+        for job in find([log], skipped)
     )
-    for row in rows_of_jobs(given, ask, passed, show):
+    for row in rows_of_jobs(jobs, scan_options, skipped, show):
         rows += 1
         yield row
     if not rows:
-        raise passed.no_log_error(log)
+        raise skipped.no_log_error(log)

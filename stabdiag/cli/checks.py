@@ -1,4 +1,4 @@
-"""``stabdiag preflight`` and ``stabdiag checklist``: lists that are ticked off."""
+"""``stabdiag preflight`` and ``stabdiag checklist``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class FailOnLine(StrEnum):
-    """Which line of a list makes the exit code 1."""
+    """Which lines of a checklist cause exit code 1."""
 
     NOT_DONE = "not-done"
     NEVER = "never"
@@ -35,34 +35,41 @@ def preflight(
             help="The run's configuration as JSON, TOML or YAML, with your framework's names.",
         ),
     ],
-    how: options.Told,
-    out: options.Sheet,
-    fail_on: options.Severe = None,
+    manifest_options: options.ManifestOptions,
+    out: options.ChecklistOutputOptions,
+    fail_on: options.FailOnOption = None,
     sanity: Annotated[
         Path | None,
         options.option(
-            "--sanity FILE", "What stabdiag.torch.sanity wrote: ticks the checks that it made."
+            "--sanity FILE", "Results of stabdiag.torch.sanity; marks the checks it ran as done."
         ),
     ] = None,
 ) -> Exit:
-    """Check a configuration before the launch, and say what to try first."""
-    from stabdiag.checks.preflight import preflight as run
+    """Check a configuration before launch and list what to fix first."""
+    from stabdiag.checks.preflight import preflight as run_checks
     from stabdiag.checks.sanity import read_sanity
     from stabdiag.model.checks import State
 
-    chosen = out.chosen(how, [manifest, sanity])
-    told = _read(manifest).override(how.given).assuming(how.project.manifest)
-    sheet = run(
-        told, how.limits, how.project.ignored, () if sanity is None else read_sanity(sanity)
+    format_name = out.choose_format(manifest_options, [manifest, sanity])
+    settings = (
+        _read(manifest)
+        .override(manifest_options.manifest_fields)
+        .assuming(manifest_options.project.manifest)
     )
-    failed = [t for t in sheet.items if t.state is State.FAILED and t.ignored is None]
-    line = f"{len(failed)} to see to of {len([*sheet.items])}"
-    out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
-    return exit_code(failed, how.fails_on(fail_on))
+    checks = run_checks(
+        settings,
+        manifest_options.limits,
+        manifest_options.project.ignored,
+        () if sanity is None else read_sanity(sanity),
+    )
+    failed = [item for item in checks.items if item.state is State.FAILED and item.ignored is None]
+    line = f"{len(failed)} to fix of {len([*checks.items])}"
+    out.write(render_report(checks, format_name, "sheet", verdict=line, **out.screen), line)
+    return exit_code(failed, manifest_options.exit_severity(fail_on))
 
 
 def _read(path: Path) -> Manifest:
-    """Read the manifest; a log given in its place is called one."""
+    """Read the manifest. If the file is a log, the error says so."""
     from stabdiag.model.manifest import read_manifest
 
     try:
@@ -74,7 +81,7 @@ def _read(path: Path) -> Manifest:
 
         try:
             read(path)
-        except StabdiagError:  # no log either
+        except StabdiagError:  # not a log either
             raise error from None
     raise StabdiagError(
         f"{path}: this is a log, and preflight reads a manifest; use stabdiag diagnose for a log"
@@ -83,25 +90,25 @@ def _read(path: Path) -> Manifest:
 
 @options.bundled
 def checklist(
-    logs: options.Logs,
-    how: options.Reading,
-    out: options.Sheet,
+    logs: options.LogArguments,
+    log_options: options.LogOptions,
+    out: options.ChecklistOutputOptions,
     fail_on: Annotated[
         FailOnLine,
         options.option("--fail-on WHEN", "Exit 1 if a line is not done: not-done or never."),
     ] = FailOnLine.NEVER,
 ) -> Exit:
-    """Tick off the debugging checklists from what a log and its manifest show."""
-    chosen = out.chosen(how, [*logs, how.manifest])
+    """Fill in a debugging checklist from a log and its configuration."""
+    format_name = out.choose_format(log_options, [*logs, log_options.manifest])
     from stabdiag.api import diagnose
-    from stabdiag.checks.checklist import checklist as run
+    from stabdiag.checks.checklist import checklist as fill_in
     from stabdiag.model.checks import State
 
     with progress(logs):
-        report = diagnose(logs, **how.arguments).ignoring(how.project.ignored)
+        report = diagnose(logs, **log_options.arguments).ignoring(log_options.project.ignored)
     protect_inputs([out.output], report.history.source.files)
-    sheet = run(report)
-    failed = [item for item in sheet.items if item.state is State.FAILED]
-    line = f"{len(failed)} not done of {len([*sheet.items])}"
-    out.write(render_report(sheet, chosen, "sheet", verdict=line, **out.screen), line)
+    checks = fill_in(report)
+    failed = [item for item in checks.items if item.state is State.FAILED]
+    line = f"{len(failed)} not done of {len([*checks.items])}"
+    out.write(render_report(checks, format_name, "sheet", verdict=line, **out.screen), line)
     return Exit(bool(failed) and fail_on is FailOnLine.NOT_DONE)

@@ -1,4 +1,4 @@
-"""What a command returns, and the line that makes the same again."""
+"""Exit codes of commands, and the command line that reproduces a report."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Finding
     from stabdiag.model.report import Report
 
-# The parameters that decide what a report says, and not how or where it is written.
-_DECIDES = (
+# Parameters that change the content of a report, not its format or destination.
+_CONTENT_PARAMETERS = (
     *("kind", "manifest", "manifests", "dtype", "settings", "columns", "attempt", "log_format"),
     *("limit", "config", "literal", "store", "baseline", "where"),
 )
 
 
 class FailOn(StrEnum):
-    """The lowest severity with exit code 1; ``unknown`` is ``error``, with 2 for what is open."""
+    """The lowest severity with exit code 1.
+
+    ``unknown`` is ``error``, plus exit code 2 if too little was logged to tell.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -33,15 +36,15 @@ class FailOn(StrEnum):
     UNKNOWN = "unknown"
 
 
-def exit_code(found: Iterable[Finding | ChecklistItem], fail_on: FailOn) -> Exit:
-    """Return whether something that was found is at least as severe as that."""
+def exit_code(findings: Iterable[Finding | ChecklistItem], fail_on: FailOn) -> Exit:
+    """Return 1 if any finding is at least as severe as ``fail_on``."""
     from stabdiag.model.findings import fails
 
-    return Exit(any(fails(one.severity, fail_on) for one in found))
+    return Exit(any(fails(finding.severity, fail_on) for finding in findings))
 
 
 def report_exit_code(report: Report, fail_on: FailOn) -> Exit:
-    """Return 1 for a finding as severe as that, else 2 if the log could not be judged."""
+    """Return 1 for a finding at least that severe, else 2 if the log could not be judged."""
     from stabdiag.model.findings import fails_run, is_check_error
 
     if any(fails_run(finding, fail_on) for finding in report.findings):
@@ -52,34 +55,36 @@ def report_exit_code(report: Report, fail_on: FailOn) -> Exit:
     return Exit.REFUSED if any(is_check_error(slug, fail_on) for slug in slugs) else Exit.OK
 
 
-def verdict(found: Finding) -> str:
+def verdict(finding: Finding) -> str:
     """Return a finding in one line."""
-    return f"{found.severity.value}: {found.headline} [{found.slug}]"
+    return f"{finding.severity.value}: {finding.headline} [{finding.slug}]"
 
 
-def again(context: typer.Context, **more: object) -> str:
-    """Return the command line that makes the same report again.
+def reproduction_command(context: typer.Context, **extra: object) -> str:
+    """Return the command line that reproduces a report.
 
-    ``more`` are options such as ``--output`` that belong to one file of several.
+    ``extra`` are options for one output file, such as ``--output``.
     """
-    known = {one.name: one for one in context.command.params}
-    places = next(name for name, one in known.items() if one.param_type_name == "argument")
-    given = {known[name].opts[0]: context.params[name] for name in _DECIDES if name in known}
-    return command(context.info_name or "", context.params[places or ""], {**given, **more})
+    params = {param.name: param for param in context.command.params}
+    logs = next(name for name, param in params.items() if param.param_type_name == "argument")
+    flags = {
+        params[name].opts[0]: context.params[name] for name in _CONTENT_PARAMETERS if name in params
+    }
+    return command(context.info_name or "", context.params[logs or ""], {**flags, **extra})
 
 
-def command(name: str, places: Sequence[str], flags: Mapping[str, object]) -> str:
+def command(name: str, logs: Sequence[str], flags: Mapping[str, object]) -> str:
     """Return a command line, quoted for a shell.
 
-    A flag that was not given (None, False) is left out; one with a list is repeated. Secrets in a
-    URL are left out as well, since a report is passed on.
+    A flag that is not set (None, False) is omitted; a flag with a list is repeated. Secrets in a
+    URL are omitted too, since reports are shared.
     """
-    words = ["stabdiag", name, *map(shown, places)]
-    for flag, given in flags.items():
-        if given is True:
+    words = ["stabdiag", name, *map(shown, logs)]
+    for flag, value in flags.items():
+        if value is True:
             words.append(flag)
-        elif isinstance(given, list | tuple):
-            words += [word for one in given for word in (flag, str(one))]
-        elif given not in (None, False):
-            words += [flag, str(given)]
+        elif isinstance(value, list | tuple):
+            words += [word for item in value for word in (flag, str(item))]
+        elif value not in (None, False):
+            words += [flag, str(value)]
     return shlex.join(words)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import again, exit_code, verdict
+from stabdiag.cli.commands import exit_code, reproduction_command, verdict
 from stabdiag.cli.rendering import render_report
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.files import protect_inputs
@@ -23,12 +23,12 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Logs, folders, archives or URLs, each a run of its own; or one folder with "
-            "the logs of several ranks.",
+            help="Logs, folders, archives or URLs, each a separate run; or one folder with the "
+            "logs of several ranks.",
         ),
     ],
-    how: options.Read,
-    out: Annotated[options.Brief, names("comparison")],
+    read_options: options.ReadOptions,
+    out: Annotated[options.VerdictOutputOptions, names("comparison")],
     kind: Annotated[
         Kind | None,
         options.option(
@@ -41,37 +41,39 @@ def compare(
         list[Path] | None,
         options.option(
             "--manifest FILE",
-            "The configuration of a run; once for each run, in the same order. Default: the files "
-            "beside each log.",
+            "The configuration of a run; give one for each run, in the same order. Default: the "
+            "files next to each log.",
         ),
     ] = None,
-    fail_on: options.Severe = None,
+    fail_on: options.FailOnOption = None,
     verbose: Annotated[
         bool, options.option("--verbose -v", "Show every setting that differs.")
     ] = False,
 ) -> Exit:
-    """Compare runs that should agree: seeds, reruns, a resume, or the ranks of a job.
+    """Compare runs that should agree: seeds, reruns, a resumed run, or the ranks of a job.
 
-    Shows the first step where they differ, by how much, which series differs first, and why.
+    Show the first step where they differ, by how much, which series differs first, and why.
     """
-    chosen = out.chosen(how, [*runs, *(manifests or ())])
-    from stabdiag.api import compare as run
+    format_name = out.choose_format(read_options, [*runs, *(manifests or ())])
+    from stabdiag.api import compare as compare_runs
 
     with progress(runs):
-        comparison = run(
+        comparison = compare_runs(
             runs,
             kind=kind,
             manifests=manifests,
-            limits=how.limits,
-            columns=how.named,
-            format=how.log_format,
-        ).ignoring(how.project.ignored)
-    sources = [one.history.source for one in comparison.runs]
+            limits=read_options.limits,
+            columns=read_options.columns_by_role,
+            format=read_options.log_format,
+        ).ignoring(read_options.project.ignored)
+    sources = [run.history.source for run in comparison.runs]
     protect_inputs([out.output], [file for source in sources for file in source.files])
     one_line = verdict(comparison.diagnosis)
-    shown = {"verbose": verbose, "command": again(context), **out.screen}
-    out.tell(
-        lambda: render_report(comparison, chosen, "comparison", verdict=one_line, **shown),
+    render_options = {"verbose": verbose, "command": reproduction_command(context), **out.screen}
+    out.write_report(
+        lambda: render_report(
+            comparison, format_name, "comparison", verdict=one_line, **render_options
+        ),
         one_line,
     )
-    return exit_code(comparison.findings, how.fails_on(fail_on))
+    return exit_code(comparison.findings, read_options.exit_severity(fail_on))

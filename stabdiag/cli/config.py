@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
 _NAMES = ("stabdiag.toml", "pyproject.toml")
 _TABLES = ("columns", "manifest", "limits")
-_SECTIONS = tuple(one.name for one in fields(Limits) if one.name != "set_by")
+_SECTIONS = tuple(section.name for section in fields(Limits) if section.name != "set_by")
 _SEVERITIES = ("error", "warning", "unknown", "never")
 
 
 @frozen
 class Project:
-    """What a project has set for all commands; empty where it has no settings file.
+    """The settings of a project for all commands; empty if it has no settings file.
 
-    ``name`` is the file as it is shown, ``heading`` the table of it that holds the settings.
-    ``columns`` are names by role, ``manifest`` what holds where neither a manifest nor the log
-    tells it, ``rules`` the findings that do not count, expired ones among them. ``baseline`` has
-    the paths of earlier good runs, with the folder of the settings file.
+    Attributes:
+        name: The path of the file, as displayed.
+        heading: The table in it that contains the settings.
+        columns: Column names by role.
+        manifest: Defaults for fields that the manifest and the log do not give.
+        rules: The ignore rules, including expired ones.
+        baseline: Paths of earlier good runs, resolved against the folder of the file.
     """
 
     name: str = ""
@@ -45,37 +48,37 @@ class Project:
 
     @cached_property
     def ignored(self) -> tuple[Ignored, ...]:
-        """The findings that do not count today."""
+        """The ignore rules in force today."""
         return tuple(rule for rule in self.rules if date.today() <= rule.until)
 
     @property
     def expired(self) -> tuple[Ignored, ...]:
-        """The findings that count again."""
+        """The ignore rules that have expired."""
         return tuple(rule for rule in self.rules if rule not in self.ignored)
 
     def table(self, *inner: str) -> str:
-        """Return where in the file a table stands: ``pyproject.toml [tool.stabdiag.limits]``."""
+        """Return the location of a table: ``pyproject.toml [tool.stabdiag.limits]``."""
         heading = ".".join(filter(None, (self.heading, *inner)))
         return f"{self.name} [{heading}]" if heading else self.name
 
 
-def project_of(folder: Path, config: Path | None = None) -> Project:
-    """Return the settings in ``config``, else in the nearest file of a folder or above it.
+def read_project(folder: Path, config: Path | None = None) -> Project:
+    """Return the settings in ``config``, else in the nearest file in a folder or above it.
 
-    A ``pyproject.toml`` without ``[tool.stabdiag]`` is passed over; ``stabdiag.toml`` goes before a
-    ``pyproject.toml`` beside it.
+    A ``pyproject.toml`` without ``[tool.stabdiag]`` is skipped; ``stabdiag.toml`` takes precedence
+    over a ``pyproject.toml`` in the same folder.
 
     Raises:
-        ConfigError: if the file cannot be read, or holds what is no setting.
+        ConfigError: if the file cannot be read or contains an unknown or invalid setting.
         LimitError: for an unknown limit or a value out of range.
     """
-    here = folder.absolute()
+    base = folder.absolute()
     for path in config_files(folder, config):
         raw = _read(path)
         if raw is not None:
             try:
-                shown = path.relative_to(here) if path.is_relative_to(here) else path
-                return _checked(raw, str(shown), _heading(raw), path.parent)
+                name = path.relative_to(base) if path.is_relative_to(base) else path
+                return _project(raw, str(name), _heading(raw), path.parent)
             except LimitError as error:
                 raise LimitError(f"{path}: {error}") from None
             except StabdiagError as error:
@@ -89,12 +92,12 @@ def config_files(folder: Path, config: Path | None = None) -> Iterator[Path]:
         yield config
         return
     folder = folder.absolute()
-    for place in (folder, *folder.parents):
-        yield from (path for name in _NAMES if (path := place / name).is_file())
+    for parent in (folder, *folder.parents):
+        yield from (path for name in _NAMES if (path := parent / name).is_file())
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return what a file holds; None for a ``pyproject.toml`` that does not name stabdiag."""
+    """Return the content of a file; None for a ``pyproject.toml`` without settings of stabdiag."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -109,22 +112,22 @@ def _read(path: Path) -> dict[str, Any] | None:
         raw: Any = parsed(text, "TOML")
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    found: dict[str, Any] = raw
-    return None if path.name == "pyproject.toml" and not _heading(found) else found
+    table: dict[str, Any] = raw
+    return None if path.name == "pyproject.toml" and not _heading(table) else table
 
 
 def _heading(raw: Mapping[str, Any]) -> str:
-    """Return the table of a file that holds the settings; none if they stand at its top."""
+    """Return the table that contains the settings; empty if they are at the top level."""
     tool = raw.get("tool", {})
     return "tool.stabdiag" if isinstance(tool, dict) and "stabdiag" in tool else ""
 
 
-def _checked(raw: Mapping[str, Any], name: str, heading: str, folder: Path) -> Project:
-    """Return settings once it is known that they can be in force."""
+def _project(raw: Mapping[str, Any], name: str, heading: str, folder: Path) -> Project:
+    """Return the project settings in a parsed file, validated."""
     table = raw["tool"]["stabdiag"] if heading else raw
     if not isinstance(table, dict):
         raise ConfigError(f"{heading} is not a table")
-    _refuse_others(
+    _refuse_unknown_keys(
         table, ["fail-on", "format", "ignore", "baseline", *_TABLES, *_SECTIONS], heading
     )
     for inner in _TABLES:
@@ -132,14 +135,14 @@ def _checked(raw: Mapping[str, Any], name: str, heading: str, folder: Path) -> P
             raise ConfigError(f"{'.'.join(filter(None, (heading, inner)))} is not a table")
     columns, manifest = table.get("columns", {}), table.get("manifest", {})
     _check_run(columns, manifest)
-    # Sections of limits may stand on top, as `stabdiag thresholds -o FILE` writes them.
+    # Sections of limits may be at the top level, as `stabdiag thresholds -o FILE` writes them.
     sections = {section: table[section] for section in _SECTIONS if section in table}
     limits = dict(_dotted({**table.get("limits", {}), **sections}))
     return Project(
         name=name,
         heading=heading,
-        fail_on=_one_of(table, "fail-on", _SEVERITIES),
-        format=_one_of(table, "format", names()),
+        fail_on=_choice(table, "fail-on", _SEVERITIES),
+        format=_choice(table, "format", names()),
         columns=columns,
         manifest=manifest,
         limits=Limits().override(limits, by=name),
@@ -152,35 +155,35 @@ def _paths(value: object, folder: Path) -> Iterator[str]:
     """Yield the paths of a baseline; those in the file are relative to its folder."""
     paths = [value] if isinstance(value, str) else value
     if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
-        raise ConfigError(f"baseline wants a path or a list of paths, not {value!r}")
+        raise ConfigError(f"baseline must be a path or a list of paths, not {value!r}")
     for path in paths:
         yield path if "://" in path else str(folder / path)
 
 
-def _refuse_others(table: Mapping[str, Any], known: list[str], heading: str) -> None:
-    """Raise an error for a key that means nothing, with what it may have been meant for."""
+def _refuse_unknown_keys(table: Mapping[str, Any], known: list[str], heading: str) -> None:
+    """Raise an error for an unknown key, with the closest known one."""
     for key in table:
         if key not in known:
             from stabdiag.model.manifest.keys import KEYS
 
-            inside = {one.name: f"manifest.{one.name}" for one in KEYS}
-            near = f"; did you mean {inside[key]}?" if key in inside else did_you_mean(key, known)
-            near = near or f"; there are {', '.join(known[:6])}"
-            raise ConfigError(f"unknown key {'.'.join(filter(None, (heading, key)))!r}{near}")
+            fields = {item.name: f"manifest.{item.name}" for item in KEYS}
+            hint = f"; did you mean {fields[key]}?" if key in fields else did_you_mean(key, known)
+            hint = hint or f"; known keys: {', '.join(known[:6])}"
+            raise ConfigError(f"unknown key {'.'.join(filter(None, (heading, key)))!r}{hint}")
 
 
-def _one_of(table: Mapping[str, Any], key: str, known: tuple[str, ...]) -> str | None:
+def _choice(table: Mapping[str, Any], key: str, choices: tuple[str, ...]) -> str | None:
     value = table.get(key)
-    if value is not None and value not in known:
-        raise ConfigError(f"{key} wants one of {', '.join(known)}, not {value!r}")
+    if value is not None and value not in choices:
+        raise ConfigError(f"{key} must be one of {', '.join(choices)}, not {value!r}")
     return value
 
 
 def _check_run(columns: Mapping[str, object], manifest: Mapping[str, object]) -> None:
-    """Raise an error for a column or a manifest field that no run can have."""
+    """Raise an error for an unknown role or manifest field, or an invalid value."""
     for role, column in columns.items():
         if not isinstance(column, str):
-            raise ConfigError(f"columns.{role} wants the name of a column, not {column!r}")
+            raise ConfigError(f"columns.{role} must be the name of a column, not {column!r}")
     if columns or manifest:
         from stabdiag.assemble.inputs import Options
 
@@ -188,22 +191,24 @@ def _check_run(columns: Mapping[str, object], manifest: Mapping[str, object]) ->
 
 
 def _rules(entries: object) -> Iterator[Ignored]:
-    """Yield the findings that do not count."""
+    """Yield the ignore rules."""
     from stabdiag.model.findings import Ignored
 
     example = 'finding = "spike-recovered", reason = "…" and until = 2030-01-31'
-    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-        raise ConfigError(f"ignore wants entries as [[tool.stabdiag.ignore]] with {example}")
-    for one in entries:
-        slug, reason, until = (one.get(key) for key in ("finding", "reason", "until"))
-        _refuse_others(one, ["finding", "reason", "until"], "ignore")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ConfigError(
+            f"ignore must be a list of [[tool.stabdiag.ignore]] entries with {example}"
+        )
+    for entry in entries:
+        slug, reason, until = (entry.get(key) for key in ("finding", "reason", "until"))
+        _refuse_unknown_keys(entry, ["finding", "reason", "until"], "ignore")
         if slug not in _slugs():
-            near = did_you_mean(str(slug), _slugs())
-            raise ConfigError(f"ignore: no finding is called {slug!r}{near}")
+            hint = did_you_mean(str(slug), _slugs())
+            raise ConfigError(f"ignore: no finding is named {slug!r}{hint}")
         if not isinstance(reason, str) or not reason.strip():
-            raise ConfigError(f"ignore: {slug} wants a reason, in words")
+            raise ConfigError(f"ignore: {slug} needs a reason")
         if not isinstance(until, date) or isinstance(until, datetime):
-            raise ConfigError(f"ignore: {slug} wants a day to look again: until = 2030-01-31")
+            raise ConfigError(f"ignore: {slug} needs an expiry date: until = 2030-01-31")
         yield Ignored(slug=slug, reason=" ".join(reason.split()), until=until)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from textwrap import wrap
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from stabdiag.cli import options
 from stabdiag.cli.commands import verdict
@@ -16,67 +16,66 @@ from stabdiag.files import protect_inputs
 from stabdiag.formats import names
 from stabdiag.model.text import plural
 
-if TYPE_CHECKING:
-    pass
-
-# Suffixes under which nobody looks for Parquet.
+# Suffixes of other formats, refused for a Parquet file.
 _NOT_PARQUET = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".log", ".html", ".md")
 
 
 @options.bundled
 def postmortem(
-    logs: options.Logs,
-    how: options.Reading,
-    out: Annotated[options.Output, names("postmortem")],
-    literal: options.Literal = False,
+    logs: options.LogArguments,
+    log_options: options.LogOptions,
+    out: Annotated[options.OutputOptions, names("postmortem")],
+    literal: options.LiteralOption = False,
 ) -> None:
     """Write a post-mortem of a spike or a NaN: timeline, cost, evidence, causes and actions.
 
-    Marked blanks are left for a person to fill in.
+    It marks the blanks that you have to fill in.
     """
-    chosen = out.chosen(how, [*logs, how.manifest])
-    from stabdiag.api import diagnose as run
-    from stabdiag.api import postmortem as document
+    format_name = out.choose_format(log_options, [*logs, log_options.manifest])
+    from stabdiag.api import diagnose as diagnose_logs
+    from stabdiag.api import postmortem as write_postmortem
 
     with progress(logs):
-        report = run(logs, **how.arguments, literal=literal).ignoring(how.project.ignored)
+        report = diagnose_logs(logs, **log_options.arguments, literal=literal).ignoring(
+            log_options.project.ignored
+        )
         protect_inputs([out.output], report.history.source.files)
         one_line = verdict(report.diagnosis)
-        with terminal_fallback(report, chosen, verdict=one_line):
-            text = document(report, chosen)
+        with terminal_fallback(report, format_name, verdict=one_line):
+            text = write_postmortem(report, format_name)
     out.write(text, one_line)
 
 
 @options.bundled
 def convert(
-    logs: options.Logs,
+    logs: options.LogArguments,
     output: Annotated[Path, options.option("--output -o FILE", "The Parquet file to write.")],
-    how: options.Reading,
+    log_options: options.LogOptions,
 ) -> None:
-    """Convert a log to Parquet: its series by role, and what is known about the run.
+    """Convert a log to a Parquet file with standard column names and the run's metadata.
 
-    Every command reads the file faster than the log, with the same result.
+    Every command accepts the file, and reads it faster than the log with the same result.
     """
     if output == Path("-"):
-        raise StabdiagError("-o - names no file; convert writes one, such as -o run.parquet")
+        raise StabdiagError("-o - is not a file; convert writes one, such as -o run.parquet")
     if output.suffix.lower() in _NOT_PARQUET:
         raise StabdiagError(
             f"{output}: convert writes Parquet; name the file {output.with_suffix('.parquet')}"
         )
-    options.check_outputs([output], [*logs, how.manifest], how.config)
-    from stabdiag.api import convert as run
+    options.check_outputs([output], [*logs, log_options.manifest], log_options.config)
+    from stabdiag.api import convert as convert_logs
 
     with progress(logs):
-        history = run(logs, output, **how.arguments)
+        history = convert_logs(logs, output, **log_options.arguments)
     groups = Counter(role.partition("/")[0] for role in history.series if "/" in role)
-    told = {}
+    columns = {}
     for role, series in history.series.items():
-        name, of_a_group, _ = role.partition("/")
-        count = f": {plural(groups[name], 'group')}" if of_a_group else f" ({len(series)})"
-        told[name + of_a_group] = name + count
-    # A name is never broken, so that it can be copied.
+        name, slash, _ = role.partition("/")
+        count = f": {plural(groups[name], 'group')}" if slash else f" ({len(series)})"
+        columns[name + slash] = name + count
+    # Names are not wrapped, so that they can be copied.
     lines = wrap(
-        f"{output}: {', '.join(told.values())}",
+        f"{output}: {', '.join(columns.values())}",
         terminal(None, None)["width"],
         subsequent_indent="  ",
         break_long_words=False,

@@ -1,4 +1,4 @@
-"""The options that several commands share, in bundles, and what they stand for."""
+"""Bundles of options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import typer
 
 from stabdiag.cli import complete
 from stabdiag.cli.commands import FailOn
-from stabdiag.cli.config import Project, config_files, project_of
-from stabdiag.cli.terminal import Exit, Terminal, tell, terminal, write
+from stabdiag.cli.config import Project, config_files, read_project
+from stabdiag.cli.terminal import Exit, Terminal, notify, terminal, write
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.files import protect_inputs, refuse_unwritable
 from stabdiag.formats import by_suffix, names, suffixes
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from stabdiag.baseline.references import References
     from stabdiag.scan.work import ScanOptions
 
-_BY_NAME: Final = inspect.Parameter.KEYWORD_ONLY
+_KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
 
-_WANTS = {
+_EXAMPLES = {
     "--limit": "NAME=VALUE such as spike.sigma=4",
     "--column": "ROLE=NAME such as loss=train/ce",
     "--set": "FIELD=VALUE such as grad_clip=1",
@@ -36,25 +36,25 @@ _WANTS = {
 }
 
 
-def option(usage: str, help: str, **more: Any) -> Any:
-    """Return an option; its usage is that of the help: ``--output -o FILE``."""
+def option(usage: str, help: str, **settings: Any) -> Any:
+    """Return an option; ``usage`` is written as in the help: ``--output -o FILE``."""
     words = usage.split()
     flags = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if word not in flags), None)
-    return typer.Option(*flags, metavar=metavar, help=help, **more)
+    return typer.Option(*flags, metavar=metavar, help=help, **settings)
 
 
-def format_option(known: Sequence[str]) -> Any:
-    """Return the option that names the format of an output; the first one is the default."""
-    listed = f"{', '.join(known[:-1])} or {known[-1]}"
+def format_option(choices: Sequence[str]) -> Any:
+    """Return the option for the output format; the first choice is the default."""
+    listed = f"{', '.join(choices[:-1])} or {choices[-1]}"
     return option(
         "--format -f FORMAT",
-        f"{listed}. Default: by the suffix of `--output`, the settings file, else {known[0]}.",
-        autocompletion=complete.among(known),
+        f"{listed}. Default: by the suffix of `--output`, the settings file, else {choices[0]}.",
+        autocompletion=complete.among(choices),
     )
 
 
-Severe = Annotated[
+FailOnOption = Annotated[
     FailOn | None,
     option(
         "--fail-on SEVERITY",
@@ -62,37 +62,39 @@ Severe = Annotated[
         "error and 2 if too little was logged to tell. Default: the settings file, else error.",
     ),
 ]
-Logs = Annotated[
+LogArguments = Annotated[
     list[str],
     typer.Argument(
         metavar="LOG...",
-        help="A log in any known format, a folder, an archive or a URL; or several files of one "
-        "run. `-` reads standard input.",
+        help="A log in any supported format, a folder, an archive or a URL; or several files of "
+        "one run. `-` reads standard input.",
     ),
 ]
-Besides = Annotated[
+WriteOption = Annotated[
     list[str] | None,
     option(
         "--write FORMAT=FILE",
-        "Also write this format to a file, such as `sarif=report.sarif`. Repeatable.",
+        "Also write the report in this format to a file: `sarif=report.sarif`. Repeatable.",
         autocompletion=complete.among([f"{name}=" for name in names()]),
     ),
 ]
-Literal = Annotated[bool, option("--literal", "Use the tree's original fixed rules.")]
-AsJson = Annotated[bool, option("--json", "The same as `--format json`.")]
+LiteralOption = Annotated[
+    bool, option("--literal", "Apply the published decision tree verbatim, without calibration.")
+]
+AsJson = Annotated[bool, option("--json", "Same as `--format json`.")]
 Color = Annotated[
     bool | None,
     option(
         "--color/--no-color",
-        "Use color or not. Default: if the terminal supports it.",
+        "Whether to use color. Default: if the terminal supports it.",
         show_default=False,
     ),
 ]
 
 
 @frozen
-class Held:
-    """The options about limits and the project's settings."""
+class LimitOptions:
+    """Options for thresholds and the project's settings file."""
 
     limit: Annotated[
         list[str] | None,
@@ -106,44 +108,44 @@ class Held:
         Path | None,
         option(
             "--config FILE",
-            "Read the settings from this TOML file, not from the nearest `stabdiag.toml` or "
+            "Read settings from this TOML file instead of the nearest `stabdiag.toml` or "
             "`pyproject.toml`.",
         ),
     ] = None
 
     @cached_property
     def project(self) -> Project:
-        """The project's settings; ignored findings that have expired are told of."""
-        found = project_of(Path.cwd(), self.config)
-        for rule in found.expired:
-            tell(
-                f"{found.table('ignore')}: {rule.slug} was to be ignored until {rule.until}, and "
-                "counts again; fix it, or set a later day"
+        """The project's settings. Expired ignore rules are reported on standard error."""
+        project = read_project(Path.cwd(), self.config)
+        for rule in project.expired:
+            notify(
+                f"{project.table('ignore')}: the rule for {rule.slug} expired on {rule.until}; "
+                "fix the finding or extend the date"
             )
-        return found
+        return project
 
     @cached_property
     def limits(self) -> Limits:
-        """The limits in force."""
+        """The thresholds in force."""
         return self.project.limits.override(_pairs(self.limit, "--limit"), by="--limit")
 
-    def fails_on(self, flag: FailOn | None) -> FailOn:
-        """Return the severity with exit code 1: by the flag, else by the settings."""
-        chosen = flag or FailOn(self.project.fail_on or FailOn.ERROR)
-        if flag is None and chosen is FailOn.NEVER:
-            tell(f"{self.project.table()}: fail-on is never, so no finding fails this command")
-        return chosen
+    def exit_severity(self, flag: FailOn | None) -> FailOn:
+        """Return the lowest severity with exit code 1, from the flag or the settings."""
+        severity = flag or FailOn(self.project.fail_on or FailOn.ERROR)
+        if flag is None and severity is FailOn.NEVER:
+            notify(f"{self.project.table()}: fail-on is never, so no finding fails this command")
+        return severity
 
 
 @frozen
-class Read(Held):
-    """The options about how the columns of a log are read."""
+class ReadOptions(LimitOptions):
+    """Options for reading the columns of a log."""
 
     columns: Annotated[
         list[str] | None,
         option(
             "--column --columns ROLE=NAME",
-            "Name the column of a role, such as `loss=train/ce`. Repeatable.",
+            "Map a role to a column, such as `loss=train/ce`. Repeatable.",
             autocompletion=complete.columns,
         ),
     ] = None
@@ -151,20 +153,20 @@ class Read(Held):
         str | None,
         option(
             "--log-format NAME",
-            "The format of the log, if it is not recognized; `stabdiag formats` lists them.",
+            "The log format, if it is not detected; `stabdiag formats` lists them.",
             autocompletion=complete.log_formats,
         ),
     ] = None
 
     @property
-    def named(self) -> dict[str, str]:
-        """The columns by role."""
+    def columns_by_role(self) -> dict[str, str]:
+        """The column names by role."""
         return {**self.project.columns, **_pairs(self.columns, "--column")}
 
 
 @frozen
-class Told(Held):
-    """The options about how a run was configured."""
+class ManifestOptions(LimitOptions):
+    """Options that describe how a run was configured."""
 
     dtype: Annotated[
         str | None,
@@ -184,54 +186,57 @@ class Told(Held):
     ] = None
 
     @property
-    def given(self) -> dict[str, object]:
-        """The manifest fields that the options give."""
+    def manifest_fields(self) -> dict[str, object]:
+        """The manifest fields that the options set."""
         dtype = {} if self.dtype is None else {"dtype": self.dtype}
         return {**_pairs(self.settings, "--set"), **dtype}
 
 
 @frozen
-class Runs(Told, Read):
-    """The options about how many logs are read."""
+class RunOptions(ManifestOptions, ReadOptions):
+    """Options for commands that read any number of runs."""
 
     @property
     def common(self) -> dict[str, Any]:
-        """The arguments of the Python API that these options stand for, whatever is read."""
+        """The arguments for the Python API, for one log or many."""
         return {
-            "settings": self.given,
+            "settings": self.manifest_fields,
             "limits": self.limits,
-            "columns": self.named,
+            "columns": self.columns_by_role,
             "format": self.log_format,
             "assume": self.project.manifest,
         }
 
-    def asked(self, **more: Any) -> ScanOptions:
-        """Return how to read and judge the logs of a scan."""
+    def scan_options(self, **changes: Any) -> ScanOptions:
+        """Return the options for reading and diagnosing many logs."""
         from stabdiag.scan.work import ScanOptions
 
-        return ScanOptions(**self.common, ignored=self.project.ignored, **more).checked()
+        return ScanOptions(**self.common, ignored=self.project.ignored, **changes).checked()
 
 
 @frozen
-class Reading(Runs):
-    """The options about how one log is read."""
+class LogOptions(RunOptions):
+    """Options for commands that read one run."""
 
     manifest: Annotated[
         Path | None,
         option(
             "--manifest FILE",
-            "The run's configuration. Default: the files beside the log, such as "
+            "The run's configuration. Default: files next to the log, such as "
             "`<log>.manifest.json`, `manifest.json`, `training_args.json`, `config.yaml`.",
         ),
     ] = None
     attempt: Annotated[
         int | None,
-        option("--attempt N", "Which of several appended runs to read. Default: the last."),
+        option(
+            "--attempt N",
+            "Which run to read if several are appended to one log. Default: the last.",
+        ),
     ] = None
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the Python API that these options stand for."""
+        """The arguments for the Python API."""
         return {**self.common, "manifest": self.manifest, "attempt": self.attempt}
 
 
@@ -239,58 +244,58 @@ BaselinePaths = Annotated[
     list[str] | None,
     option(
         "--baseline PATH",
-        "Compare with earlier good runs: logs, folders, patterns, URLs, a store of a scan, or a "
-        "baseline kept by `stabdiag baseline`. Repeatable. Default: the settings file.",
+        "Compare with earlier good runs: logs, folders, patterns, URLs, the store of a scan, or a "
+        "file written by `stabdiag baseline`. Repeatable. Default: the settings file.",
     ),
 ]
 
 
 @frozen
 class BaselineOptions:
-    """The options about earlier good runs to compare with."""
+    """Options for comparing with earlier good runs."""
 
     baseline: BaselinePaths = None
     where: Annotated[
         list[str] | None,
         option(
             "--where CONDITION",
-            "Use only references that meet a condition, such as `outcome=healthy`. Repeatable.",
+            "Use only baseline runs that meet a condition, such as `outcome=healthy`. Repeatable.",
         ),
     ] = None
 
     def sources(self, project: Project) -> list[str]:
-        """Return what was named as a baseline, by an option or by the settings file."""
+        """Return the baseline paths, from the options or the settings file."""
         if self.where and not (self.baseline or project.baseline):
-            raise StabdiagError("--where selects references; name them with --baseline")
+            raise StabdiagError("--where selects baseline runs; name them with --baseline")
         return self.baseline or list(project.baseline)
 
     def arguments(self, project: Project) -> dict[str, Any]:
-        """Return the arguments of the Python API that these options stand for."""
+        """Return the arguments for the Python API."""
         sources = self.sources(project)
         return {"baseline": sources, "where": self.where or ()} if sources else {}
 
-    def references(self, runs: Runs) -> References | None:
-        """Return the references, read once for all runs; None if none are named."""
+    def references(self, runs: RunOptions) -> References | None:
+        """Return the references, read once for all runs; None without a baseline."""
         sources = self.sources(runs.project)
         if not sources:
             return None
         from stabdiag.api.baselines import read_baseline
 
-        found = read_baseline(sources, runs.asked(), self.where or ())
-        if not found.profiles:
-            reasons = "; ".join(reference.in_words for reference in found.left_out)
-            tell(f"no baseline to compare with: {reasons}")
-        return found
+        references = read_baseline(sources, runs.scan_options(), self.where or ())
+        if not references.profiles:
+            reasons = "; ".join(reference.in_words for reference in references.left_out)
+            notify(f"no baseline to compare with: {reasons}")
+        return references
 
 
 @frozen
-class Output:
-    """The options about what is written, and where.
+class OutputOptions:
+    """Options for the output format and destination.
 
-    The format is one of those that are ``known``, of which a command may have others than these.
+    ``formats`` lists the formats that the command can write.
     """
 
-    format: str | None = None  # ``bundled`` makes the option
+    format: str | None = None  # ``bundled`` adds the option
     output: Annotated[
         Path | None,
         option(
@@ -300,147 +305,155 @@ class Output:
         ),
     ] = None
     color: Color = None
-    known: tuple[str, ...] = ("terminal", "markdown")
+    formats: tuple[str, ...] = ("terminal", "markdown")
 
     @property
-    def asked(self) -> str | None:
-        """The format that is asked for by name."""
+    def requested(self) -> str | None:
+        """The format that an option names."""
         return self.format
 
     @property
     def screen(self) -> Terminal:
-        """What the terminal, or the file in its place, can show."""
+        """The capabilities of the terminal, or of the output file."""
         return terminal(self.output, self.color)
 
-    def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
-        """Return the format to write, once it is known that it can be written.
+    def choose_format(
+        self, limit_options: LimitOptions, inputs: Iterable[object], others: Iterable[Path] = ()
+    ) -> str:
+        """Return the output format, after checking that the outputs can be written.
 
         Raises:
-            StabdiagError: if it cannot, or for a format that this command does not have.
+            StabdiagError: if one cannot be written, or this command does not have the format.
         """
-        check_outputs([self.output, *besides], inputs, held.config)
-        chosen = self._named(held)
-        if self.output is None and chosen in ("html", "svg") and sys.stdout.isatty():
+        check_outputs([self.output, *others], inputs, limit_options.config)
+        format_name = self._resolve_format(limit_options)
+        if self.output is None and format_name in ("html", "svg") and sys.stdout.isatty():
             raise StabdiagError(
-                f"a terminal cannot show {chosen}; write a file: -o report.{chosen}"
+                f"a terminal cannot show {format_name}; write a file: -o report.{format_name}"
             )
-        return chosen
+        return format_name
 
-    def _named(self, held: Held) -> str:
-        if self.asked is not None:
-            refuse_unknown(self.asked, self.known)
-            return self.asked
+    def _resolve_format(self, limit_options: LimitOptions) -> str:
+        if self.requested is not None:
+            refuse_unknown(self.requested, self.formats)
+            return self.requested
         suffix = "" if self.output is None else self.output.suffix
-        told = by_suffix(suffix)
-        if told in self.known:
-            return told
+        format_name = by_suffix(suffix)
+        if format_name in self.formats:
+            return format_name
         if suffix:
-            have = " ".join(each for one in self.known for each in suffixes(one))
+            choices = " ".join(suffix for name in self.formats for suffix in suffixes(name))
             raise StabdiagError(
-                f"{self.output}: this command writes no {suffix} file; end the name with one of "
-                f"{have}, or choose with --format ({', '.join(self.known)})"
+                f"{self.output}: this command cannot write {suffix} files; end the name with one "
+                f"of {choices}, or choose with --format ({', '.join(self.formats)})"
             )
-        set_by_file = held.project.format
-        return set_by_file if set_by_file in self.known else self.known[0]
+        default = limit_options.project.format
+        return default if default in self.formats else self.formats[0]
 
-    def write(self, text: str | Iterable[str], verdict: str = "", *also: Path) -> None:
-        """Write a text, and say which files were written."""
+    def write(self, text: str | Iterable[str], verdict: str = "", *others: Path) -> None:
+        """Write a text, and list the files that were written."""
         write(text, self.output)
-        files = [str(path) for path in (self.output, *also) if path is not None and path.is_file()]
+        files = [
+            str(path) for path in (self.output, *others) if path is not None and path.is_file()
+        ]
         if files:
-            tell(f"wrote {', '.join(files)}{f'; {verdict}' if verdict else ''}")
+            notify(f"wrote {', '.join(files)}{f'; {verdict}' if verdict else ''}")
 
 
 @frozen
-class Data(Output):
-    """The options about an output that can be JSON, too."""
+class JsonOutputOptions(OutputOptions):
+    """Options for an output that can be JSON."""
 
     json: AsJson = False
 
     @property
-    def asked(self) -> str | None:
-        """The format that is asked for by name."""
+    def requested(self) -> str | None:
+        """The format that an option names."""
         if self.json and self.format not in (None, "json"):
             raise StabdiagError(f"--json and --format {self.format} exclude each other")
         return "json" if self.json else self.format
 
 
-Sheet = Annotated[Data, names("sheet")]
+ChecklistOutputOptions = Annotated[JsonOutputOptions, names("sheet")]
 
 
 @frozen
-class Brief(Data):
-    """The options about an output that the verdict may stand for."""
+class VerdictOutputOptions(JsonOutputOptions):
+    """Options for an output that can be reduced to its verdict."""
 
-    quiet: Annotated[bool, option("--quiet -q", "Print the verdict alone, in a line.")] = False
+    quiet: Annotated[bool, option("--quiet -q", "Print only the verdict, in one line.")] = False
 
-    def chosen(self, held: Held, inputs: Iterable[object], besides: Iterable[Path] = ()) -> str:
-        """Return the format to write: the verdict alone is none of them."""
-        chosen = super().chosen(held, inputs, besides)
-        if self.quiet and self.output is None and self.asked:
+    def choose_format(
+        self, limit_options: LimitOptions, inputs: Iterable[object], others: Iterable[Path] = ()
+    ) -> str:
+        """Return the output format; ``--quiet`` excludes a named one on standard output."""
+        format_name = super().choose_format(limit_options, inputs, others)
+        if self.quiet and self.output is None and self.requested:
             raise StabdiagError(
-                f"--quiet prints one line and --format {chosen} a report; write one to a file"
+                f"--quiet prints one line and --format {format_name} a report; write one to a file"
             )
-        return chosen
+        return format_name
 
-    def tell(self, report: Callable[[], str | Iterable[str]], verdict: str, *also: Path) -> None:
-        """Write the report, or the verdict in its place; with a file, both."""
+    def write_report(
+        self, report: Callable[[], str | Iterable[str]], verdict: str, *others: Path
+    ) -> None:
+        """Write the report, or only the verdict if ``--quiet``; with an output file, both."""
         if self.quiet:
             write(verdict, None)
         if self.output is not None or not self.quiet:
-            self.write(report(), verdict, *also)
+            self.write(report(), verdict, *others)
 
 
 @frozen
-class Page(Brief):
+class ReportOutputOptions(VerdictOutputOptions):
     """The options about a report."""
 
-    verbose: Annotated[bool, option("--verbose -v", "Show every question with its numbers.")] = (
-        False
-    )
-    known: tuple[str, ...] = names()
+    verbose: Annotated[
+        bool, option("--verbose -v", "Show every question of the decision tree with its numbers.")
+    ] = False
+    formats: tuple[str, ...] = names()
 
 
 def bundled(command: Callable[..., Exit | None]) -> Callable[..., Exit | None]:
-    """Give a command the options of each bundle among its parameters, one by one for typer.
+    """Replace each bundle among the parameters of a command by its options, for typer.
 
-    A bundle may be annotated with the formats that the command knows.
+    A bundle may be annotated with the formats that the command can write.
     """
-    own = inspect.signature(command, eval_str=True).parameters
-    makes: dict[str, Any] = {}
+    parameters = inspect.signature(command, eval_str=True).parameters
+    factories: dict[str, Any] = {}
     bundles: dict[str, list[inspect.Parameter]] = {}
-    for name, one in own.items():
-        bundle, *known = get_args(one.annotation) or (one.annotation,)
-        make: Any = bundle
+    for name, parameter in parameters.items():
+        bundle, *formats = get_args(parameter.annotation) or (parameter.annotation,)
+        factory: Any = bundle
         if is_dataclass(bundle):
-            bundles[name] = _options(bundle, *known)
-            makes[name] = partial(make, known=known[0]) if known else make
+            bundles[name] = _options(bundle, *formats)
+            factories[name] = partial(factory, formats=formats[0]) if formats else factory
 
     @wraps(command)
-    def called(**given: Any) -> Exit | None:
+    def wrapper(**values: Any) -> Exit | None:
         for name, options in bundles.items():
-            taken = {option.name: given.pop(option.name) for option in options}
-            given[name] = makes[name](**taken)
-        return command(**given)
+            fields = {option.name: values.pop(option.name) for option in options}
+            values[name] = factories[name](**fields)
+        return command(**values)
 
-    flat = [each for name, one in own.items() for each in bundles.get(name, [one])]
-    flat = [one.replace(kind=_BY_NAME) for one in flat]
-    called.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    called.__annotations__ = {one.name: one.annotation for one in flat}
-    return called
+    flat = [p for name, own in parameters.items() for p in bundles.get(name, [own])]
+    flat = [parameter.replace(kind=_KEYWORD_ONLY) for parameter in flat]
+    wrapper.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    return wrapper
 
 
-def _options(bundle: Any, known: Sequence[str] = ()) -> list[inspect.Parameter]:
-    """Return the options of a bundle: the format, its own, then those of what it is made from."""
-    defaults: dict[str, Any] = {one.name: one.default for one in fields(bundle)}
-    usual = defaults.pop("known", ())
+def _options(bundle: Any, formats: Sequence[str] = ()) -> list[inspect.Parameter]:
+    """Return the options of a bundle: the format, its own, then those of its base classes."""
+    defaults: dict[str, Any] = {item.name: item.default for item in fields(bundle)}
+    default_formats = defaults.pop("formats", ())
     kinds: dict[str, Any] = {}
     if "format" in defaults:
-        kinds["format"] = Annotated[str | None, format_option(known or usual)]
-    for part in bundle.__mro__:
-        kinds = {**kinds, **inspect.get_annotations(part, eval_str=True), **kinds}
+        kinds["format"] = Annotated[str | None, format_option(formats or default_formats)]
+    for base in bundle.__mro__:
+        kinds = {**kinds, **inspect.get_annotations(base, eval_str=True), **kinds}
     return [
-        inspect.Parameter(name, _BY_NAME, default=defaults[name], annotation=kind)
+        inspect.Parameter(name, _KEYWORD_ONLY, default=defaults[name], annotation=kind)
         for name, kind in kinds.items()
         if name in defaults
     ]
@@ -449,34 +462,34 @@ def _options(bundle: Any, known: Sequence[str] = ()) -> list[inspect.Parameter]:
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[object], config: Path | None
 ) -> None:
-    """Refuse at once outputs that cannot be written, or that the command line names as inputs.
+    """Raise an error for outputs that cannot be written or that the command line names as inputs.
 
-    What else is read, such as the manifest beside a log, is known only afterwards.
+    Other inputs, such as the manifest next to a log, are known only after reading.
     """
     refuse_unwritable(outputs)
     protect_inputs(outputs, [*inputs, *config_files(Path.cwd(), config)])
 
 
-def besides_of(
-    besides: list[str] | None, known: Collection[str] | None = None
+def parse_write_options(
+    texts: list[str] | None, formats: Collection[str] | None = None
 ) -> list[tuple[Path, str]]:
-    """Return the other files to write, each with the name of its format."""
-    pairs = [_pair(one, "--write") for one in besides or ()]
+    """Return the files that ``--write`` names, each with its format."""
+    pairs = [_pair(text, "--write") for text in texts or ()]
     for name, path in pairs:
-        refuse_unknown(name, names() if known is None else known)
+        refuse_unknown(name, names() if formats is None else formats)
         if path == "-":
             raise StabdiagError(
-                f"--write {name}=- names no file; --format {name} writes to standard output"
+                f"--write {name}=- is not a file; --format {name} writes to standard output"
             )
     return [(Path(path), name) for name, path in pairs]
 
 
 def _pairs(texts: list[str] | None, flag: str) -> dict[str, str]:
-    return dict(_pair(one, flag) for one in texts or ())
+    return dict(_pair(text, flag) for text in texts or ())
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or (flag == "--write" and not value):
-        raise StabdiagError(f"{flag} takes {_WANTS[flag]}, not {text!r}")
+        raise StabdiagError(f"{flag} takes {_EXAMPLES[flag]}, not {text!r}")
     return name.strip(), value

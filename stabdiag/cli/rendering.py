@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from stabdiag.cli.terminal import tell, tell_text
+from stabdiag.cli.terminal import notify, notify_text
 from stabdiag.errors import StabdiagError
 
 if TYPE_CHECKING:
@@ -78,6 +78,6 @@ def _print_fallback(subject: object, format: str, kind: Kind, verdict: str) -> N
         except Exception:  # noqa: BLE001 - the verdict is left
             pass
         else:
-            tell_text(text)
+            notify_text(text)
             return
-    tell(verdict)
+    notify(verdict)

@@ -1,4 +1,4 @@
-"""The commands that show what stabdiag knows: formats, thresholds, explanations, settings."""
+"""The commands that list formats, thresholds, explanations and settings."""
 
 from __future__ import annotations
 
@@ -16,64 +16,66 @@ if TYPE_CHECKING:
 
 
 @options.bundled
-def formats(out: options.Sheet) -> None:
-    """List the log formats that can be read, and how each is recognized."""
-    chosen = out.chosen(options.Held(), [])
-    out.write(render(log_formats(), chosen, "logs", **out.screen))
+def formats(out: options.ChecklistOutputOptions) -> None:
+    """List the supported log formats and how each is detected."""
+    format_name = out.choose_format(options.LimitOptions(), [])
+    out.write(render(log_formats(), format_name, "logs", **out.screen))
 
 
 def log_formats() -> tuple[LogFormat, ...]:
-    """Return the formats of logs, in the order in which a log is tried against them."""
+    """Return the log formats, in the order in which they are tried."""
     from stabdiag.formats.lists import LogFormat
     from stabdiag.readers.registry import READERS
 
     return tuple(
         LogFormat(
-            name=one.name,
-            title=one.title,
-            state="missing" if one.missing else "installed" if one.extra else "built in",
-            extra=one.extra,
-            install=f"pip install 'stabdiag[{one.extra}]'" if one.missing else None,
-            recognised=one.detected_by,
-            loses=one.not_read,
-            example=one.example,
+            name=item.name,
+            title=item.title,
+            state="missing" if item.missing else "installed" if item.extra else "built in",
+            extra=item.extra,
+            install=f"pip install 'stabdiag[{item.extra}]'" if item.missing else None,
+            recognised=item.detected_by,
+            loses=item.not_read,
+            example=item.example,
         )
-        for one in READERS
+        for item in READERS
     )
 
 
 @options.bundled
 def thresholds(
-    how: options.Held,
-    out: Annotated[options.Data, names("limits")],
-    literal: options.Literal = False,
+    limit_options: options.LimitOptions,
+    out: Annotated[options.JsonOutputOptions, names("limits")],
+    literal: options.LiteralOption = False,
 ) -> None:
-    """Print the quick-reference table and every threshold in force."""
-    chosen = out.chosen(how, [])
-    out.write(render(how.limits, chosen, "rules" if literal else "limits", **out.screen))
+    """Print the quick-reference table and all thresholds in force."""
+    format_name = out.choose_format(limit_options, [])
+    out.write(
+        render(limit_options.limits, format_name, "rules" if literal else "limits", **out.screen)
+    )
 
 
 @options.bundled
 def explain(
-    how: options.Held,
-    out: options.Output,
+    limit_options: options.LimitOptions,
+    out: options.OutputOptions,
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="NAME",
             autocompletion=complete.explained,
-            help="An outcome, a symptom, a finding of compare, a question or a threshold; or words "
-            "to search for. Default: list them all.",
+            help="A finding, a symptom, a question or a threshold; or words to search for. "
+            "Default: list all entries.",
         ),
     ] = None,
 ) -> None:
-    """Explain a finding, a question or a threshold, or search for what fits some words."""
+    """Explain a finding, a question or a threshold, or search the explanations."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
-    chosen = out.chosen(how, [])
-    text = page(" ".join(words), how.limits) if words else contents(how.limits)
-    if chosen == "terminal":
+    format_name = out.choose_format(limit_options, [])
+    text = page(" ".join(words), limit_options.limits) if words else contents(limit_options.limits)
+    if format_name == "terminal":
         from stabdiag.formats.terminal.page import markdown_page
 
         text = markdown_page(text, **out.screen)
@@ -81,7 +83,7 @@ def explain(
 
 
 class Setting(NamedTuple):
-    """One setting in force: its value, the table or the option that it is from, and a reason."""
+    """A setting in force, with the table or option that sets it."""
 
     name: str
     value: str
@@ -91,52 +93,57 @@ class Setting(NamedTuple):
 
 @options.bundled
 def config(
-    how: options.Runs,
-    out: Annotated[options.Data, ("terminal", "json")],
-    fail_on: options.Severe = None,
+    run_options: options.RunOptions,
+    out: Annotated[options.JsonOutputOptions, ("terminal", "json")],
+    fail_on: options.FailOnOption = None,
 ) -> None:
-    """Show the project's settings in force, and where each comes from."""
+    """Show the settings in force and where each comes from."""
     from stabdiag.formats.json import Json, dumps, escape
     from stabdiag.formats.measured import visible
 
-    chosen = out.chosen(how, [])
-    found = [*_settings(how, fail_on)]
-    if chosen == "json":
-        told: list[Json] = [
-            {key: escape(text) for key, text in one._asdict().items()} for one in found
+    format_name = out.choose_format(run_options, [])
+    settings = [*_settings(run_options, fail_on)]
+    if format_name == "json":
+        values: list[Json] = [
+            {key: escape(text) for key, text in item._asdict().items()} for item in settings
         ]
-        out.write(dumps({"file": escape(how.project.name) or None, "settings": told}))
+        out.write(dumps({"file": escape(run_options.project.name) or None, "settings": values}))
         return
-    name, value = (max(len(one[cell]) for one in found) for cell in (0, 1))
-    lines = [f"Settings file: {how.project.name or 'none here, nor in a folder above'}", ""]
-    for one in found:
-        lines.append(visible(f"{one.name:{name}}  {one.value:{value}}  {one.source}"))
-        lines += [f"    {visible(one.reason)}"] * bool(one.reason)
-    changed = how.limits.changed
-    rest = len(how.limits.items()) - len(changed)
-    out.write("\n".join([*lines, "", f"{rest} limits as by default: stabdiag thresholds"]))
+    name_width, value_width = (max(len(item[cell]) for item in settings) for cell in (0, 1))
+    lines = [f"Settings file: {run_options.project.name or 'none in this folder or above'}", ""]
+    for item in settings:
+        cells = (f"{item.name:{name_width}}", f"{item.value:{value_width}}", item.source)
+        lines.append(visible("  ".join(cells)))
+        lines += [f"    {visible(item.reason)}"] * bool(item.reason)
+    changed = run_options.limits.changed
+    unchanged = len(run_options.limits.items()) - len(changed)
+    out.write(
+        "\n".join([*lines, "", f"{unchanged} limits have their defaults: stabdiag thresholds"])
+    )
 
 
-def _settings(how: options.Runs, fail_on: FailOn | None) -> Iterator[Setting]:
-    """Yield what is in force; of the limits, those that differ from their defaults."""
-    project = how.project
+def _settings(run_options: options.RunOptions, fail_on: FailOn | None) -> Iterator[Setting]:
+    """Yield the settings in force. Limits with their default values are omitted."""
+    project = run_options.project
     file: Mapping[str, object]
     flags: Mapping[str, object]
     flag = (fail_on, "--fail-on")
-    for key, told in (
+    for key, candidates in (
         ("fail-on", (flag, (project.fail_on, project.table()), ("error", "default"))),
-        ("format", ((project.format, project.table()), ("as each command says", "default"))),
+        ("format", ((project.format, project.table()), ("depends on the command", "default"))),
     ):
-        value, source = next(one for one in told if one[0] is not None)
+        value, source = next(pair for pair in candidates if pair[0] is not None)
         yield Setting(key, str(value), source)
     for table, file, flags, option in (
-        ("columns", project.columns, how.named, "--column"),
-        ("manifest", project.manifest, how.given, "--set"),
+        ("columns", project.columns, run_options.columns_by_role, "--column"),
+        ("manifest", project.manifest, run_options.manifest_fields, "--set"),
     ):
-        for key, given in {**file, **flags}.items():
-            own = key in file and file[key] == given
-            yield Setting(f"{table}.{key}", str(given), project.table(table) if own else option)
-    for info in how.limits.changed:
+        for key, setting in {**file, **flags}.items():
+            is_from_file = key in file and file[key] == setting
+            yield Setting(
+                f"{table}.{key}", str(setting), project.table(table) if is_from_file else option
+            )
+    for info in run_options.limits.changed:
         source = info.set_by if info.set_by == "--limit" else project.table("limits")
         yield Setting(f"limits.{info.name}", f"{info.value:g}", source)
     for rule in project.rules:

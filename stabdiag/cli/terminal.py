@@ -1,4 +1,4 @@
-"""Where output goes: the terminal or a file, and notices on standard error."""
+"""Output to the terminal or a file, and messages on standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Exit(IntEnum):
-    """The exit codes that a command returns; 70, an internal error, is returned by none."""
+    """The exit codes of commands. An internal error exits with 70, which no command returns."""
 
     OK = 0
     FOUND = 1
@@ -36,12 +36,12 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-# Logs from so many bytes on take longer than people wait without a sign of life.
+# Logs of this many bytes or more take so long that a progress bar is shown.
 _LARGE = 100_000_000
 
 
 class Terminal(TypedDict):
-    """What the terminal, or the file in its place, can show; every format takes these."""
+    """The capabilities of the terminal or the output file. Every format takes these options."""
 
     width: int
     color: bool
@@ -49,7 +49,7 @@ class Terminal(TypedDict):
 
 
 class _Output(FileIO):
-    """Standard output, whose errors say so. A reader who has enough is none of them."""
+    """Standard output that names itself in errors. A closed pipe is not an error."""
 
     def write(self, data: Buffer, /) -> int:
         try:
@@ -61,41 +61,41 @@ class _Output(FileIO):
 
 
 def open_output() -> None:
-    """Open standard output so that its errors name it, and that a file gets what ``-o`` writes."""
-    now = sys.stdout
-    if not isinstance(getattr(now.buffer, "raw", now.buffer), FileIO):  # a console of Windows
+    """Open standard output so that errors name it and redirection writes the bytes of ``-o``."""
+    stdout = sys.stdout
+    if not isinstance(getattr(stdout.buffer, "raw", stdout.buffer), FileIO):  # a Windows console
         import colorama
 
         colorama.just_fix_windows_console()
         return
-    raw = BufferedWriter(_Output(os.dup(now.fileno()), "wb"))
-    # Windows has an old code page for files and pipes, where JSON and HTML are read as UTF-8.
-    foreign = os.name == "nt" and "PYTHONIOENCODING" not in os.environ
+    raw = BufferedWriter(_Output(os.dup(stdout.fileno()), "wb"))
+    # Windows defaults to a legacy code page for files and pipes, but JSON and HTML must be UTF-8.
+    is_legacy = os.name == "nt" and "PYTHONIOENCODING" not in os.environ
     sys.stdout = TextIOWrapper(
         raw,
-        "utf-8" if foreign else now.encoding,
-        now.errors,
+        "utf-8" if is_legacy else stdout.encoding,
+        stdout.errors,
         newline="\n",
-        line_buffering=bool(now.line_buffering),
+        line_buffering=bool(stdout.line_buffering),
     )
 
 
 def terminal(output: Path | None, color: bool | None) -> Terminal:
-    """Return what the terminal, or the file in its place, can show."""
+    """Return the capabilities of the terminal, or of the output file."""
     tty = output is None and sys.stdout.isatty()
-    wanted = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    has_color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     width = 80
     if tty:
         import shutil
 
         width = max(shutil.get_terminal_size().columns, 40)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
-    return Terminal(width=width, color=wanted if color is None else color, encoding=encoding)
+    return Terminal(width=width, color=has_color if color is None else color, encoding=encoding)
 
 
 def write(text: str | Iterable[str], output: Path | None) -> None:
-    """Write text, or pieces of it, to the terminal, or to a file as a whole or not at all."""
-    pieces = _ended([text] if isinstance(text, str) else text)
+    """Write text, or pieces of text, to the terminal or atomically to a file."""
+    pieces = _with_final_newline([text] if isinstance(text, str) else text)
     if output is not None:
         with atomic_write(output) as file:
             file.writelines(piece.encode() for piece in pieces)
@@ -103,14 +103,14 @@ def write(text: str | Iterable[str], output: Path | None) -> None:
     for piece in pieces:
         try:
             sys.stdout.write(piece)
-        except UnicodeEncodeError:  # a format that is UTF-8, on a system that is not
+        except UnicodeEncodeError:  # UTF-8 output on a system with another encoding
             sys.stdout.flush()
             sys.stdout.buffer.write(piece.encode())
     sys.stdout.flush()
 
 
-def _ended(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield pieces of text, and the end of the last line where it is missing."""
+def _with_final_newline(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield pieces of text, and a newline at the end if it is missing."""
     last = ""
     for piece in pieces:
         last = piece or last
@@ -120,10 +120,10 @@ def _ended(pieces: Iterable[str]) -> Iterator[str]:
 
 
 def add_to_summary(report: Report, command: str) -> None:
-    """Add the report to the summary of the job, if GitHub runs the command.
+    """Append the report to the job summary when running in GitHub Actions.
 
     Raises:
-        StabdiagError: if the file that GitHub names cannot be written.
+        StabdiagError: if the summary file cannot be written.
     """
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if not summary:
@@ -139,74 +139,74 @@ def add_to_summary(report: Report, command: str) -> None:
         ) from None
 
 
-def tell(message: str) -> None:
-    """Write one line to standard error; what a log or a file name put into it is made inert."""
+def notify(message: str) -> None:
+    """Write a line to standard error, with control characters escaped."""
     from stabdiag.formats.measured import visible
 
-    with suppress(OSError):  # with nowhere to tell it, the exit code still does
+    with suppress(OSError):  # without standard error, the exit code remains
         print(f"stabdiag: {visible(message)}", file=sys.stderr)  # noqa: T201 - the only part that may
 
 
-def tell_text(text: str) -> None:
-    """Write a report to standard error; what the stream cannot encode is escaped."""
+def notify_text(text: str) -> None:
+    """Write a report to standard error, with characters escaped that it cannot encode."""
     encoding = sys.stderr.encoding or "ascii"
     with suppress(OSError):
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)  # noqa: T201
 
 
-def tell_of_runs_beside(place: str, source: Source) -> None:
-    """Say how to diagnose all runs of a place that holds more than the one that was read."""
+def notify_other_runs(log: str, source: Source) -> None:
+    """Print how to diagnose all runs if the folder or archive contains several."""
     if source.other_runs:
-        place = shown(place)
-        tell(
-            f"{place} holds several runs, and this is one of them; to diagnose them all, run"
-            f" stabdiag scan {shlex.quote(place)}"
+        log = shown(log)
+        notify(
+            f"{log} contains several runs; this is one of them. For all of them:"
+            f" stabdiag scan {shlex.quote(log)}"
         )
 
 
-def tell_of_baseline(report: Report) -> None:
-    """Say that no run of the baseline can be used: the report is about the log alone."""
+def notify_unusable_baseline(report: Report) -> None:
+    """Print that no baseline run is usable, so that the report is about the log alone."""
     comparison = report.baseline
     if comparison is not None and not comparison.references:
         reasons = "; ".join(reference.in_words for reference in comparison.left_out)
-        tell(f"no baseline to compare with: {reasons or 'no run is given'}")
+        notify(f"no baseline to compare with: {reasons or 'no run given'}")
 
 
-def complain(message: str) -> Exit:
-    """Print an error that the user can fix, and return the exit code for it."""
-    tell(message)
+def report_error(message: str) -> Exit:
+    """Print an error that the user can fix, and return its exit code."""
+    notify(message)
     return Exit.REFUSED
 
 
 @contextmanager
-def stopping() -> Iterator[Sequence[int]]:
-    """Let Ctrl-C and the signal to terminate end a command in good order; a second one, at once."""
+def catch_stop_signals() -> Iterator[Sequence[int]]:
+    """Record SIGINT and SIGTERM so that a command can finish; a second one ends it immediately."""
     caught: list[int] = []
 
     def catch(number: int, frame: FrameType | None) -> None:
-        handler = before[number]
+        handler = handlers[number]
         if caught and callable(handler):
             handler(number, frame)
         caught.append(number)
 
-    before = {int(one): signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    for number in before:
+    handlers = {int(s): signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)}
+    for number in handlers:
         signal.signal(number, catch)
     try:
         yield caught
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
-def after(caught: Sequence[int]) -> Exit:
-    """Return how a shell has it that a signal ended a command: to look away is no verdict."""
+def signal_exit_code(caught: Sequence[int]) -> Exit:
+    """Return the shell's exit code for a command ended by a signal."""
     return Exit(128 + (caught or [signal.SIGINT])[0])
 
 
 @contextmanager
-def live(color: bool | None) -> Iterator[Live | None]:
-    """Give what is drawn again and again on standard error; None where that is no terminal."""
+def live_display(color: bool | None) -> Iterator[Live | None]:
+    """Yield a live display on standard error; None if that is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -216,20 +216,20 @@ def live(color: bool | None) -> Iterator[Live | None]:
     console = Console(
         stderr=True, highlight=False, markup=False, emoji=False, no_color=color is False or None
     )
-    with Live(console=console, auto_refresh=False, transient=True) as drawn:
-        yield drawn
+    with Live(console=console, auto_refresh=False, transient=True) as display:
+        yield display
 
 
 @contextmanager
 def progress(logs: Sequence[str]) -> Iterator[None]:
-    """Show on a terminal how far reading is, if it may take long; nothing otherwise."""
+    """Show a progress bar on a terminal while reading large or remote logs."""
     paths = [Path(log) for log in logs if log != "-" and "://" not in log]
     try:
         size = sum(path.stat().st_size for path in paths if path.is_file())
-        waits = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
-    except OSError:  # reading will say what is wrong
-        size, waits = 0, False
-    if not sys.stderr.isatty() or (size < _LARGE and not waits):
+        is_unsized = any("://" in log for log in logs) or any(path.is_dir() for path in paths)
+    except OSError:  # the reader reports the error
+        size, is_unsized = 0, False
+    if not sys.stderr.isatty() or (size < _LARGE and not is_unsized):
         yield
         return
     from rich.console import Console
@@ -238,13 +238,13 @@ def progress(logs: Sequence[str]) -> Iterator[None]:
     from stabdiag.readers.source import watched
 
     first = shown(logs[0]) if "://" in logs[0] else logs[0].rstrip("/").rpartition("/")[2]
-    more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
-    told = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
-    what = f"Reading {ascii(first)[1:-1]}{more}{told} …"
+    others = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+    megabytes = f", {size / 1e6:.0f} MB" if size >= _LARGE else ""
+    description = f"Reading {ascii(first)[1:-1]}{others}{megabytes} …"
     text = TextColumn("{task.description}", markup=False)
-    # Of a folder or a server nobody knows yet how much will be read.
-    columns = (SpinnerColumn(), text) if waits else (text, BarColumn(), TaskProgressColumn())
+    # The number of bytes to read from a folder or a server is unknown.
+    columns = (SpinnerColumn(), text) if is_unsized else (text, BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None if waits else size)
+        task = bar.add_task(description, total=None if is_unsized else size)
         with watched(lambda count: bar.advance(task, count)):
             yield

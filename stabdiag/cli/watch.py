@@ -17,7 +17,14 @@ import typer
 from stabdiag.cli import options
 from stabdiag.cli.commands import FailOn, report_exit_code, verdict
 from stabdiag.cli.rendering import render_report
-from stabdiag.cli.terminal import Exit, after, live, stopping, tell, write
+from stabdiag.cli.terminal import (
+    Exit,
+    catch_stop_signals,
+    live_display,
+    notify,
+    signal_exit_code,
+    write,
+)
 from stabdiag.errors import StabdiagError
 from stabdiag.files import protect_inputs
 from stabdiag.model.text import and_more
@@ -25,11 +32,11 @@ from stabdiag.model.text import and_more
 if TYPE_CHECKING:
     from stabdiag.watch import Job, Seen
 
-# So many seconds after SIGTERM a job that still runs is said to.
-_PATIENCE: Final = 10.0
+# Seconds after SIGTERM until a job that still runs is reported.
+_TERM_WAIT: Final = 10.0
 
-# The largest number that a process can have.
-_LARGEST: Final = (1 << 31) - 1
+# The largest process id.
+_MAX_PID: Final = (1 << 31) - 1
 
 
 @options.bundled
@@ -41,9 +48,9 @@ def watch(
             help="A growing log, a folder, or several files of one run; `-` is standard input.",
         ),
     ],
-    how: options.Reading,
+    log_options: options.LogOptions,
     against: options.BaselineOptions,
-    out: options.Page,
+    out: options.ReportOutputOptions,
     fail_on: Annotated[
         FailOn | None,
         options.option(
@@ -58,120 +65,131 @@ def watch(
     until_idle: Annotated[
         float | None,
         options.option(
-            "--until-idle SECONDS", "End after the log has been quiet for this long.", min=0
+            "--until-idle SECONDS", "Stop when the log has not grown for this long.", min=0
         ),
     ] = None,
     pid: Annotated[
         int | None,
-        options.option("--pid PID", "End when this process ends.", min=1, max=_LARGEST),
+        options.option("--pid PID", "Stop when this process ends.", min=1, max=_MAX_PID),
     ] = None,
     kill: Annotated[
         bool,
-        options.option("--kill", "Send SIGTERM to the --pid process when an error is certain."),
+        options.option(
+            "--kill", "Send SIGTERM to the `--pid` process as soon as an error is certain."
+        ),
     ] = False,
     grace: Annotated[
         float | None,
         options.option(
             "--grace SECONDS",
-            "With `--kill`: send SIGKILL to a process that still runs this long after SIGTERM. "
+            "With `--kill`: send SIGKILL if the process still runs this long after SIGTERM. "
             "Default: never.",
             min=0,
         ),
     ] = None,
-    literal: options.Literal = False,
+    literal: options.LiteralOption = False,
 ) -> Exit:
-    """Follow a growing log, and exit with code 1 as soon as an error is certain.
+    """Follow a growing log and exit with code 1 as soon as an error is certain.
 
-    The watch waits for a log that does not exist yet. Ctrl-C ends the watch, not the job, with the
-    report so far and exit code 130.
+    It waits for a log that does not exist yet. Ctrl-C ends the watch, not the job: it prints the
+    report so far and exits with code 130.
     """
     from stabdiag.formats import writer
     from stabdiag.model.findings import threshold
     from stabdiag.model.manifest import read_manifest
     from stabdiag.watch import End, Until, open_source
-    from stabdiag.watch import watch as run
+    from stabdiag.watch import watch as watch_source
 
-    chosen = out.chosen(how, [*logs, how.manifest])
-    fails_on = how.fails_on(fail_on)
+    format_name = out.choose_format(log_options, [*logs, log_options.manifest])
+    exit_severity = log_options.exit_severity(fail_on)
     times = {"--interval": interval, "--until-idle": until_idle, "--grace": grace}
     for flag, seconds in times.items():
         if seconds is not None and not math.isfinite(seconds):
-            raise StabdiagError(f"{flag} wants a number of seconds, not {seconds}")
-    gc.enable()  # a command that is soon over does without
-    writer(chosen)  # now, as at the end there is no time for it
-    job = _job(pid, fails_on, kill=kill)
+            raise StabdiagError(f"{flag} must be a finite number of seconds, not {seconds}")
+    gc.enable()  # __main__ disables it for short commands
+    writer(format_name)  # import it now: there may be no time at the end
+    job = _job(pid, exit_severity, kill=kill)
     if grace is not None and not kill:
-        raise StabdiagError("--grace is the time between SIGTERM and SIGKILL: it wants --kill")
-    references = against.references(how)
-    ask = how.asked(attempt=how.attempt, literal=literal, references=references)
-    known = None if how.manifest is None else read_manifest(how.manifest)
+        raise StabdiagError("--grace is the time between SIGTERM and SIGKILL and needs --kill")
+    references = against.references(log_options)
+    scan_options = log_options.scan_options(
+        attempt=log_options.attempt, literal=literal, references=references
+    )
+    manifest = None if log_options.manifest is None else read_manifest(log_options.manifest)
 
-    source = open_source(logs, ask.of_a_log)
-    with closing(source), stopping() as caught, display(logs, out.color) as show:
+    source = open_source(logs, scan_options.of_a_log)
+    with closing(source), catch_stop_signals() as caught, display(logs, out.color) as show:
         until = Until(
-            fail_on=threshold(fails_on),
+            fail_on=threshold(exit_severity),
             quiet=until_idle,
             process=job,
             stopped=lambda: bool(caught),
         )
-        diagnose = partial(ask.report, manifest=known)
-        for seen in run(source, diagnose, until, interval=interval):
+        diagnose = partial(scan_options.report, manifest=manifest)
+        for seen in watch_source(source, diagnose, until, interval=interval):
             show(seen)
-        sure = seen.certain
-        if kill and job is not None and sure is not None and not _ended(job, grace, until.stopped):
-            # Nothing more is acted on, but what the job still logs is reported.
-            rest = replace(until, fail_on=None, quiet=None)
-            for seen in run(source, diagnose, rest, interval=interval):
+        certain = seen.certain
+        if (
+            kill
+            and job is not None
+            and certain is not None
+            and not _end_job(job, grace, until.stopped)
+        ):
+            # Take no further action, but report what the job still logs.
+            until_end = replace(until, fail_on=None, quiet=None)
+            for seen in watch_source(source, diagnose, until_end, interval=interval):
                 show(seen)
     report = seen.report
     if report is None:
         if seen.end is not End.STOPPED and seen.trouble is not None:
             raise seen.trouble
-        tell(f"stopped before anything was read ({seen.trouble})")
-        return after(caught)  # stopping it is no bad input
-    told = verdict(report.diagnosis)
-    text = render_report(report, chosen, verdict=told, verbose=out.verbose, **out.screen)
-    _hand_over(text, out, told, report.history.source.files)
-    if sure is not None:
+        notify(f"stopped before anything was read ({seen.trouble})")
+        return signal_exit_code(caught)  # not exit code 2: the input may be fine
+    one_line = verdict(report.diagnosis)
+    text = render_report(report, format_name, verdict=one_line, verbose=out.verbose, **out.screen)
+    _write_report(text, out, one_line, report.history.source.files)
+    if certain is not None:
         return Exit.FOUND
     if seen.end is End.STOPPED:
-        return after(caught)
-    return report_exit_code(report, fails_on)
+        return signal_exit_code(caught)
+    return report_exit_code(report, exit_severity)
 
 
-def _ended(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool:
-    """End the job, and return whether it did end; say what was done."""
-    tell(job.terminate())
-    wait = _PATIENCE if grace is None else grace
+def _end_job(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool:
+    """End the job, report each action, and return True if the job ended."""
+    notify(job.terminate())
+    wait = _TERM_WAIT if grace is None else grace
     if job.ends_within(wait, stopped) or stopped():
         return True
     if grace is not None:
-        tell(job.terminate(signal.SIGKILL))
-        return job.ends_within(_PATIENCE, stopped)
-    tell(
+        notify(job.terminate(signal.SIGKILL))
+        return job.ends_within(_TERM_WAIT, stopped)
+    notify(
         f"process {job.number} still runs {wait:g} s after SIGTERM; watching it until it ends "
         "(--grace SECONDS sends SIGKILL)"
     )
     return False
 
 
-def _hand_over(text: str, out: options.Page, verdict: str, read: Sequence[str]) -> None:
-    """Write the report; where the disk has filled meanwhile, the verdict is still one."""
+def _write_report(
+    text: str, out: options.ReportOutputOptions, verdict: str, read: Sequence[str]
+) -> None:
+    """Write the report; if that fails, for example on a full disk, to standard output."""
     try:
         protect_inputs([out.output], read)
-        out.tell(lambda: text, verdict)
+        out.write_report(lambda: text, verdict)
     except StabdiagError as error:
-        tell(f"{error}; the report goes to standard output")
+        notify(f"{error}; the report goes to standard output")
         write(text, None)
 
 
 def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
-    """Return the process that writes the log, if it is told, and one that may be ended."""
+    """Return the process that writes the log; with ``kill``, check that we may end it."""
     if kill and (pid is None or fail_on is FailOn.NEVER):
-        raise StabdiagError("--kill wants --pid and a --fail-on other than never")
+        raise StabdiagError("--kill needs --pid and a --fail-on other than never")
     if pid is None:
         return None
-    if os.name == "nt":  # there is no asking there: the signal 0 ends a process
+    if os.name == "nt":  # signal 0, which only tests a process elsewhere, ends it there
         raise StabdiagError("--pid does not work on Windows; use --until-idle")
     from stabdiag.watch import Job
 
@@ -183,63 +201,64 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
 
 @contextmanager
 def display(logs: Sequence[str], color: bool | None) -> Iterator[Callable[[Seen], None]]:
-    """Give a function that shows what is seen: in a panel on a terminal, else in lines.
+    """Yield a function that shows the state: in a panel on a terminal, else in lines.
 
-    Both go to standard error, and only where something has changed.
+    Both go to standard error, and only when something changed.
     """
     from stabdiag.formats.terminal.page import Printable
     from stabdiag.formats.terminal.panel import lines
 
     last: object = None
-    with live(color) as drawn:
+    with live_display(color) as live:
 
         def show(seen: Seen) -> None:
             nonlocal last
-            before, status = last, _status(seen)
-            if drawn is not None:
+            previous, status = last, _status(seen)
+            if live is not None:
                 last = seen.report, status
                 page = partial(lines, seen.report, name=and_more(logs), status=status)
-                if last != before:
-                    drawn.update(Printable(lines=page), refresh=True)
+                if last != previous:
+                    live.update(Printable(lines=page), refresh=True)
                 return
-            told, last = _verdict(seen)
-            if last != before:
-                tell(told)
+            text, last = _verdict(seen)
+            if last != previous:
+                notify(text)
             if seen.end is not None and seen.report is not None:
-                tell(status)
+                notify(status)
 
         yield show
 
 
-def _waits(seen: Seen) -> str:
-    """Return what keeps a verdict from being reached."""
+def _waiting_reason(seen: Seen) -> str:
+    """Return the reason why there is no verdict yet; empty if there is one."""
     if seen.trouble is not None:
         return f"waiting: {seen.trouble}"
     return "waiting for the first records" if seen.report is None else ""
 
 
 def _verdict(seen: Seen) -> tuple[str, str]:
-    """Return what is known, and by what it is told from what was known before."""
-    waits = _waits(seen)
-    if waits or seen.report is None:
-        return waits, waits
-    found, rest = seen.report.diagnosis, seen.report.also_found
-    more = f" (and {len(rest)} more)" if rest else ""
-    sure = ", certain" if seen.certain is not None else ""
-    told = (
-        f"step {seen.report.history.last_step}: {found.severity.value}{sure}: "
-        f"{found.title} [{found.slug}]{more}"
+    """Return the current verdict as a line, and a key that changes when the verdict does."""
+    reason = _waiting_reason(seen)
+    if reason or seen.report is None:
+        return reason, reason
+    finding, others = seen.report.diagnosis, seen.report.also_found
+    suffix = f" (and {len(others)} more)" if others else ""
+    certain = ", certain" if seen.certain is not None else ""
+    text = (
+        f"step {seen.report.history.last_step}: {finding.severity.value}{certain}: "
+        f"{finding.title} [{finding.slug}]{suffix}"
     )
-    return told, ",".join(sorted({one.slug for one in seen.report.findings})) + sure
+    slugs = sorted({finding.slug for finding in seen.report.findings})
+    return text, ",".join(slugs) + certain
 
 
 def _status(seen: Seen) -> str:
-    """Return in words what the watch is doing; of a quiet log it changes less and less often."""
+    """Return a description of the watch. While the log is quiet, it changes less and less often."""
     if seen.end is not None:
         return f"the watch is over: {seen.end}"
-    does = "watching"
+    activity = "watching"
     if seen.quiet_for >= 10:
-        does = f"quiet for {10 * int(seen.quiet_for / 10)} s"
+        activity = f"quiet for {10 * int(seen.quiet_for / 10)} s"
     if seen.quiet_for >= 120:
-        does = f"quiet for {int(seen.quiet_for / 60)} min"
-    return _waits(seen) or f"{does}; Ctrl-C ends it with a report"
+        activity = f"quiet for {int(seen.quiet_for / 60)} min"
+    return _waiting_reason(seen) or f"{activity}; Ctrl-C ends it with a report"

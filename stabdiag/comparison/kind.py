@@ -14,7 +14,7 @@ from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.model.text import and_more
-from stabdiag.sources.logs import are_of_a_job, rank_in
+from stabdiag.sources.logs import are_ranks_of_one_job, rank_in
 from stabdiag.stats.quantiles import usual_gap
 
 # A run that begins this many logged steps after another continues it.
@@ -63,7 +63,7 @@ def infer_kind(
         )
     if requested is not None:
         return Kind(requested), "as requested"
-    if are_of_a_job([run.rank for run in runs]):
+    if are_ranks_of_one_job([run.rank for run in runs]):
         return Kind.RANKS, "each run has its own rank in its name or manifest"
     seeds = [seed for run in runs if (seed := _find_seed(run)) is not None]
     resume = _resumes(runs) if len(set(seeds)) < 2 else None

@@ -178,11 +178,13 @@ def _statements(hits: list[_Hit]) -> list[Common]:
         both = np.concatenate([size, total - size])
         chances += chance_of(tails, both, int((hit.has & known).sum()), total)
     pairs = zip(clear, chances.tolist(), strict=True)
-    sure = [(hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)]
-    leads: list[tuple[_Hit, Common]] = []
-    for hit, chance in sure:
-        _add(hit, chance, len(sure), leads)
-    return [common for _, common in leads]
+    significant = [
+        (hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)
+    ]
+    stated: list[tuple[_Hit, Common]] = []
+    for hit, chance in significant:
+        _add(hit, chance, len(significant), stated)
+    return [common for _, common in stated]
 
 
 def _matters(split: Split) -> bool:
@@ -192,7 +194,7 @@ def _matters(split: Split) -> bool:
     )
 
 
-def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]) -> None:
+def _add(hit: _Hit, chance: float, others: int, stated: list[tuple[_Hit, Common]]) -> None:
     """State a hit by itself, together with the lead that it moved with, or not at all.
 
     The test is stratified by the statements so far, and leaves out runs with another stated
@@ -200,7 +202,7 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
     hits. A setting is not stated again for other outcomes of the same runs.
     """
     keep, stratum = hit.setting.is_known, np.zeros(len(hit.has), dtype=np.int64)
-    for i, (lead, common) in enumerate(leads):
+    for i, (lead, common) in enumerate(stated):
         if not (lead.has & hit.has).any():
             keep = keep & ~lead.has
             continue
@@ -209,16 +211,16 @@ def _add(hit: _Hit, chance: float, others: int, leads: list[tuple[_Hit, Common]]
         if _moved_together(hit, lead):
             settings = (hit.setting, *hit.setting.twins)
             splits = tuple(_hit(twin, lead.outcome, lead.has).split for twin in settings)
-            leads[i] = lead, replace(common, along=(*common.along, *splits))
+            stated[i] = lead, replace(common, along=(*common.along, *splits))
             return
         part = np.where(lead.setting.is_known, lead.inside.astype(np.int64), 2)
         stratum = stratum * 3 + part
         stratum = (np.cumsum(np.bincount(stratum) > 0) - 1)[stratum]
     left = chance_in_strata(hit.inside[keep], hit.has[keep], stratum[keep])
-    if not leads or left * others <= CHANCE:
+    if not stated or left * others <= CHANCE:
         along = tuple(_hit(twin, hit.outcome, hit.has).split for twin in hit.setting.twins)
         common = Common(outcome=hit.outcome, split=hit.split, chance=chance, along=along)
-        leads.append((hit, common))
+        stated.append((hit, common))
 
 
 def _moved_together(hit: _Hit, other: _Hit) -> bool:

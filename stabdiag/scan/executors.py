@@ -1,6 +1,6 @@
-"""Where the batches of a scan are read: processes of this machine, a Dask cluster, or any executor.
+"""Where the batches of a scan are read: processes on this machine, a Dask cluster, or any executor.
 
-The scan uses the interface of ``concurrent.futures.Executor`` and nothing else.
+The scan uses only the interface of ``concurrent.futures.Executor``.
 """
 
 from __future__ import annotations
@@ -95,9 +95,9 @@ def _local_executor_type() -> Any:
 
 
 def _create_local(count: int) -> Executor:
-    """Create processes of this machine.
+    """Create processes on this machine.
 
-    Unlike those of multiprocessing, loky's processes do not run the caller's script again.
+    Unlike multiprocessing, loky does not run the script of the caller again.
     """
     executor: Executor = _local_executor_type()(
         max_workers=count,

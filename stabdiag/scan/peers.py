@@ -22,10 +22,10 @@ from stabdiag.scan.rows import Rows
 
 Settings: TypeAlias = tuple[tuple[str, str | float], ...]
 
-# One healthy run shows only what differs a lot; two show how far good runs lie apart.
+# One healthy run shows only what differs a lot; two show how much good runs differ.
 _MIN_PEERS: Final = 2
 
-# More references than this tell no more about a band.
+# More references do not improve the band.
 _MAX_PEERS: Final = 100
 
 _HEALTHY: Final = ("ok", "note")

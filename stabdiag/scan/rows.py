@@ -54,16 +54,16 @@ def give_back_memory() -> None:
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
     """Return rows as a table with a column for each field."""
-    held = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
-    return pa.Table.from_pylist(held, schema=SCHEMA)
+    values = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
+    return pa.Table.from_pylist(values, schema=SCHEMA)
 
 
 def _storable(value: Any) -> Any:
-    """Return a value that can be written: not every file name is text, nor every number small."""
+    """Return a value that can be stored: valid Unicode text and integers in range."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, dict):
-        return [(storable_text(name), storable_text(one)) for name, one in value.items()]
+        return [(storable_text(name), storable_text(text)) for name, text in value.items()]
     return None if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST else value
 
 
@@ -89,9 +89,9 @@ def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 @frozen
 class Rows:
-    """Rows in Parquet files, or in tables; ``which`` numbers those of each that count.
+    """Rows in Parquet files or tables; ``which`` has the row numbers selected from each.
 
-    They are gone through with the worst first, and read each time anew.
+    Iteration yields the worst rows first, and reads the files each time.
     """
 
     parts: Sequence[Path | pa.Table]
@@ -106,7 +106,7 @@ class Rows:
         return cls(parts=(table,), which=(np.arange(table.num_rows),))
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of rows."""
         return sum(map(len, self.which))
 
     def batches(self, *names: str) -> Iterator[pa.Table]:
@@ -117,22 +117,22 @@ class Rows:
                 yield table.take(which[begin : begin + _TABLE])
 
     def filter(self, mask: Mask) -> Rows:
-        """Return those of the rows for which it is true."""
-        masks = np.split(mask, np.cumsum([len(one) for one in self.which])[:-1])
-        which = [one[kept] for one, kept in zip(self.which, masks, strict=True)]
+        """Return the rows selected by a mask."""
+        masks = np.split(mask, np.cumsum([len(rows) for rows in self.which])[:-1])
+        which = [rows[part] for rows, part in zip(self.which, masks, strict=True)]
         return Rows(parts=self.parts, which=which)
 
     def take(self, at: Ints, *names: str) -> pa.Table:
-        """Return rows by their numbers, in that order; only the parts that hold them are read."""
+        """Return rows by their numbers, in that order; read only the parts that contain them."""
         order = np.argsort(at, kind="stable")
         begins = np.cumsum([0, *map(len, self.which)])
         bounds = np.searchsorted(at[order], begins)
         tables = [SCHEMA.empty_table().select(names or SCHEMA.names)]
         for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
-            wanted = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
-            if len(wanted):
+            positions = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
+            if len(positions):
                 table = read_part(part, names or SCHEMA.names)
-                tables.append(table.take(which[wanted]))
+                tables.append(table.take(which[positions]))
         return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
 
     def __iter__(self) -> Iterator[Row]:
@@ -140,12 +140,12 @@ class Rows:
             yield from rows_of(table)
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield them by severity, steps lost and path, a limited number of rows at a time."""
+        """Yield the rows by severity, steps lost and path, a limited number at a time."""
         by: Any = {"severity": "ascending", "lost_steps": "descending", "path": "ascending"}
         none = SCHEMA.empty_table().select(list(by))
-        held: Any = pa.concat_tables([none, *self.batches(*by)])
-        rank: Any = pc.index_in(held["severity"], pa.array(SEVERITIES, pa.string()))
-        keys = pa.table([rank, held["lost_steps"].fill_null(0), held["path"]], list(by))
+        keyed: Any = pa.concat_tables([none, *self.batches(*by)])
+        rank: Any = pc.index_in(keyed["severity"], pa.array(SEVERITIES, pa.string()))
+        keys = pa.table([rank, keyed["lost_steps"].fill_null(0), keyed["path"]], list(by))
         order = np.asarray(pc.sort_indices(keys, [*by.items()]), np.int64)
         for begin in range(0, len(order), _TABLE):
             yield self.take(order[begin : begin + _TABLE])
@@ -180,20 +180,20 @@ def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
 
     try:
         with parquet.ParquetFile(part) as file:
-            there = file.schema_arrow
-            found: Any = json.loads((there.metadata or {}).get(METADATA, b"{}"))
-            present = [name for name in names if name in there.names]
+            schema = file.schema_arrow
+            metadata: Any = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
+            present = [name for name in names if name in schema.names]
             table = file.read(present, use_threads=False)
     except (OSError, pa.ArrowException, ValueError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise StabdiagError(
             f"{part}: cannot be read ({reason}); move it out of the store"
         ) from None
-    if found.get("version") != VERSION:
+    if metadata.get("version") != VERSION:
         raise StabdiagError(
             f"{part}: written by another version of stabdiag; use another folder, or update"
         )
     for name in set(names) - set(present):
         field = SCHEMA.field(name)
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
-    return table.select(names).replace_schema_metadata(there.metadata)
+    return table.select(names).replace_schema_metadata(schema.metadata)

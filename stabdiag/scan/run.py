@@ -118,7 +118,7 @@ class BatchReader:
 
     pool: Pool
     options: ScanOptions
-    found: JobQueue
+    queue: JobQueue
     stopped: Callable[[], bool]
     pace: float = 1.0
     retries: list[Job] = field(default_factory=list)
@@ -135,7 +135,7 @@ class BatchReader:
                 self._submit_batches()
                 if not self.out:
                     return
-                busy = len(self.out) >= 2 * self.pool.width or self.found.done
+                busy = len(self.out) >= 2 * self.pool.width or self.queue.done
                 done, _ = wait(
                     self.out, _POLL_INTERVAL if busy else _LIST_INTERVAL, FIRST_COMPLETED
                 )
@@ -151,33 +151,33 @@ class BatchReader:
 
     def _submit_batches(self) -> None:
         """Keep two batches per worker submitted: one in progress and one waiting."""
-        found = self.found
+        queue = self.queue
         while len(self.out) < 2 * self.pool.width:
-            found.look(0)
+            queue.look(0)
             if self.retries:
                 self._submit([self.retries.pop()], 1)
                 continue
             if self._may_be_more():
-                found.look(_LIST_INTERVAL)
+                queue.look(_LIST_INTERVAL)
                 if self.out and self._may_be_more():
                     return
-            share = found.cost * self.pace / (3 * self.pool.width)
+            share = queue.cost * self.pace / (3 * self.pool.width)
             want = (
                 min(max(share, _MIN_BATCH_SECONDS), _BATCH_SECONDS)
-                if found.done
+                if queue.done
                 else _BATCH_SECONDS
             )
-            jobs = found.take(want / self.pace)
+            jobs = queue.take(want / self.pace)
             if jobs:
                 self._submit(jobs, 0)
-            elif found.done:
+            elif queue.done:
                 break
         if not self.out and self.alone:
             self._submit([self.alone.pop()], 2)
 
     def _may_be_more(self) -> bool:
         """Return True if waiting for the listing would give a larger batch."""
-        return not self.found.done and self.found.cost * self.pace < _BATCH_SECONDS
+        return not self.queue.done and self.queue.cost * self.pace < _BATCH_SECONDS
 
     def _submit(self, jobs: list[Job], tries: int) -> None:
         try:
@@ -210,7 +210,7 @@ class BatchReader:
         """Read the logs of a batch again one by one; a log that fails alone gets a row."""
         if tries == 2:
             yield Batch(
-                rows=table_of([unread(jobs[0], self.options, reason)]), passed=SkippedEntries()
+                rows=table_of([unread(jobs[0], self.options, reason)]), skipped=SkippedEntries()
             )
         elif tries:
             self.alone += jobs

@@ -49,28 +49,28 @@ def scan(
     baseline: object = None,
     peers: bool = False,
 ) -> Overview:
-    r"""Diagnose every run below some paths, and say what they have in common.
+    r"""Diagnose every run in some paths, and return an overview of them.
 
     Args:
         paths: folders, logs, archives, URLs of buckets or files, and patterns of these.
-        store: a folder that keeps the rows; what has not changed is not read again.
-        executor: where logs are read: a ``concurrent.futures.Executor``, what makes one, ``"dask"``
-            with the address of its ``scheduler``; processes of this machine if not given.
+        store: a folder that stores the rows; logs that have not changed are not read again.
+        executor: where to read logs: a ``concurrent.futures.Executor``, a function that returns
+            one, or ``"dask"`` with its ``scheduler``. Default: processes on this machine.
         scheduler: the address of Dask's scheduler.
-        jobs: how many logs are read at a time; as many as there are cores if not given.
-        timeout: seconds after which a log is given up.
-        settings: manifest fields that go before those of the manifests.
+        jobs: the number of logs read in parallel. Default: one per core.
+        timeout: seconds after which to give up on a log.
+        settings: manifest fields that override the manifests.
         limits: thresholds, or values by dotted name.
-        columns: column names by role, where they are not recognised.
-        format: how the logs are to be read, by a name of ``stabdiag formats``.
-        literal: apply the decision tree to the letter, and nothing beside it.
-        top: how many of the worst runs the overview names.
+        columns: column names by role, if they are not detected.
+        format: the log format, a name from ``stabdiag formats``.
+        literal: apply the published decision tree verbatim, without calibration.
+        top: the number of worst runs that the overview lists.
         baseline: earlier good runs to compare each run with: what ``baseline()`` takes or returns.
         peers: compare each run with the healthy runs that have the same settings except the seed.
 
     Raises:
-        NoUsableRecord: if there is no log to be found.
-        StabdiagError: if a path cannot be listed, the store is none, or the executor is not there.
+        NoUsableRecord: if no log is found.
+        StabdiagError: if a path cannot be listed, or the store or the executor is invalid.
 
     >>> losses = [3.0 * 0.99**step + 0.01 * (step * 7 % 5) for step in range(300)]
     >>> for name, last in (("good", 0.2), ("bad", float("nan"))):
@@ -100,7 +100,7 @@ def scan(
             top=top,
             peers=peers,
         )
-        # The rows are read from there for as long as there is an overview.
+        # The overview reads its rows from this folder, so the folder lives as long.
         weakref.finalize(overview.rows, stack.pop_all().close)
     return overview
 
@@ -117,38 +117,37 @@ def scan_into(
     stopped: Callable[[], bool] = lambda: False,
     peers: bool = False,
 ) -> tuple[Overview, SkippedEntries]:
-    """Scan into a store, with the executor that is opened for it.
+    """Scan into a store; return the overview and the skipped entries.
 
-    Returns the overview, and what was no log of a run. With ``peers`` runs of the same settings are
-    compared with each other. ``show`` gets the rows that came in last,
-    and how many runs there are in all, once they have all been found.
+    With ``peers``, runs with the same settings are compared with each other. ``show`` gets each new
+    table of rows and the number of runs, None until all are listed.
 
     Raises:
-        KeyboardInterrupt: once it is ``stopped``, with all that was read kept.
+        KeyboardInterrupt: when ``stopped`` returns True; all rows so far are stored.
     """
     began = time.monotonic()
     names = [os.fspath(path) for path in paths]
     if not names:
         raise NoUsableRecord("nothing to scan; give a folder or a URL")
-    whole = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
-    store = Store(folder, whole)
-    passed, listed = SkippedEntries(), SkippedEntries()  # by two threads
-    wanted = (job for job in find(names, listed) if store.wants(job, __version__, options.stamp))
-    with opening as pool, closing(JobQueue(wanted)) as queue:
-        reader = BatchReader(pool=pool, options=options, found=queue, stopped=stopped)
+    absolute = [name if "://" in name else os.path.abspath(name) for name in names]  # noqa: PTH100
+    store = Store(folder, absolute)
+    skipped, listed = SkippedEntries(), SkippedEntries()  # used by different threads
+    changed = (job for job in find(names, listed) if store.wants(job, __version__, options.stamp))
+    with opening as pool, closing(JobQueue(changed)) as queue:
+        reader = BatchReader(pool=pool, options=options, queue=queue, stopped=stopped)
         try:
             for batch in reader.batches():
                 store.add(batch.rows, batch.profiles)
-                passed.add(batch.passed)
+                skipped.merge(batch.skipped)
                 show(batch.rows, queue.total)
-        except BaseException:  # Ctrl-C as well: the next scan goes on from here
+        except BaseException:  # also after Ctrl-C: the next scan continues from here
             store.flush()
             raise
     store.flush(ended=True)
-    passed.add(listed)
+    skipped.merge(listed)
     rows, before = store.rows()
     if not len(rows):
-        raise passed.no_log_error(and_more(names))
+        raise skipped.no_log_error(and_more(names))
     if where is not None:
         rows, before = select(rows, where), None
     overview = overview_of(
@@ -161,4 +160,4 @@ def scan_into(
     )
     if peers:
         overview = replace(overview, peers=compare_peers(folder, rows))
-    return overview, passed
+    return overview, skipped

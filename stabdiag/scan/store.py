@@ -33,7 +33,7 @@ from stabdiag.scan.rows import (
     read_part,
     storable_text,
 )
-from stabdiag.sources.group import PART, Job
+from stabdiag.sources.group import STORE_PART, Job
 
 KnownRows: TypeAlias = np.ndarray[Any, Any]
 
@@ -117,13 +117,15 @@ class Store:
 
     def _listed(self) -> list[Path]:
         names = os.listdir(self.folder)  # noqa: PTH208 - names only: there may be many
-        strange = next((n for n in names if n.endswith(".parquet") and not PART.fullmatch(n)), None)
+        strange = next(
+            (n for n in names if n.endswith(".parquet") and not STORE_PART.fullmatch(n)), None
+        )
         if strange is not None:
             raise StabdiagError(
                 f"{self.folder}: contains {strange}, which is not part of a store; use a separate "
                 "folder"
             )
-        return [self.folder / name for name in sorted(names) if PART.fullmatch(name)]
+        return [self.folder / name for name in sorted(names) if STORE_PART.fullmatch(name)]
 
     def _index_part(self, number: int, below: tuple[str, ...]) -> KnownRows:
         table = read_part(self._parts[number], ["scan", "key", "outcome", "reason", *_DECIDING])

@@ -1,4 +1,4 @@
-"""What a worker does: it reads the logs of a batch from where they lie, and returns rows."""
+"""The work of a worker: read the logs of a batch and return their rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.find import jobs_below
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
-from stabdiag.sources.jobs import path_of, read_job, read_job_in
+from stabdiag.sources.jobs import job_path, read_job, read_job_in
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
 
@@ -52,18 +52,18 @@ Show: TypeAlias = Callable[[Report], None]
 
 _HEAD: Final = 1 << 16
 
-# Points of the curve, settings, and characters of one: a row stays small, whatever a log holds.
-_POINTS: Final = 32
-_SETTINGS: Final = 500
-_LONGEST: Final = 200
+# Limits that keep a row small: points of the curve, settings, and characters of a setting.
+_MAX_POINTS: Final = 32
+_MAX_SETTINGS: Final = 500
+_MAX_LENGTH: Final = 200
 
 
 @frozen
 class ScanOptions(Options):
-    """How all logs of a scan are to be read and judged.
+    """How to read and diagnose the logs of a scan.
 
-    ``timeout`` is the seconds after which a log is given up. ``references`` are earlier good runs
-    to compare each run with.
+    ``timeout`` is the time limit of a log in seconds. ``references`` are earlier good runs to
+    compare each run with.
     """
 
     literal: bool = False
@@ -72,28 +72,28 @@ class ScanOptions(Options):
     references: References | None = None
 
     def checked(self) -> Self:
-        """Return it if it can be right.
+        """Return the options after validation.
 
         Raises:
-            StabdiagError: if it cannot.
+            StabdiagError: if one is invalid.
         """
         if not self.timeout > 0:
             raise StabdiagError(f"the time limit of a log must be positive, not {self.timeout:g}")
         return super().checked()
 
-    def report(self, found: LoadedLog, manifest: Manifest | None = None) -> Report:
-        """Return the report on a log that was read; the manifest replaces what lies beside it."""
-        history, told = run_found(found, manifest, self)
-        report = report_on(history, told, self.limits, literal=self.literal)
+    def report(self, log: LoadedLog, manifest: Manifest | None = None) -> Report:
+        """Return the report on a log; ``manifest`` replaces the manifest next to it."""
+        history, run_manifest = run_found(log, manifest, self)
+        report = report_on(history, run_manifest, self.limits, literal=self.literal)
         if self.references is not None:
-            # In a folder with runs of several tasks, those of another one are only not compared.
+            # A folder may contain runs of several tasks: runs of another task are not compared.
             report = with_baseline(report, self.references, refuse=False)
         return report.ignoring(self.ignored)
 
     @cached_property
     def stamp(self) -> str:
-        """The hash of all that decides a diagnosis besides the log."""
-        decides = (
+        """The hash of everything except the log that affects a diagnosis."""
+        inputs = (
             {info.name: info.value for info in self.limits.items()},
             sorted(self.settings.items()),
             sorted(self.columns.items()),
@@ -102,24 +102,24 @@ class ScanOptions(Options):
             *([sorted(self.assume.items()), self.ignored] if self.assume or self.ignored else ()),
             *([self.references.stamp] if self.references is not None else ()),
         )
-        return sha256(repr(decides).encode()).hexdigest()[:16]
+        return sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
 @frozen
 class Batch:
-    """The result of a batch: rows, what proved to be no log of a run by the reason, profiles."""
+    """The result of a batch: rows, skipped entries, and profiles of the runs."""
 
     rows: pa.Table
-    passed: SkippedEntries
+    skipped: SkippedEntries
     profiles: pa.Table | None = None
 
 
 def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
-    pa.set_cpu_count(1)  # there are as many workers as cores
-    passed, profiles = SkippedEntries(), list[RunProfile]()
-    rows = table_of(rows_of_jobs(jobs, options, passed, keep=profiles.append))
-    batch = Batch(rows=rows, passed=passed, profiles=profiles_table(profiles))
+    pa.set_cpu_count(1)  # there is one worker per core
+    skipped, profiles = SkippedEntries(), list[RunProfile]()
+    rows = table_of(rows_of_jobs(jobs, options, skipped, keep=profiles.append))
+    batch = Batch(rows=rows, skipped=skipped, profiles=profiles_table(profiles))
     if is_worker_process():
         gc.collect()  # automatic collection is off there
     return batch
@@ -128,106 +128,111 @@ def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
 def rows_of_jobs(
     jobs: Iterable[Job],
     options: ScanOptions,
-    passed: SkippedEntries,
+    skipped: SkippedEntries,
     show: Show = lambda _: None,
     keep: Callable[[RunProfile], None] | None = None,
 ) -> Iterator[Row]:
-    """Yield the row of each run, those in archives included.
+    """Yield the row of each run, including runs in archives.
 
     ``show`` gets each report, and ``keep`` the profile of each run.
     """
-    reader = _JobReader(options=options, passed=passed, show=show, keep=keep)
+    reader = _JobReader(options=options, skipped=skipped, show=show, keep=keep)
     for job in jobs:
         if not job.logs[0].path.lower().endswith(ARCHIVES):
             yield from reader.row(job, read_job)
             continue
         try:
-            yield from reader.packed(job)
+            yield from reader.archive_rows(job)
         except StabdiagError as error:
             yield unread(job, options, str(error))
 
 
 @frozen
 class _JobReader:
-    """Reads the logs of a batch; ``passed`` counts files that are not logs of a run."""
+    """Reads the logs of a batch; ``skipped`` counts files that are not logs of a run."""
 
     options: ScanOptions
-    passed: SkippedEntries
+    skipped: SkippedEntries
     show: Show
     keep: Callable[[RunProfile], None] | None = None
 
     def row(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> Iterator[Row]:
-        """Yield the row of a run, unless its log is none, and of each log that it left unread."""
-        options, began = self.options, time.monotonic()
+        """Yield the row of a run, and of each sibling log that was not read with it.
+
+        A file that is not a log of a run is skipped.
+        """
+        options, start = self.options, time.monotonic()
         siblings: list[Entry] = []
 
-        def diagnosed() -> Row:
+        def diagnose_job() -> Row:
             log = read(job, options.of_a_log)
             siblings.extend(sibling.entry for sibling in log.siblings)
             report = options.report(log)
             self.show(report)
             if self.keep is not None:
-                found_out = report.diagnosis
+                finding = report.diagnosis
                 profile = profile_of(report.history, report.manifest, name=job.run)
-                outcome, severity = found_out.slug, found_out.severity.value
+                outcome, severity = finding.slug, finding.severity.value
                 self.keep(replace(profile, outcome=outcome, severity=severity))
             return row_of(report, shown(report.history.source.name), job.run)
 
         try:
-            row = _about(job, options, call_within(options.timeout, diagnosed))
+            row = _stamped(job, options, call_within(options.timeout, diagnose_job))
         except TimedOut:
             row = unread(job, options, f"given up after {options.timeout:g} s")
         except StabdiagError as error:
-            no_loss = isinstance(error, NoUsableRecord) and not job.sure
+            no_loss = isinstance(error, NoUsableRecord) and not job.is_certain
             if job.root and (no_loss or isinstance(error, ColumnError)):
-                self.passed.over("no training loss in it", job.key)
+                self.skipped.skip("no training loss in it", job.key)
                 return
             row = unread(job, options, str(error))
         except MemoryError:
-            row = unread(job, options, "needs more memory than there is")
+            row = unread(job, options, "not enough memory")
         except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
-            row = unread(job, options, f"an error in stabdiag: {type(error).__name__}: {error}")
-        yield replace(row, seconds=round(time.monotonic() - began, 4))
+            row = unread(job, options, f"internal error: {type(error).__name__}: {error}")
+        yield replace(row, seconds=round(time.monotonic() - start, 4))
         for sibling in siblings:
-            for row in self.row(_of_sibling(job, sibling), read):
-                # What tells whether it changed is the whole job.
+            for row in self.row(_sibling_job(job, sibling), read):
+                # The next scan checks the whole job for changes.
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
 
-    def packed(self, job: Job) -> Iterator[Row]:
-        """Yield the rows of all runs in an archive, which is gone through once for all of them."""
-        path = path_of(job.root, job.logs[0])
+    def archive_rows(self, job: Job) -> Iterator[Row]:
+        """Yield the rows of all runs in an archive, which is read once."""
+        path = job_path(job.root, job.logs[0])
         with Remote(path).file() if "://" in path else open_stream(path) as stream:
             if not is_archive(stream):
-                raise LogError(f"{stream.name}: named like an archive, but it is none")
-            with open_archive(stream) as place:
-                yield from self._members(place, job)
+                raise LogError(f"{stream.name}: not an archive, despite its name")
+            with open_archive(stream) as archive:
+                yield from self._members(archive, job)
 
-    def _members(self, place: Container, job: Job) -> Iterator[Row]:
-        entries = {str(one.path): one for one in place.entries()}
-        runs = list(jobs_below("", _lister(entries), self.passed))
+    def _members(self, archive: Container, job: Job) -> Iterator[Row]:
+        entries = {str(entry.path): entry for entry in archive.entries()}
+        runs = list(jobs_below("", _lister(entries), self.skipped))
         rows = 0
-        for run, held in _held(place, runs, entries):
-            # What tells whether it changed is the archive.
-            inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=held.name)
-            for row in self.row(inside, partial(read_job_in, held)):
+        for run, members in _loaded_runs(archive, runs, entries):
+            # The next scan checks the archive for changes.
+            inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=members.name)
+            for row in self.row(inside, partial(read_job_in, members)):
                 rows += 1
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
         if not rows:
-            raise NoUsableRecord("; ".join([f"{place.name}: no log of a run in it", *place.notes]))
-        if place.hidden:
-            self.passed.over(UnreadReason.CUT_ARCHIVE, place.name)
+            raise NoUsableRecord(
+                "; ".join([f"{archive.name}: no log of a run in it", *archive.notes])
+            )
+        if archive.hidden:
+            self.skipped.skip(UnreadReason.CUT_ARCHIVE, archive.name)
 
 
-def _of_sibling(job: Job, sibling: Entry) -> Job:
-    """Return the job of a log that was left unread in a job of several."""
+def _sibling_job(job: Job, sibling: Entry) -> Job:
+    """Return the job of a sibling log."""
     path = str(sibling.path)
     run = path if job.run == "." else f"{job.run}/{path}"
     file = File(path, sibling.size, sibling.written)
     return replace(job, run=run, logs=(file,), attempts=False)
 
 
-def _about(job: Job, options: ScanOptions, row: Row) -> Row:
-    """Return a row with what tells in the next scan whether it still holds."""
+def _stamped(job: Job, options: ScanOptions, row: Row) -> Row:
+    """Return a row with the values by which the next scan decides whether it is up to date."""
     return replace(
         row,
         size=job.size,
@@ -241,106 +246,106 @@ def _about(job: Job, options: ScanOptions, row: Row) -> Row:
 
 def unread(job: Job, options: ScanOptions, reason: str) -> Row:
     """Return the row of a log that was not read."""
-    path = shown(path_of(job.root, job.logs[0]))
+    path = shown(job_path(job.root, job.logs[0]))
     for name in (path, job.key, shown(job.root)):
         reason = reason.removeprefix(f"{name}: ")
-    return _about(job, options, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
+    return _stamped(job, options, Row(path=path, run=job.run, outcome=UNREAD, reason=reason))
 
 
 def _lister(entries: Mapping[str, Entry]) -> Lister:
-    """Return what lists an archive's members as if they lay in folders."""
+    """Return a function that lists the members of an archive like folders."""
     files: dict[str, list[File]] = {}
     folders: dict[str, set[str]] = {}
-    for path, one in entries.items():
+    for path, entry in entries.items():
         parts = path.split("/")
         for depth in range(1, len(parts)):
             folders.setdefault("/".join(["", *parts[: depth - 1]]), set()).add(parts[depth - 1])
         where = "/".join(["", *parts[:-1]])
-        files.setdefault(where, []).append(File(parts[-1], one.size, one.written))
+        files.setdefault(where, []).append(File(parts[-1], entry.size, entry.written))
     return lambda folder, _: (files.get(folder, []), sorted(folders.get(folder, ())))
 
 
-class _Held(Container):
-    """Some members of an archive, held in memory."""
+class _LoadedMembers(Container):
+    """Members of an archive, loaded into memory."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.bytes: dict[str, bytes] = {}
 
     def streams(self, entries: Iterable[Entry]) -> Generator[tuple[Entry, Stream]]:
-        return super().streams(one for one in entries if str(one.path) in self.bytes)
+        return super().streams(entry for entry in entries if str(entry.path) in self.bytes)
 
     def open(self, entry: Entry) -> Stream:
         return Stream(f"{self.name}/{entry.path}", io.BytesIO(self.bytes[str(entry.path)]))
 
 
-def _held(
-    place: Container, runs: Sequence[Job], entries: Mapping[str, Entry]
-) -> Iterator[tuple[Job, _Held]]:
-    """Yield each run of an archive with its files, as soon as the last of them was met."""
-    wants: dict[str, list[int]] = {}
+def _loaded_runs(
+    archive: Container, runs: Sequence[Job], entries: Mapping[str, Entry]
+) -> Iterator[tuple[Job, _LoadedMembers]]:
+    """Yield each run of an archive with its files, as soon as the last file was read."""
+    runs_by_path: dict[str, list[int]] = {}
     missing = []
-    held = [_Held(f"{place.name}{run.root}") for run in runs]
+    loaded = [_LoadedMembers(f"{archive.name}{run.root}") for run in runs]
     for number, run in enumerate(runs):
-        names = {f"{run.root.strip('/')}/{f.path}".lstrip("/") for f in (*run.logs, *run.beside)}
+        names = {f"{run.root.strip('/')}/{f.path}".lstrip("/") for f in (*run.logs, *run.sidecars)}
         missing.append(len(names))
         for name in names:
-            wants.setdefault(name, []).append(number)
-    with closing(place.streams([entries[name] for name in wants])) as streams:
+            runs_by_path.setdefault(name, []).append(number)
+    with closing(archive.streams([entries[name] for name in runs_by_path])) as streams:
         for entry, stream in streams:
             data = stream.read_all()
-            for number in wants.pop(str(entry.path)):
+            for number in runs_by_path.pop(str(entry.path)):
                 relative = str(entry.path)[len(runs[number].root.strip("/")) :].lstrip("/")
-                held[number].bytes[relative] = data
+                loaded[number].bytes[relative] = data
                 missing[number] -= 1
                 if not missing[number]:
-                    yield runs[number], held[number]
-                    held[number].bytes.clear()
-    for number, count in enumerate(missing):  # the archive broke off before it was whole
-        if count and held[number].bytes:
-            yield runs[number], held[number]
+                    yield runs[number], loaded[number]
+                    loaded[number].bytes.clear()
+    for number, count in enumerate(missing):  # the archive is truncated
+        if count and loaded[number].bytes:
+            yield runs[number], loaded[number]
 
 
 def row_of(report: Report, path: str, run: str) -> Row:
     """Return the row of a report."""
-    found, history, manifest = report.diagnosis, report.history, report.manifest
-    loss, held = history.finite("loss"), history.finite("eval_loss")
+    finding, history, manifest = report.diagnosis, report.history, report.manifest
+    loss, eval_loss = history.finite("loss"), history.finite("eval_loss")
     severities = [finding.severity for finding in report.findings]
     clock = read_clock(history)
     dated = clock is not None and clock.calendar
-    told = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
+    typed = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
     return Row(
         path=path,
         run=run,
-        outcome=found.slug,
-        severity=found.severity.value,
+        outcome=finding.slug,
+        severity=finding.severity.value,
         format=history.source.format,
-        section=found.section,
-        step=found.step,
-        headline=found.headline,
-        action_kind=found.actions[0].kind.value if found.actions else None,
-        action=found.first_action,
+        section=finding.section,
+        step=finding.step,
+        headline=finding.headline,
+        action_kind=finding.actions[0].kind.value if finding.actions else None,
+        action=finding.first_action,
         errors=severities.count(Severity.ERROR),
         warnings=severities.count(Severity.WARNING),
         notes=severities.count(Severity.NOTE),
         losses=len(history.series.get("loss", ())),
         first_step=history.first_step,
         last_step=history.last_step,
-        lost_steps=_lost(report),
+        lost_steps=_lost_steps(report),
         loss_first=float(loss.values[0]) if len(loss) else None,
         loss_best=float(loss.values.min()) if len(loss) else None,
         loss_last=float(loss.values[-1]) if len(loss) else None,
-        eval_loss=float(held.values[-1]) if len(held) else None,
+        eval_loss=float(eval_loss.values[-1]) if len(eval_loss) else None,
         curve=_curve(loss),
         settings=dict(_settings(report)),
         began=float(clock.seconds[0]) if clock is not None and dated else None,
         ended=float(clock.seconds[-1]) if clock is not None and dated else None,
-        **told,
+        **typed,
     )
 
 
-def _lost(report: Report) -> int | None:
-    """Return the steps that an error wasted; None for what is none."""
+def _lost_steps(report: Report) -> int | None:
+    """Return the steps wasted by an error; None without an error."""
     if report.diagnosis.severity is not Severity.ERROR:
         return None
     cost = build_incident(report).lost.cost
@@ -348,30 +353,35 @@ def _lost(report: Report) -> int | None:
 
 
 def _curve(loss: Series) -> tuple[float, ...]:
-    """Return the course of the loss: the mean of each of so many stretches of equal length."""
-    if len(loss) <= _POINTS:
+    """Return the loss curve: the means of equally long segments."""
+    if len(loss) <= _MAX_POINTS:
         return tuple(loss.values.tolist())
-    begins = np.linspace(0, len(loss), _POINTS, endpoint=False).astype(int)
-    with np.errstate(over="ignore"):  # of a run that blew up
+    begins = np.linspace(0, len(loss), _MAX_POINTS, endpoint=False).astype(int)
+    with np.errstate(over="ignore"):  # the loss of a run that blew up
         means = np.add.reduceat(loss.values, begins) / np.diff([*begins, len(loss)])
     return tuple(float(f"{mean:.6g}") for mean in means if np.isfinite(mean))
 
 
 def _settings(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield all else that the run was configured with, and nothing that was read off its course."""
+    """Yield all other settings of the run, except values inferred from the log."""
     manifest, typed = report.manifest, set(TYPED)
-    known = {
+    manifest_fields = {
         key.name: getattr(manifest, key.name)
         for key in KEYS
         if key.name not in manifest.inferred and key.name not in typed
     }
-    told = {**report.history.config, **manifest.unknown, **manifest.also, **known}
-    # Rows are passed on: no key of a service is among them, and no password in a URL.
+    settings = {
+        **report.history.config,
+        **manifest.unknown,
+        **manifest.also,
+        **manifest_fields,
+    }
+    # Rows are shared: exclude API keys, and passwords in URLs.
     names = [
         name
-        for name, value in told.items()
+        for name, value in settings.items()
         if isinstance(value, str | int | float) and not is_secret(name)
     ]
-    for name in names[:_SETTINGS]:
-        value = str(told[name])
-        yield name[:_LONGEST], shown(value)[:_LONGEST]
+    for name in names[:_MAX_SETTINGS]:
+        value = str(settings[name])
+        yield name[:_MAX_LENGTH], shown(value)[:_MAX_LENGTH]

@@ -25,10 +25,10 @@ ENVIRONMENT: Final = {
 }
 """NumPy and Arrow compute on one thread, and glibc's malloc keeps freed memory for the next log."""
 
-# In a worker process: the file to which faulthandler writes before it ends a stuck process.
+# In a worker process: the output of faulthandler when it ends a stuck process.
 _devnull: Final[list[int]] = []
 
-# Seconds between two looks at whether the parent of a worker is alive.
+# Seconds between two checks whether the parent of a worker is alive.
 _PARENT_INTERVAL: Final = 1.0
 
 
@@ -37,7 +37,7 @@ class TimedOut(BaseException):
 
 
 def prepare_worker(parent: int) -> None:
-    """Prepare a process that reads logs and nothing else, and ends with its parent process."""
+    """Prepare a process that only reads logs, and ends with its parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinating process handles Ctrl-C
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep stray prints out of the report
     _devnull.append(os.open(os.devnull, os.O_WRONLY))
@@ -53,7 +53,7 @@ def _end_with_parent(parent: int) -> None:
     """End this process once its parent has ended.
 
     The pipes of a pool stay open in its other workers: each would wait forever for work, or for a
-    reader of a result that is larger than a pipe holds.
+    reader of a result larger than the buffer of the pipe.
     """
     while os.getppid() == parent:
         time.sleep(_PARENT_INTERVAL)
@@ -66,7 +66,7 @@ def is_worker_process() -> bool:
 
 
 def call_within(seconds: float, call: Callable[[], Result]) -> Result:
-    """Return what a call returns.
+    """Call a function with a time limit, and return its result.
 
     In a worker process, a signal interrupts a call that takes too long; a call that blocks in C
     ends the process later. Elsewhere the call runs in a thread that is abandoned at the time limit.

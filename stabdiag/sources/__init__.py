@@ -1,6 +1,6 @@
-"""Find the log in what the user names, and read its columns and the manifest beside it.
+"""Find a log in a file, folder, archive or URL, and read its columns and its manifest.
 
-A place is a file, standard input, a folder, an archive, a URL, or several of these for one run.
+A source is a file, standard input, a folder, an archive, a URL, or several of these for one run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What all places have in common, and the nearest of them: a folder on a disk.
+"""The base class of containers of logs, and the container for a folder on disk.
 
-A place lists its files by path, and opens them as streams.
+A container lists its files by path and opens them as streams.
 """
 
 from __future__ import annotations
@@ -24,24 +24,26 @@ from stabdiag.readers import read_stream
 from stabdiag.readers.columns import Columns, Wanted, every_column
 from stabdiag.readers.source import Stream, open_stream
 
-# How many files are listed, and how many levels deep.
-MOST_FILES: Final = 10_000
-DEEPEST: Final = 6
+# Limits of a listing: the number of files, and the levels of folders.
+MAX_FILES: Final = 10_000
+MAX_DEPTH: Final = 6
 
-# Folders in which no run logs.
+# Folders that never contain logs of a run.
 _NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
 
-# A folder that holds this file is a virtual environment of Python: no run logs in it.
+# A folder with this file is a Python virtual environment and contains no logs.
 VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
 
 
 @frozen
 class Entry:
-    """A file in a place.
+    """A file in a container.
 
-    ``path`` is its path in the place, ``size`` its size in bytes, where that is known, and
-    ``written`` the time of its last change in seconds, 0 where that is not. ``key`` is how the
-    place itself finds it.
+    Attributes:
+        path: Its path in the container.
+        size: Its size in bytes, None if unknown.
+        written: The time of its last change in seconds, 0 if unknown.
+        key: The identifier by which the container opens it.
     """
 
     path: PurePosixPath
@@ -54,8 +56,8 @@ class Entry:
 class Sibling:
     """A log of another run, rank or attempt that was not read.
 
-    ``is_near`` says that it may be taken for the log that was read: it is in the same folder or
-    archive, or of another rank. Logs of other folders are runs of their own.
+    ``is_near`` is True if it could be mistaken for the log that was read: it is in the same folder
+    or archive, or belongs to another rank. Logs in other folders are separate runs.
     """
 
     entry: Entry
@@ -64,9 +66,9 @@ class Sibling:
 
 @frozen
 class LoadedLog:
-    """A log's columns, the manifest that lies beside it, and the checkpoints, by their unit.
+    """The columns of a log, the manifest next to it, and the checkpoints by unit.
 
-    ``siblings`` are logs of other runs, ranks or attempts in the same place, which were not read.
+    ``siblings`` are logs of other runs, ranks or attempts in the same container that were not read.
     """
 
     columns: Columns
@@ -77,9 +79,9 @@ class LoadedLog:
 
 @frozen
 class ReadRequest:
-    """How to read a log: which columns, and in which format unless that is recognized.
+    """How to read a log: which columns, and in which format (detected by default).
 
-    Of a log that still ``grows``, an unfinished last line is left out.
+    If the log still ``grows``, an unfinished last line is not read.
     """
 
     format: str | None = None
@@ -87,27 +89,29 @@ class ReadRequest:
     grows: bool = False
 
     def read(self, stream: Stream) -> Columns:
-        """Read a log so."""
+        """Read a log with these options."""
         return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
 
 
 class Container:
     """A folder, an archive, or a folder behind a URL.
 
-    ``name`` is what a report calls it; ``notes`` say what was left out, and why. ``hidden`` are
-    paths that may hold logs and were not looked into, each with the reason.
+    Attributes:
+        name: The name in reports.
+        notes: What was left out, and why.
+        hidden: Paths that may contain logs but were not searched, each with the reason.
     """
 
     is_archive = False
 
     def __init__(self, name: str) -> None:
-        """Take the name."""
+        """Create a container without files."""
         self.name = name
         self.notes: list[str] = []
         self.hidden: list[str] = []
 
     def entries(self) -> Sequence[Entry]:
-        """Return the files in the place, those of the upper levels first."""
+        """Return the files, upper levels first."""
         return ()
 
     def open(self, entry: Entry) -> Stream:
@@ -115,9 +119,9 @@ class Container:
         return open_stream(entry.key)
 
     def streams(self, entries: Iterable[Entry]) -> Generator[tuple[Entry, Stream]]:
-        """Open one file after the other; each has to be read before the next is asked for.
+        """Open the files one after the other; read each before requesting the next.
 
-        What cannot be opened is left out, with a note.
+        Files that cannot be opened are skipped with a note.
         """
         for entry in entries:
             try:
@@ -130,33 +134,35 @@ class Container:
                 yield entry, stream
 
 
-def by_levels(root: str, listed: Callable[[str, list[str]], Iterable[Entry]]) -> list[Entry]:
-    """Return the files in a folder and in those below it, those of the upper levels first.
+def list_by_level(
+    root: str, list_files: Callable[[str, list[str]], Iterable[Entry]]
+) -> list[Entry]:
+    """Return the files in a folder and below, upper levels first.
 
-    ``listed`` returns the files of one folder, and adds the folders in it to a list.
+    ``list_files`` returns the files of one folder and appends its subfolders to a list.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     level = [root]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         below: list[str] = []
         for folder in level:
-            found += listed(folder, below)
+            entries += list_files(folder, below)
         level = below
-    return found
+    return entries
 
 
 def note(message: str) -> Event:
-    """Return an event about a place."""
+    """Return an event about a source."""
     return Event(kind=EventKind.PLACE, message=message)
 
 
 def is_skipped(folder: str) -> bool:
-    """Tell whether a folder of this name holds neither logs nor Hydra's configuration."""
+    """Return True if a folder of this name contains no logs and no Hydra configuration."""
     return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")
 
 
-# Hidden folders of tools: no run logs in them.
-_OF_TOOLS: Final = frozenset(
+# Hidden folders of tools, which contain no logs of a run.
+_TOOL_FOLDERS: Final = frozenset(
     names_in(
         ".git .hg .svn .github .gitlab .venv .env .tox .nox .cache .mypy_cache .ruff_cache "
         ".pytest_cache .hypothesis .ipynb_checkpoints .idea .vscode .eggs .npm .cargo .config "
@@ -164,64 +170,64 @@ _OF_TOOLS: Final = frozenset(
     )
 )
 
-# How many files of a hidden folder are looked at, by their names alone.
-_MOST_HIDDEN: Final = 1000
+# Maximum number of files in a hidden folder whose names are checked.
+_MAX_HIDDEN: Final = 1000
 
-# Files with these names are logs of a run, whatever else they are called.
-_LOGS: Final = re.compile(
+# Names of files that are certainly logs.
+_LOG_NAMES: Final = re.compile(
     r"\.(?:jsonl|ndjson|csv|tsv|parquet|log|wandb)(?:\.(?:gz|bz2|xz|zst))?$|tfevents",
     re.IGNORECASE,
 )
 
 
 def looks_like_log(name: str) -> bool:
-    """Return True if a file is a log by its name alone."""
-    return _LOGS.search(name) is not None
+    """Return True if the name of a file alone shows that it is a log."""
+    return _LOG_NAMES.search(name) is not None
 
 
 def hides_logs(folder: Path) -> bool:
-    """Return True if a hidden folder, which is not read, holds files that are logs by their names.
+    """Return True if a hidden folder, which is not read, contains files named like logs.
 
-    Caches and settings of tools do not.
+    Caches and settings of tools are excluded.
     """
-    if folder.name in _OF_TOOLS or folder.name in _NO_LOGS:
+    if folder.name in _TOOL_FOLDERS or folder.name in _NO_LOGS:
         return False
-    looked = 0
+    count = 0
     for _, folders, names in os.walk(folder):
         if VIRTUAL_ENVIRONMENT in names:
             return False
         if any(map(looks_like_log, names)):
             return True
-        folders[:] = [name for name in folders if name not in _OF_TOOLS | _NO_LOGS]
-        looked += len(names) + len(folders)
-        if looked > _MOST_HIDDEN:
+        folders[:] = [name for name in folders if name not in _TOOL_FOLDERS | _NO_LOGS]
+        count += len(names) + len(folders)
+        if count > _MAX_HIDDEN:
             break
     return False
 
 
 class Folder(Container):
-    """The files in a folder and in the folders below it, some levels deep."""
+    """The files in a folder and its subfolders, a few levels deep."""
 
     def __init__(self, path: Path) -> None:
-        """Take the folder; it is not listed yet."""
+        """Create the container without listing the folder."""
         super().__init__(str(path))
         self.path = path
 
     def entries(self) -> Sequence[Entry]:
         """Return the files in the folder."""
         seen: set[tuple[int, int]] = set()
-        found = by_levels(self.name, partial(self._files, seen))
-        if len(seen) == MOST_FILES:
-            self.notes.append(f"looked at the first {MOST_FILES} files and folders only")
-        return found
+        entries = list_by_level(self.name, partial(self._files, seen))
+        if len(seen) == MAX_FILES:
+            self.notes.append(f"looked at the first {MAX_FILES} files and folders only")
+        return entries
 
     def _files(self, seen: set[tuple[int, int]], folder: str, below: list[str]) -> Iterator[Entry]:
         try:
             with os.scandir(folder) as listed:
-                # W&B's latest-run and similar links come after the folders that they lead to.
-                there = sorted(
-                    islice(listed, MOST_FILES - len(seen)),
-                    key=lambda one: (one.is_symlink(), one.name),
+                # W&B's latest-run and similar links are sorted after the folders they point to.
+                items = sorted(
+                    islice(listed, MAX_FILES - len(seen)),
+                    key=lambda item: (item.is_symlink(), item.name),
                 )
         except OSError as error:
             if folder == self.name:
@@ -231,24 +237,24 @@ class Folder(Container):
             self.notes.append(f"{folder} could not be opened ({error.strerror})")
             self.hidden.append(f"{folder} (cannot be opened)")
             return
-        if any(one.name == VIRTUAL_ENVIRONMENT for one in there):
+        if any(item.name == VIRTUAL_ENVIRONMENT for item in items):
             return
-        for one in there:
+        for item in items:
             try:
-                status = one.stat()
-            except OSError:  # a link to nowhere
-                link = one.stat(follow_symlinks=False)
-                if looks_like_log(one.name) and (link.st_dev, link.st_ino) not in seen:
+                status = item.stat()
+            except OSError:  # a broken link
+                link = item.stat(follow_symlinks=False)
+                if looks_like_log(item.name) and (link.st_dev, link.st_ino) not in seen:
                     seen.add((link.st_dev, link.st_ino))
-                    self.hidden.append(f"{one.path} (a link to nowhere)")
+                    self.hidden.append(f"{item.path} (a broken link)")
                 continue
             identity = (status.st_dev, status.st_ino)
             if identity in seen:
                 continue
             seen.add(identity)
-            path = Path(one.path)
+            path = Path(item.path)
             if S_ISDIR(status.st_mode):
-                if not is_skipped(one.name):
+                if not is_skipped(item.name):
                     below.append(str(path))
                 elif hides_logs(path):
                     self.hidden.append(f"{path} (a hidden folder)")

@@ -1,4 +1,4 @@
-"""Read the log of a run that was discovered in a folder or a bucket."""
+"""Read the log of a run found in a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from stabdiag.sources.read import read_source
 from stabdiag.sources.remote import Remote
 
 
-def path_of(root: str, one: File) -> str:
+def job_path(root: str, file: File) -> str:
     """Return the path of a file below the root of its job."""
-    return f"{root}/{one.path}" if root else one.path
+    return f"{root}/{file.path}" if root else file.path
 
 
-def read_job(job: Job, asked: ReadRequest) -> LoadedLog:
+def read_job(job: Job, request: ReadRequest) -> LoadedLog:
     """Read the log of a run on a disk, in a bucket or behind a URL.
 
     Raises:
         LogError: if it cannot be read.
     """
-    paths = [path_of(job.root, one) for one in job.logs]
+    paths = [job_path(job.root, file) for file in job.logs]
     is_url = "://" in (job.root or paths[0])
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
-        return read_source(paths, asked)
-    place = Remote(job.root) if is_url else Folder(Path(job.root))
-    return read_job_in(place, job, asked)
+        return read_source(paths, request)
+    container = Remote(job.root) if is_url else Folder(Path(job.root))
+    return read_job_in(container, job, request)
 
 
-def read_job_in(place: Container, job: Job, asked: ReadRequest) -> LoadedLog:
-    """Read the log of a run among the files of a place."""
-    base = str(place.path) if isinstance(place, Folder | Remote) else ""
+def read_job_in(container: Container, job: Job, request: ReadRequest) -> LoadedLog:
+    """Read the log of a run among the files of a container."""
+    base = str(container.path) if isinstance(container, Folder | Remote) else ""
     root = f"{base.rstrip('/')}/" if base else ""
-    keyed = [
+    entries = [
         Entry(
-            path=PurePosixPath(one.path),
-            size=one.size,
-            written=one.written or 0.0,
-            key=f"{root}{one.path}",
+            path=PurePosixPath(file.path),
+            size=file.size,
+            written=file.written or 0.0,
+            key=f"{root}{file.path}",
         )
-        for one in (*job.logs, *job.beside)
+        for file in (*job.logs, *job.sidecars)
     ]
     if len(job.logs) == 1:
-        return only_log(place, keyed[0], keyed, asked)
-    return best_of(place, keyed, asked)
+        return only_log(container, entries[0], entries, request)
+    return best_of(container, entries, request)

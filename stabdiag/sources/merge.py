@@ -1,9 +1,8 @@
-"""Read several files of one run as one log.
+"""Merge several files of one run into one log.
 
-Files with a training loss are attempts at the run, one after the other: in the order of their first
-steps, or where these overlap in the order of the numbers in their names (``slurm-101.out``,
-``slurm-102.out``). What an evaluation's file holds, or one without a training loss, stands beside
-them, step by step.
+Files with a training loss are consecutive attempts at the run, ordered by their first steps. If
+their steps overlap, they are ordered by the numbers in their names (``slurm-101.out``,
+``slurm-102.out``). Evaluation files and files without a training loss are joined to them by step.
 """
 
 from __future__ import annotations
@@ -26,10 +25,15 @@ from stabdiag.sources.logs import natural
 
 
 @frozen
-class _Piece:
-    """One file: its names of columns by those in the whole, and its steps, NaN where it has none.
+class _Part:
+    """One file of a run.
 
-    ``file`` is its name, just long enough to differ from those of the others.
+    Attributes:
+        columns: Its columns.
+        file: The shortest end of its path that differs from the other files.
+        names: Its column names by the names in the merged log.
+        has_loss: Whether it has a training loss.
+        steps: The step of each row, NaN where it has none.
     """
 
     columns: Columns
@@ -40,19 +44,19 @@ class _Piece:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The lowest and the highest step; infinite where there is none."""
+        """The lowest and the highest step; infinite if there is none."""
         logged = self.steps[np.isfinite(self.steps)]
         return (float(logged.min()), float(logged.max())) if len(logged) else (np.inf, np.inf)
 
 
 def merge_logs(files: Sequence[Columns], name: str) -> Columns:
-    """Return the columns of several files, at least two, as those of one log of this name."""
-    training, beside = _sorted_out(files)
-    training, rule = _in_order(training)
-    parts = [*training, *beside]
-    rows = _rows_of(training, beside)
+    """Merge the columns of at least two files into one log with this name."""
+    training, others = _split(files)
+    training, rule = _ordered(training)
+    parts = [*training, *others]
+    rows = _merged_rows(training, others)
     total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
-    events = [note(_told(training, beside, rule))]
+    events = [note(_description(training, others, rule))]
     for part in parts:
         events += [
             replace(event, message=f"{part.file}: {event.message}", path=part.columns.source)
@@ -66,37 +70,37 @@ def merge_logs(files: Sequence[Columns], name: str) -> Columns:
         format=" + ".join(dict.fromkeys(part.columns.format for part in parts)),
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
         rows=total,
-        load=lambda column: _loaded(parts, rows, total, column),
+        load=lambda column: _merged_column(parts, rows, total, column),
         bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:SHOWN],
         bad_count=sum(part.columns.bad_count for part in parts),
-        notes=tuple(f"{part.file}: {one}" for part in parts for one in part.columns.notes),
+        notes=tuple(f"{part.file}: {message}" for part in parts for message in part.columns.notes),
         events=tuple(events),
         config=config,
         tells_null=all(part.columns.tells_null for part in parts),
         files=tuple(file for part in parts for file in part.columns.files),
         left_out=tuple(_left_out(training[-1], rows[len(training) - 1])) if training else (),
-        # The rows of the attempts come first; what stands beside them is of the same steps.
-        parts=tuple((p.columns.source, where) for p, where in zip(training, rows, strict=False)),
+        # Only the rows of the attempts: other files share their steps.
+        parts=tuple((p.columns.source, r) for p, r in zip(training, rows, strict=False)),
     )
 
 
-def _sorted_out(files: Sequence[Columns]) -> tuple[list[_Piece], list[_Piece]]:
-    """Return the attempts at the run, and the other files beside them."""
-    called = list(zip(files, _told_apart([one.source for one in files]), strict=True))
-    evaluations = [one for one in called if is_evaluation(one[0].source.rpartition("/")[2])]
-    training = [one for one in called if one not in evaluations]
+def _split(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
+    """Return the attempts at the run, and the other files."""
+    named = list(zip(files, _short_names([columns.source for columns in files]), strict=True))
+    evaluations = [pair for pair in named if is_evaluation(pair[0].source.rpartition("/")[2])]
+    training = [pair for pair in named if pair not in evaluations]
     roles: dict[str, str] = {}
-    parts = [_part(one, file, roles) for one, file in training or evaluations]
-    # If none has a name that looks like a loss, the user may yet name it.
+    parts = [_part(columns, file, roles) for columns, file in training or evaluations]
+    # If no column is named like a loss, the user may name it with an option.
     attempts = [part for part in parts if part.has_loss] or parts
-    beside = [part for part in parts if part not in attempts]
+    others = [part for part in parts if part not in attempts]
     if training:
-        beside += [_part(one, file, roles, is_eval=True) for one, file in evaluations]
-    return attempts, beside
+        others += [_part(columns, file, roles, is_eval=True) for columns, file in evaluations]
+    return attempts, others
 
 
-def _left_out(last: _Piece, rows: Positions) -> Iterator[LeftOut]:
-    """Yield what the reader of the last attempt left out, by its place in the whole."""
+def _left_out(last: _Part, rows: Positions) -> Iterator[LeftOut]:
+    """Yield what the reader of the last attempt left out, with its row in the merged log."""
     for left_out in last.columns.left_out:
         above = left_out.above
         if above is not None:
@@ -104,111 +108,116 @@ def _left_out(last: _Piece, rows: Positions) -> Iterator[LeftOut]:
         yield replace(left_out, above=above, message=f"{last.file}: {left_out.message}")
 
 
-def _told_apart(paths: Sequence[str]) -> list[str]:
-    """Return the shortest end of each path that no other path has, else the whole path."""
+def _short_names(paths: Sequence[str]) -> list[str]:
+    """Return the shortest unique end of each path, else the whole path."""
     parts = [path.split("/") for path in paths]
-    ends = [["/".join(one[-n:]) for n in range(1, len(one) + 1)] for one in parts]
+    ends = [["/".join(names[-n:]) for n in range(1, len(names) + 1)] for names in parts]
     counts = Counter(end for each in ends for end in each)
     return [next((end for end in each if counts[end] == 1), each[-1]) for each in ends]
 
 
-def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool = False) -> _Piece:
-    own = dict(assign(columns.names).columns)
+def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool = False) -> _Part:
+    columns_by_role = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
-    for role, name in own.items():
+    for role, name in columns_by_role.items():
         if not is_eval or role in ("step", "epoch"):
             names[roles.setdefault(role, name)] = name
     for name in columns.names:
         if name not in names.values():
             names.setdefault(f"eval/{name}" if is_eval and not is_evaluation(name) else name, name)
-    steps, counter = np.full(columns.rows, np.nan), own.get("step") or own.get("epoch")
+    steps = np.full(columns.rows, np.nan)
+    counter = columns_by_role.get("step") or columns_by_role.get("epoch")
     if counter is not None and not (column := columns.load(counter)).is_text:
         steps[column.present] = column.logged
-    return _Piece(columns=columns, file=file, names=names, has_loss="loss" in own, steps=steps)
+    return _Part(
+        columns=columns, file=file, names=names, has_loss="loss" in columns_by_role, steps=steps
+    )
 
 
-def _in_order(parts: list[_Piece]) -> tuple[list[_Piece], str]:
-    """Return the attempts in the order in which they ran, and a name of that order."""
+def _ordered(parts: list[_Part]) -> tuple[list[_Part], str]:
+    """Return the attempts in the order in which they ran, and the rule of that order."""
     parts = sorted(parts, key=lambda part: part.span[0])
     spans = [part.span for part in parts]
-    apart = all(one[1] < other[0] for one, other in pairwise(spans))
-    if not apart and _are_numbered([part.columns.source for part in parts]):
+    are_disjoint = all(left[1] < right[0] for left, right in pairwise(spans))
+    if not are_disjoint and _are_numbered([part.columns.source for part in parts]):
         return sorted(parts, key=lambda part: natural(part.columns.source)), "of their numbers"
     return parts, "of their first steps"
 
 
 def _are_numbered(names: list[str]) -> bool:
-    """Tell whether the first difference between neighbouring names is a number."""
+    """Return True if the first difference between adjacent names is a number."""
     keys = sorted(map(natural, names))
-    for one, other in pairwise(keys):
-        differ = [(a, b) for a, b in zip(one, other, strict=False) if a != b]
+    for left, right in pairwise(keys):
+        differ = [(a, b) for a, b in zip(left, right, strict=False) if a != b]
         if not differ or differ[0][0][0] != differ[0][1][0]:
             return False
     return True
 
 
-def _told(training: list[_Piece], beside: list[_Piece], rule: str) -> str:
-    told = f"read as one run: {', '.join(part.file for part in training)}"
+def _description(training: list[_Part], others: list[_Part], rule: str) -> str:
+    text = f"read as one run: {', '.join(part.file for part in training)}"
     if len(training) > 1:
-        told += f", in the order {rule}"
-    if beside:
-        told += f"; beside it {', '.join(part.file for part in beside)}"
-    return told
+        text += f", in the order {rule}"
+    if others:
+        text += f"; joined by step: {', '.join(part.file for part in others)}"
+    return text
 
 
-def _rows_of(training: list[_Piece], beside: list[_Piece]) -> list[Positions]:
-    """Return the row in the whole of each row of each part.
+def _merged_rows(training: list[_Part], others: list[_Part]) -> list[Positions]:
+    """Return the row in the merged log of each row of each part.
 
-    Rows beside the attempts go to the row of their step, or become new rows. Where steps go back,
-    new rows come last, since the order of the others has a meaning.
+    Rows of other files join the row with their step, or become new rows. New rows are sorted by
+    step, but come last if the steps of the attempts ever go back.
     """
     steps = np.concatenate([part.steps for part in training])
     ends = np.cumsum([len(part.steps) for part in training])
     rows = [np.arange(end - len(part.steps), end) for end, part in zip(ends, training, strict=True)]
-    for part in beside:
+    for part in others:
         order = np.argsort(steps, kind="stable")
         at = np.searchsorted(steps[order], part.steps, side="right") - 1
         last = order[np.maximum(at, 0)]
-        there = (at >= 0) & (steps[last] == part.steps)
-        new = len(steps) + np.cumsum(~there) - 1
-        rows.append(np.where(there, last, new))
-        steps = np.append(steps, part.steps[~there])
-    if beside and np.all(np.diff(steps[: ends[-1]]) >= 0):  # False without steps, too
-        place = np.empty(len(steps), np.intp)
-        place[np.argsort(steps, kind="stable")] = np.arange(len(steps))
-        rows = [place[where] for where in rows]
+        has_row = (at >= 0) & (steps[last] == part.steps)
+        new = len(steps) + np.cumsum(~has_row) - 1
+        rows.append(np.where(has_row, last, new))
+        steps = np.append(steps, part.steps[~has_row])
+    if others and np.all(np.diff(steps[: ends[-1]]) >= 0):  # also False without steps
+        position = np.empty(len(steps), np.intp)
+        position[np.argsort(steps, kind="stable")] = np.arange(len(steps))
+        rows = [position[part_rows] for part_rows in rows]
     return rows
 
 
-def _loaded(parts: Sequence[_Piece], rows: Sequence[Positions], total: int, name: str) -> Column:
-    """Return a column of the whole; words count only where no file has numbers."""
-    found = [
+def _merged_column(
+    parts: Sequence[_Part], rows: Sequence[Positions], total: int, name: str
+) -> Column:
+    """Return a column of the merged log; it is text only if no file has numbers."""
+    pieces = [
         (part.columns.load(part.names[name]), where)
         for part, where in zip(parts, rows, strict=True)
         if name in part.names
     ]
-    is_text = all(column.is_text for column, _ in found)
+    is_text = all(column.is_text for column, _ in pieces)
     values = np.full(total, np.nan)
     present, null = np.zeros(total, bool), np.zeros(total, bool)
     words: list[str] = []
-    strays = [where[column.stray_rows] for column, where in found]
-    for column, where in found:
+    strays = [where[column.stray_rows] for column, where in pieces]
+    for column, where in pieces:
         if column.is_text and not is_text:
             strays.append(where[column.present])
             continue
-        # The codes of words are each file's own: two files' words are never taken for equal.
+        # Each file has its own codes for words: words of two files never count as equal.
         values[where[column.present]] = column.logged + len(words)
         present[where] |= column.present
         null[where] |= column.null
         if is_text:
             codes = int(column.logged.max(initial=-1)) + 1
-            words += [*column.words, *[""] * codes][:codes]  # none for the numbers among them
+            words += [*column.words, *[""] * codes][:codes]  # numbers have no word
     return Column(
         values=values,
         present=present,
         null=null & ~present,
         is_text=is_text,
-        is_time=any(column.is_time for column, _ in found),
+        is_time=any(column.is_time for column, _ in pieces),
         stray_rows=np.concatenate(strays),
         words=tuple(words),
     )

@@ -1,4 +1,4 @@
-"""Open what the user names: files, folders, archives, URLs, or several of these for one run."""
+"""Open files, folders, archives and URLs, or several of these for one run."""
 
 from __future__ import annotations
 
@@ -16,75 +16,76 @@ from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
 from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 
-# How many bytes are looked at to recognize an archive: the header of its first member, packed.
+# Bytes read to detect an archive: enough for the compressed header of its first member.
 _HEAD: Final = 1 << 16
 
-# The size of a tar header, and where in it the format is named.
+# The size of a tar header, and the position of the format name in it.
 _BLOCK: Final = 512
 _USTAR: Final = slice(257, 262)
 
-_AS_IT_IS: Final = ReadRequest()
+_DEFAULT_REQUEST: Final = ReadRequest()
 
 
 def read_source(
-    sources: Sequence[str | os.PathLike[str]], asked: ReadRequest = _AS_IT_IS
+    sources: Sequence[str | os.PathLike[str]], request: ReadRequest = _DEFAULT_REQUEST
 ) -> LoadedLog:
-    """Read the log that a place holds, or several places as one run.
+    """Read a log from a source, or from several sources as one run.
 
     Raises:
-        LogError: if there is none, or it cannot be read.
+        LogError: if there is no log, or it cannot be read.
     """
     if not sources:
-        raise LogError("no log is given; give a file, a folder or a URL")
-    found, empty = [], []
+        raise LogError("no log given; give a file, a folder or a URL")
+    logs, empty = [], []
     for source in sources:
         try:
-            found.append(_read(os.fspath(source), asked))
-        except NoUsableRecord as error:  # an attempt may have ended before it logged
+            logs.append(_read(os.fspath(source), request))
+        except NoUsableRecord as error:  # an attempt may end before its first record
             empty.append(error)
-    if not found:
+    if not logs:
         raise empty[0]
-    columns, known = found[0].columns, Manifest()
-    saved: Mapping[str, tuple[int, ...]] = {}
-    if len(found) > 1:
+    columns, manifest = logs[0].columns, Manifest()
+    checkpoints: Mapping[str, tuple[int, ...]] = {}
+    if len(logs) > 1:
         from stabdiag.sources.merge import merge_logs
 
-        name = and_more([one.columns.source for one in found])
-        columns = merge_logs([one.columns for one in found], name)
-    for one in reversed(found):  # a later attempt may have another configuration
-        known, saved = known.beside(one.manifest), saved or one.checkpoints
+        name = and_more([log.columns.source for log in logs])
+        columns = merge_logs([log.columns for log in logs], name)
+    for log in reversed(logs):  # the configuration of the last attempt takes precedence
+        manifest = manifest.beside(log.manifest)
+        checkpoints = checkpoints or log.checkpoints
     left_out = [note(f"left out: {error}") for error in empty]
-    return Sidecars(manifest=known, events=left_out, checkpoints=saved).of(columns)
+    return Sidecars(manifest=manifest, events=left_out, checkpoints=checkpoints).attach(columns)
 
 
 def is_archive(stream: Stream) -> bool:
-    """Tell whether a stream is a ZIP archive, or a tar archive, packed or not."""
+    """Return True if a stream is a ZIP archive or a (compressed) tar archive."""
     head = stream.peek(_HEAD)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return True
     return unpacked(Stream("", io.BytesIO(head))).peek(_BLOCK)[_USTAR] == b"ustar"
 
 
-def _read(source: str, asked: ReadRequest) -> LoadedLog:
+def _read(source: str, request: ReadRequest) -> LoadedLog:
     if not source:
         raise LogError("the name of the log is empty; is a shell variable not set?")
-    protocol, is_url, rest = source.partition("://")
+    protocol, is_url, address = source.partition("://")
     if is_url:
-        return _remote(f"{protocol.lower()}://{rest}", asked)
-    # What cannot be asked, since its name is too long, is opened, which says so.
+        return _remote(f"{protocol.lower()}://{address}", request)
+    # A name that is too long is not a folder; opening it reports the error.
     if source != "-" and os.path.isdir(source):  # noqa: PTH112
-        return _best_log(Folder(Path(source)), asked)
+        return _best_log(Folder(Path(source)), request)
     with open_stream(source) as stream:
         if is_archive(stream):
-            archive = _in_archive(stream, asked)
-            return Sidecars(manifest=archive.manifest, files=[source]).of(archive.columns)
-        columns = asked.read(stream)
+            archive = _in_archive(stream, request)
+            return Sidecars(manifest=archive.manifest, files=[source]).attach(archive.columns)
+        columns = request.read(stream)
     if stream.name == STANDARD_INPUT:
         return LoadedLog(columns=columns)
-    return file_sidecars(Path(source), Path(source).parent, [source]).of(columns)
+    return file_sidecars(Path(source), Path(source).parent, [source]).attach(columns)
 
 
-def _remote(url: str, asked: ReadRequest) -> LoadedLog:
+def _remote(url: str, request: ReadRequest) -> LoadedLog:
     if url.startswith("mlflow://"):
         from stabdiag.readers.mlflow import read_url
 
@@ -93,25 +94,25 @@ def _remote(url: str, asked: ReadRequest) -> LoadedLog:
 
     remote = Remote(url)
     if remote.is_folder():
-        return _best_log(remote, asked)
+        return _best_log(remote, request)
     with remote.file() as stream:
         if is_archive(stream):
-            return _in_archive(stream, asked)
-        columns = asked.read(stream)
-    return url_sidecars(remote.name, remote.beside).of(columns)
+            return _in_archive(stream, request)
+        columns = request.read(stream)
+    return url_sidecars(remote.name, remote.open_sibling).attach(columns)
 
 
-# What follows is imported where it is needed: a small log does not wait for it.
+# Imported on use, so that small logs do not wait for these modules.
 
 
-def _in_archive(stream: Stream, asked: ReadRequest) -> LoadedLog:
+def _in_archive(stream: Stream, request: ReadRequest) -> LoadedLog:
     from stabdiag.sources.archives import open_archive
 
-    with open_archive(stream) as place:
-        return _best_log(place, asked)
+    with open_archive(stream) as archive:
+        return _best_log(archive, request)
 
 
-def _best_log(place: Container, asked: ReadRequest) -> LoadedLog:
+def _best_log(container: Container, request: ReadRequest) -> LoadedLog:
     from stabdiag.sources.best import best_of, with_unread_siblings
 
-    return with_unread_siblings(best_of(place, place.entries(), asked))
+    return with_unread_siblings(best_of(container, container.entries(), request))

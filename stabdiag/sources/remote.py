@@ -1,8 +1,9 @@
 """Files and folders behind URLs, opened with fsspec.
 
-A web server must not fall silent. It may send no packing that is unpacked unseen. And it may
-redirect, but no further inside than where the user sent us: nobody on the internet leads us into a
-private network, and nobody at all to a link-local address, where clouds keep credentials.
+Web servers are not trusted. A server that stops sending times out. Only gzip is accepted as content
+encoding, and it is decompressed here. A redirect must not lead further inside the network than the
+URL of the user: not from the internet to a private network, and never to a link-local address, from
+which clouds serve credentials.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from stabdiag.errors import LogError, TooSlow, did_you_mean
 from stabdiag.model.text import shown
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Pieces, Stream
-from stabdiag.sources.folder import MOST_FILES, Container, Entry, by_levels, is_skipped
+from stabdiag.sources.folder import MAX_FILES, Container, Entry, is_skipped, list_by_level
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -29,35 +30,35 @@ if TYPE_CHECKING:
     from yarl import URL
 
 
-# Each listing is a request or more.
-_MOST_LISTINGS: Final = 100
+# Maximum number of folders listed; each costs at least one request.
+_MAX_LISTINGS: Final = 100
 
-# After waiting in vain for so many files, none of the others is asked for.
-_PATIENCE: Final = 3
+# After this many timeouts, no further files are requested.
+_MAX_TIMEOUTS: Final = 3
 
-# How many bytes are read at a time.
-_PIECE: Final = 1 << 18
+# Bytes read at a time.
+_CHUNK: Final = 1 << 18
 
-# The status of an answer that is a part of what was asked for.
+# The HTTP status of a partial response.
 _PARTIAL: Final = 206
 
-# Seconds after which a silent server is given up; the whole of a long log may take longer.
-_CONNECT: Final = 20.0
-_SILENCE: Final = 60.0
+# Timeouts in seconds, for connecting and between bytes; a long log may take longer in total.
+_CONNECT_TIMEOUT: Final = 20.0
+_READ_TIMEOUT: Final = 60.0
 
-# The packing that is asked for, and known by its first bytes like any other.
+# The only content encoding that is requested and accepted.
 _GZIP: Final = ("gzip", "x-gzip")
 
-# The links of a page that lists a folder, and how much of such a page is looked at.
+# The links on a page that lists a folder, and the maximum size of that page.
 _LINK: Final = re.compile(
     r"""href\s{0,9}=\s{0,9}["']([^"'<>\n]+)|https?://[-\w@:%.+~#?&/=]+""", re.IGNORECASE
 )
-_LONGEST_PAGE: Final = 1 << 22
+_MAX_PAGE: Final = 1 << 22
 
 _INSTALL: Final = "pip install 'stabdiag[remote]'"
 _PACKAGES: Final = {"http": "aiohttp", "https": "aiohttp", "sftp": "paramiko", "ssh": "paramiko"}
 
-# The keys under which file systems tell when a file was written.
+# The keys under which file systems report the time of the last change.
 _WRITTEN: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 
 
@@ -65,21 +66,21 @@ class Remote(Container):
     """A URL: one file, or a folder."""
 
     def __init__(self, url: str) -> None:
-        """Find the URL's file system, whose package may not be installed."""
+        """Open the file system of the URL, whose package may not be installed."""
         super().__init__(shown(url).rstrip("/"))
         self.url = url
-        self._slow: list[TooSlow] = []
+        self._timeouts: list[TooSlow] = []
         self._listings = 0
         self._is_web = url.startswith(("http://", "https://"))
         self.files, self.path = _file_system(url, self._is_web)
 
     def is_folder(self) -> bool:
-        """Tell whether the URL is that of a folder; a web server's are those that end in ``/``."""
+        """Return True if the URL is a folder; on a web server, if it ends with ``/``."""
         if self._is_web:
             return self.url.endswith("/")
         try:
             return bool(self.files.info(self.path)["type"] == "directory")
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+        except Exception as error:  # noqa: BLE001 - file systems raise any exception
             fail(self.name, error)
 
     def file(self) -> Stream:
@@ -90,102 +91,102 @@ class Remote(Container):
         """Open a file in the URL's folder."""
         return self._open(entry.key, f"{self.name}/{entry.path}")
 
-    def beside(self, name: str) -> Stream:
-        """Open the file of this name that lies beside the URL's."""
-        path, called = (f"{one.rpartition('/')[0]}/{name}" for one in (self.path, self.name))
-        return self._open(path, called)
+    def open_sibling(self, name: str) -> Stream:
+        """Open a file of this name in the folder of the URL."""
+        path, url = (f"{x.rpartition('/')[0]}/{name}" for x in (self.path, self.name))
+        return self._open(path, url)
 
     def entries(self) -> Sequence[Entry]:
         """Return the files in the URL's folder."""
         root = self.path.rstrip("/") + "/" * self._is_web
-        found = by_levels(root, self._files)
-        if self._listings == _MOST_LISTINGS or len(found) > MOST_FILES:
-            self.notes.append("the folder is too large to be looked at as a whole")
-        return found[:MOST_FILES]
+        entries = list_by_level(root, self._files)
+        if self._listings == _MAX_LISTINGS or len(entries) > MAX_FILES:
+            self.notes.append("the folder is too large to be listed in full")
+        return entries[:MAX_FILES]
 
     def _files(self, folder: str, below: list[str]) -> Iterator[Entry]:
-        if self._listings == _MOST_LISTINGS:
+        if self._listings == _MAX_LISTINGS:
             return
         self._listings += 1
         try:
-            there = self.listed(folder)
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            items = self.listed(folder)
+        except Exception as error:  # noqa: BLE001 - file systems raise any exception
             if self._listings == 1:
                 fail(self.name, error)
-            self.notes.append("a folder in it could not be listed")
+            self.notes.append("a subfolder could not be listed")
             return
         root = self.path.rstrip("/") + "/"
-        for path, one in there:
-            if one["type"] != "directory":
-                inside, when = PurePosixPath(path.removeprefix(root)), written(one) or 0.0
-                yield Entry(path=inside, size=one.get("size"), written=when, key=path)
+        for path, info in items:
+            if info["type"] != "directory":
+                inside, when = PurePosixPath(path.removeprefix(root)), written(info) or 0.0
+                yield Entry(path=inside, size=info.get("size"), written=when, key=path)
             elif not is_skipped(path.rstrip("/").rpartition("/")[2]):
                 below.append(path)
 
     def listed(self, folder: str) -> list[tuple[str, dict[str, Any]]]:
-        """Return the paths in a folder, and what fsspec tells of each; its errors are of any kind.
+        """Return the paths in a folder, each with its information from fsspec.
 
-        For a web server this is what the folder's page links to; fsspec reads a page whole, however
-        long it is.
+        On a web server these are the links on the page of the folder, read up to a maximum size.
+        Errors may be of any type.
         """
         if self._is_web:
             with self._open(folder, self.name) as page:
-                links = {*links_in(page.peek(_LONGEST_PAGE), folder)}
-            there = {one: {"type": "directory" if one.endswith("/") else "file"} for one in links}
+                links = {*links_in(page.peek(_MAX_PAGE), folder)}
+            items = {x: {"type": "directory" if x.endswith("/") else "file"} for x in links}
         else:
-            there = {str(one["name"]): one for one in self.files.ls(folder, detail=True)}
+            items = {str(x["name"]): x for x in self.files.ls(folder, detail=True)}
         root = f"{folder.rstrip('/')}/"
-        inside = (path for path in there if path.partition("?")[0].rstrip("/").startswith(root))
-        return [(path, there[path]) for path in sorted(inside)]
+        inside = (path for path in items if path.partition("?")[0].rstrip("/").startswith(root))
+        return [(path, items[path]) for path in sorted(inside)]
 
     def _open(self, path: str, name: str) -> Stream:
-        if len(self._slow) >= _PATIENCE:
-            raise self._slow[-1]
+        if len(self._timeouts) >= _MAX_TIMEOUTS:
+            raise self._timeouts[-1]
         try:
-            # In one request from begin to end, without one for the size, which nobody needs.
-            how = {"block_size": 0, "size": 1} if self._is_web else {}
-            file = self.files.open(path, "rb", **how)
-            packing = file.r.headers.get("Content-Encoding", "").lower() if self._is_web else ""
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            # One request for the whole file, without another one for its size.
+            options = {"block_size": 0, "size": 1} if self._is_web else {}
+            file = self.files.open(path, "rb", **options)
+            encoding = file.r.headers.get("Content-Encoding", "").lower() if self._is_web else ""
+        except Exception as error:  # noqa: BLE001 - file systems raise any exception
             self._fail(name, error)
         stream = Stream(name, Pieces(self._read(name, file), file.close))
         if self._is_web:
-            stream = _whole(stream, file.r)
-        return unpacked(stream) if packing in _GZIP else stream
+            stream = _checked_for_end(stream, file.r)
+        return unpacked(stream) if encoding in _GZIP else stream
 
     def _read(self, name: str, file: Any) -> Iterator[bytes]:
-        """Yield the bytes of a file; whatever goes wrong is told in one line."""
+        """Yield the bytes of a file; any exception becomes an error of one line."""
         try:
-            while found := bytes(file.read(_PIECE)):
-                yield found
-        except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+            while data := bytes(file.read(_CHUNK)):
+                yield data
+        except Exception as error:  # noqa: BLE001 - file systems raise any exception
             self._fail(name, error)
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
         try:
             fail(name, error)
-        except TooSlow as slow:
-            self._slow.append(slow)
+        except TooSlow as timeout:
+            self._timeouts.append(timeout)
             raise
 
 
-# How many of the last bytes show whether they are text, and the ends of text that is whole.
+# The number of last bytes checked for text, and the endings of complete text.
 _TAIL: Final = 64
-_WHOLE_ENDS: Final = (b"\n", b"\r", b"}", b"]")
+_COMPLETE_ENDINGS: Final = (b"\n", b"\r", b"}", b"]")
 
 
-def _whole(stream: Stream, answer: Any) -> Stream:
-    """Return the stream of a server's answer; it notes where the answer is a part of the file.
+def _checked_for_end(stream: Stream, response: Any) -> Stream:
+    """Return the stream of a response; it notes a truncation.
 
-    A server that does not say how long the file is cannot be seen to stop early, except by half a
-    line at the end. A shorter answer than was announced fails by itself.
+    If the server gives no length, only an incomplete last line shows that the response is
+    truncated. A response shorter than its length raises an error by itself.
     """
-    if answer.status == _PARTIAL:
+    if response.status == _PARTIAL:
         stream.break_off(
-            "the server sent a part of the file (206)", rest="that part was read; download it"
+            "the server sent only a part of the file (206)", rest="that part was read; download it"
         )
         return stream
-    headers = answer.headers
+    headers = response.headers
     if "Content-Length" in headers or "chunked" in headers.get("Transfer-Encoding", "").lower():
         return stream
 
@@ -195,29 +196,29 @@ def _whole(stream: Stream, answer: Any) -> Stream:
             tail = piece[-_TAIL:]
             yield piece
         is_text = tail.isascii() and not any(byte < 9 for byte in tail)
-        if tail and is_text and not tail.endswith(_WHOLE_ENDS):
+        if tail and is_text and not tail.endswith(_COMPLETE_ENDINGS):
             stream.break_off(
-                "the server's answer has no length and ends in mid-line",
+                "the server gave no length, and the file ends within a line",
                 rest="everything before was read",
             )
 
     return stream.rewritten(pieces())
 
 
-def written(one: dict[str, Any]) -> float | None:
-    """Return when a file was written, under whichever key its file system has that."""
+def written(info: dict[str, Any]) -> float | None:
+    """Return the time of the last change of a file, None if its file system does not report it."""
     for key in _WRITTEN:
-        when: Any = one.get(key)
-        if isinstance(when, int | float):
-            return float(when)
-        if hasattr(when, "timestamp"):
-            return float(when.timestamp())
+        time: Any = info.get(key)
+        if isinstance(time, int | float):
+            return float(time)
+        if hasattr(time, "timestamp"):
+            return float(time.timestamp())
     return None
 
 
 def fail(name: str, error: Exception) -> NoReturn:
-    """Raise an error without the URL, which the messages of libraries may hold as a whole."""
-    if isinstance(error.__cause__, Exception):  # what the web says, fsspec turns into "not found"
+    """Raise a LogError without the full URL, which messages of libraries may contain."""
+    if isinstance(error.__cause__, Exception):  # fsspec turns HTTP errors into FileNotFoundError
         error = error.__cause__
     if isinstance(error, LogError):
         raise error from None
@@ -227,9 +228,11 @@ def fail(name: str, error: Exception) -> NoReturn:
     if isinstance(error, PermissionError) or status in (401, 403):
         raise LogError(f"{name}: permission denied; check your credentials") from None
     if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__:
-        raise TooSlow(f"{name}: no answer in time; try again, or download the file") from None
+        raise TooSlow(
+            f"{name}: the server did not respond in time; try again, or download the file"
+        ) from None
     if status is not None:
-        raise LogError(f"{name}: the server answers with {status}; check the URL") from None
+        raise LogError(f"{name}: the server returned status {status}; check the URL") from None
     lines = str(error).splitlines() or [""]
     words = ("…" if "://" in word else word for word in lines[0].split())
     reason = " ".join(words)[:200] or type(error).__name__
@@ -239,10 +242,10 @@ def fail(name: str, error: Exception) -> NoReturn:
 
 
 def _file_system(url: str, is_web: bool) -> tuple[Any, str]:
-    """Return the file system of a URL, for which fsspec has no type, and the path in it.
+    """Return the file system of a URL, (untyped in fsspec) and the path in it.
 
     Raises:
-        LogError: for a protocol that is not known, or whose package is not installed.
+        LogError: if the protocol is unknown, or its package is not installed.
     """
     name, protocol = shown(url), url.partition("://")[0].lower()
     if find_spec("fsspec") is None:
@@ -261,36 +264,36 @@ def _file_system(url: str, is_web: bool) -> tuple[Any, str]:
         raise LogError(
             f"{name}: to read {protocol}:// URLs, install {package}: {_INSTALL} {package}"
         ) from None
-    except Exception as error:  # noqa: BLE001 - each file system has errors of its own
+    except Exception as error:  # noqa: BLE001 - file systems raise any exception
         fail(name, error)
     return files, path
 
 
 def _client(name: str) -> dict[str, Any]:
-    """Return the arguments of aiohttp's client that reads the URL of this name, and no other."""
+    """Return the arguments for an aiohttp client that reads only the URL of this name."""
     import asyncio
 
     from aiohttp import ClientRequest, ClientResponse, ClientTimeout
 
-    named: int | None = None
+    start_depth: int | None = None
 
     def check(address: str) -> None:
-        nonlocal named
-        there = depth(address)
-        named = there if named is None else named
-        if there > named:
+        nonlocal start_depth
+        target_depth = depth(address)
+        start_depth = target_depth if start_depth is None else start_depth
+        if target_depth > start_depth:
             raise LogError(
-                f"{name}: the server redirects to {address}, further inside than itself;"
+                f"{name}: the server redirects to the internal address {address};"
                 " if you trust it, give that URL"
             )
 
     class Request(ClientRequest):
-        """Looks whom it is about to ask; a name may stand for any address."""
+        """Check the address before sending: a name may resolve to any address."""
 
-        def __init__(self, method: str, url: URL, **how: Any) -> None:
+        def __init__(self, method: str, url: URL, **options: Any) -> None:
             with suppress(ValueError):
                 check(url.raw_host or "")
-            super().__init__(method, url, **how)
+            super().__init__(method, url, **options)
 
         async def send(self, conn: Connection) -> ClientResponse:
             check(conn.transport.get_extra_info("peername")[0])  # type: ignore[union-attr]
@@ -298,12 +301,12 @@ def _client(name: str) -> dict[str, Any]:
 
     class Response(ClientResponse):
         async def start(self, connection: Connection) -> ClientResponse:
-            async with asyncio.timeout(_SILENCE):
+            async with asyncio.timeout(_READ_TIMEOUT):
                 await super().start(connection)
-            packing = self.headers.get("Content-Encoding", "identity").lower()
-            if self.ok and packing not in ("", "identity", *_GZIP):
+            encoding = self.headers.get("Content-Encoding", "identity").lower()
+            if self.ok and encoding not in ("", "identity", *_GZIP):
                 raise LogError(
-                    f"{name}: the server sends it packed ({packing}), which nobody asked for;"
+                    f"{name}: the server sent the unsupported content encoding {encoding};"
                     " download the file"
                 )
             return self
@@ -313,14 +316,16 @@ def _client(name: str) -> dict[str, Any]:
         "headers": {"Accept-Encoding": _GZIP[0]},
         "request_class": Request,
         "response_class": Response,
-        "timeout": ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_SILENCE),
+        "timeout": ClientTimeout(
+            total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_READ_TIMEOUT
+        ),
     }
 
 
 def depth(address: str) -> int:
-    """Return how far inside an address lies: on the internet 0, in a private network 1, here 2.
+    """Return how internal an address is: 0 internet, 1 private network, 2 this machine.
 
-    It is 3 for a link-local one, which is that of a service beside this very machine.
+    It is 3 for a link-local address, which belongs to a service of the host.
     """
     ip = ip_address(address.partition("%")[0])
     if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
@@ -333,8 +338,8 @@ def depth(address: str) -> int:
 
 
 def links_in(page: bytes, folder: str) -> Iterator[str]:
-    """Yield the URLs that a page names, which lists the folder behind its own URL."""
+    """Yield the URLs of the links on the page of a folder."""
     text = page.decode("utf-8", "replace")
-    for found in _LINK.finditer(text):
+    for match in _LINK.finditer(text):
         with suppress(ValueError):
-            yield urljoin(folder, unescape(found[1] or found[0])).partition("#")[0]
+            yield urljoin(folder, unescape(match[1] or match[0])).partition("#")[0]

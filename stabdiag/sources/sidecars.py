@@ -1,8 +1,8 @@
-"""What lies beside a log: what the run was configured to do, and its checkpoints.
+"""Files next to a log: the configuration of the run, and its checkpoints.
 
-Configurations are the manifest, which a person wrote for this program, and the arguments,
-hyper-parameters and configurations that training programs write. Of a checkpoint the name tells how
-far it had come; none is opened.
+Configurations are the manifest, which a person wrote for stabdiag, and the arguments and
+hyperparameters that training programs write. Checkpoints are never opened: their names give the
+step or epoch.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.sources.folder import Container, Entry, LoadedLog, Sibling, note
 
-# No configuration is larger.
-_LARGEST: Final = 1 << 20
+# Larger files are not configurations.
+_MAX_SIZE: Final = 1 << 20
 
-# What a person wrote for this program comes first …
-_OURS: Final = "manifest.json"
+# The file that a person wrote for stabdiag comes first …
+_MANIFEST: Final = "manifest.json"
 
-# … then the arguments that the run was started with, then the configuration of its model.
+# … then the arguments of the run, then the configuration of its model.
 _NAMES: Final = names_in(
     "training_args.json training_args.bin training_args.yaml train_args.json "
     "trainer_config.json args.json args.yaml opt.yaml arguments.json hparams.yaml hparams.yml "
@@ -42,21 +42,21 @@ _NAMES: Final = names_in(
     "params.json params.yaml ds_config.json deepspeed_config.json"
 )
 
-# What the HF Trainer saves is a pickle, which may hold a program: it is not loaded.
+# The HF Trainer saves a pickle, which may run code when loaded: it is not loaded.
 _PICKLED: Final = "training_args.bin"
 _SAVED: Final = "training_args.json"
 _SAVE: Final = (
-    "is a pickle, and is not loaded; if you trust it, save it in its folder as JSON, which is read:"
+    "is a pickle and was not loaded; if you trust it, save it as JSON in the same folder:"
     f" python -c \"import torch; args = torch.load('{_PICKLED}', weights_only=False);"
     f" open('{_SAVED}', 'w').write(args.to_json_string())\""
 )
 
-# What the configuration of a model says of the loss that a run begins with.
-_OF_A_MODEL: Final = frozenset(
+# Fields in the configuration of a model that determine the first loss.
+_MODEL_FIELDS: Final = frozenset(
     {"vocab_size", "architectures", "problem_type", "id2label", "label2id", "num_labels"}
 )
 
-# Names of folders in which a run keeps its logs, below its own folder.
+# Names of subfolders in which a run keeps its logs.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
@@ -66,18 +66,18 @@ _INNER: Final = re.compile(
 
 _Path = TypeVar("_Path", bound=PurePath)
 
-# The name of a file, and what it holds.
+# The name and the content of a file.
 _Text = tuple[str, bytes]
 
-# The checkpoints that are there, by their unit.
+# The counts in the names of checkpoints, by unit.
 Checkpoints = Mapping[str, tuple[int, ...]]
 
 
 @frozen
 class Sidecars:
-    """The manifest from files beside a log, events about these, and the files that were read.
+    """The manifest from the files next to a log, events about them, and the files that were read.
 
-    The checkpoints there are only counted: see ``checkpoints_in``.
+    Checkpoints are only counted: see ``checkpoints_in``.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -85,8 +85,8 @@ class Sidecars:
     files: Sequence[str] = ()
     checkpoints: Checkpoints = field(default_factory=dict)
 
-    def of(self, columns: Columns, siblings: tuple[Sibling, ...] = ()) -> LoadedLog:
-        """Return a log with all this; the events of its place come first."""
+    def attach(self, columns: Columns, siblings: tuple[Sibling, ...] = ()) -> LoadedLog:
+        """Return the log with these sidecars; the events of the source come first."""
         events, files = (*self.events, *columns.events), (*columns.files, *self.files)
         columns = replace(columns, events=events, files=files)
         return LoadedLog(
@@ -98,26 +98,26 @@ class Sidecars:
 
 
 def is_manifest(name: str) -> bool:
-    """Tell whether a file of this name is no log but a configuration."""
-    return name in (*_NAMES, _OURS) or name.endswith(f".{_OURS}")
+    """Return True if a file of this name is a configuration."""
+    return name in (*_NAMES, _MANIFEST) or name.endswith(f".{_MANIFEST}")
 
 
 def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
-    """Look beside a file, and in the folders above it up to ``root``.
+    """Return the sidecars of a log, from its folder and those above it up to ``root``.
 
-    Of the log itself these files are ``read``.
+    ``read`` are the files of the log itself.
     """
     files = [*read]
-    listed = cache(listing)
+    list_folder = cache(list_names)
     folders = _folders(log, root)
 
-    def lies(folder: PurePath, name: str) -> bool:
-        known = listed(folder)
-        return not known or name.partition("/")[0] in known
+    def may_exist(folder: PurePath, name: str) -> bool:
+        names = list_folder(folder)
+        return not names or name.partition("/")[0] in names
 
-    def texts(files_there: Iterable[Path]) -> Iterator[_Text]:
-        for file in files_there:
-            if not file.is_file() or file.stat().st_size > _LARGEST or file == log:
+    def texts(paths: Iterable[Path]) -> Iterator[_Text]:
+        for file in paths:
+            if not file.is_file() or file.stat().st_size > _MAX_SIZE or file == log:
                 continue
             try:
                 data = file.read_bytes()
@@ -126,71 +126,70 @@ def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
             files.append(str(file))
             yield str(file), data
 
-    manifest, events = _manifest(map(texts, _named(log.name, folders, lies)))
-    saved = checkpoints_in(folders, listed)
-    return Sidecars(manifest=manifest, events=events, files=files, checkpoints=saved)
+    manifest, events = _manifest(map(texts, _candidates(log.name, folders, may_exist)))
+    checkpoints = checkpoints_in(folders, list_folder)
+    return Sidecars(manifest=manifest, events=events, files=files, checkpoints=checkpoints)
 
 
 def sidecar_checkpoints(log: Path, root: Path) -> Checkpoints:
-    """Look for checkpoints beside a file, and in the folders above it up to ``root``."""
-    return checkpoints_in(_folders(log, root), listing)
+    """Return the checkpoints next to a log, or in the folders above it up to ``root``."""
+    return checkpoints_in(_folders(log, root), list_names)
 
 
-def member_sidecars(place: Container, log: PurePosixPath, entries: Iterable[Entry]) -> Sidecars:
-    """Look beside a log among the files of its place."""
-    lying = {one.path: one for one in entries}
+def member_sidecars(container: Container, log: PurePosixPath, entries: Iterable[Entry]) -> Sidecars:
+    """Return the sidecars of a log among the files of its container."""
+    by_path = {entry.path: entry for entry in entries}
     folders = _folders(log, PurePosixPath())
-    named = list(_named(log.name, folders, lambda folder, name: folder / name in lying))
-    wanted = [lying[path] for paths in named for path in paths]
-    texts = {entry.path: _text(stream) for entry, stream in place.streams(wanted)}
+    candidates = list(_candidates(log.name, folders, lambda folder, name: folder / name in by_path))
+    selected = [by_path[path] for paths in candidates for path in paths]
+    texts = {entry.path: _text(stream) for entry, stream in container.streams(selected)}
     manifest, events = _manifest(
-        [text for path in paths for text in texts.get(path, ())] for paths in named
+        [text for path in paths for text in texts.get(path, ())] for paths in candidates
     )
     return Sidecars(manifest=manifest, events=events)
 
 
-def url_sidecars(url: str, opened: Callable[[str], Stream]) -> Sidecars:
-    """Look beside a file behind a URL, only for a manifest, since each name costs a request."""
+def url_sidecars(url: str, open_file: Callable[[str], Stream]) -> Sidecars:
+    """Return the manifest next to a URL. Other files are not tried: each costs a request."""
 
     def texts() -> Iterator[_Text]:
-        for name in _written_for(url):
-            with suppress(LogError), opened(name) as stream:
+        for name in _manifest_names(url):
+            with suppress(LogError), open_file(name) as stream:
                 yield from _text(stream)
 
     manifest, _ = _manifest([texts()])
-    # No events: a server may answer with a page of its own, whatever is asked for.
+    # No events: a server may answer any request with a page of its own.
     return Sidecars(manifest=manifest)
 
 
-def _named(
-    log: str, folders: Iterable[_Path], lies: Callable[[_Path, str], bool]
+def _candidates(
+    log: str, folders: Iterable[_Path], may_exist: Callable[[_Path, str], bool]
 ) -> Iterator[list[_Path]]:
-    """Yield where a log's configuration lies, the best first; of each list the first file counts.
+    """Yield the paths of configurations of a log, best first; the first file of each list counts.
 
-    ``lies`` tells whether a file of a name may lie in a folder.
+    ``may_exist`` is True if a folder may contain a file of a name.
     """
-    # What was saved of the pickle is read in its place.
+    # The JSON file replaces the pickle that it was saved from.
     others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
-    ours = _written_for(log)
+    manifests = _manifest_names(log)
     for folder in folders:
-        for names in (ours, [_SAVED, _PICKLED], *others):
-            yield [folder / name for name in names if lies(folder, name)]
-        ours = [_OURS]
+        for names in (manifests, [_SAVED, _PICKLED], *others):
+            yield [folder / name for name in names if may_exist(folder, name)]
+        manifests = [_MANIFEST]
 
 
-def _written_for(log: str) -> list[str]:
-    """Return the names that the manifest of a log may have; the first file found counts."""
+def _manifest_names(log: str) -> list[str]:
+    """Return the possible names of the manifest of a log; the first file that exists counts."""
     name = PurePosixPath(log).name
     stems = (PurePosixPath(name).stem, name.partition(".")[0])
-    return [*(f"{stem}.{_OURS}" for stem in dict.fromkeys(stems) if stem), _OURS]
+    return [*(f"{stem}.{_MANIFEST}" for stem in dict.fromkeys(stems) if stem), _MANIFEST]
 
 
 def _folders(log: _Path, root: _Path) -> list[_Path]:
-    """Return the folders in which a log's configuration may lie, the nearest first.
+    """Return the folders that may contain the configuration of a log, nearest first.
 
-    ``root`` is the folder, archive or URL that the user named. The folders are the log's own, those
-    above it up to ``root``, and one more where the name of the last one is that of a folder in
-    which runs keep their logs.
+    ``root`` is the folder, archive or URL that the user named. The result is the log's own folder,
+    its parents up to ``root``, and one more parent if the last folder is named like one for logs.
     """
     above = [log.parent, *log.parent.parents]
     folders = above[: above.index(root) + 1] if root in above else above
@@ -198,56 +197,57 @@ def _folders(log: _Path, root: _Path) -> list[_Path]:
 
 
 def _text(stream: Stream) -> list[_Text]:
-    """Return what a file holds; nothing if it is too large."""
-    data = stream.peek(_LARGEST + 1)
-    return [(stream.name, data)] if len(data) <= _LARGEST else []
+    """Return the name and content of a file; empty if it is too large."""
+    data = stream.peek(_MAX_SIZE + 1)
+    return [(stream.name, data)] if len(data) <= _MAX_SIZE else []
 
 
 def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
-    """Return the manifest that all configurations make, and what could not be read.
+    """Merge configurations into a manifest; return it with events about unusable files.
 
-    The best come first; of each list of ``texts`` only the first counts. To read one that is there
-    and cannot be read raises ManifestError.
+    The best come first; only the first of each list of ``texts`` counts. Reading an unreadable file
+    raises ManifestError.
     """
-    known = Manifest()
+    manifest = Manifest()
     events: list[Event] = []
     pickled: list[Event] = []
-    for there in texts:
+    for files in texts:
         try:
-            name, data = next(iter(there), ("", b""))
+            name, data = next(iter(files), ("", b""))
             if name.endswith(_PICKLED):
                 pickled.append(note(f"{name} {_SAVE}"))
             elif name:
-                told = parse_manifest(_of_the_training(mapping_of(name, data)), name)
-                known = known.beside(told) if told.known else known
+                parsed = parse_manifest(_run_settings(mapping_of(name, data)), name)
+                manifest = manifest.beside(parsed) if parsed.known else manifest
         except ManifestError as error:
-            # A file of this name beside a log may be something else.
+            # A file of this name may be something else.
             events.append(note(f"not used as manifest: {error}"))
-    return known, [*events, *pickled[:1]]  # each checkpoint has a copy of the run's
+    return manifest, [*events, *pickled[:1]]  # checkpoints contain copies of the same pickle
 
 
-def _of_the_training(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a configuration says of the run: of a model's own, its vocabulary and labels.
+def _run_settings(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of the run in a configuration.
 
-    The rest of it, such as the dtype of the weights, is what the model was when it was saved.
+    From the configuration of a model these are its vocabulary and labels. The other fields, such as
+    the dtype of the weights, describe the model when it was saved.
     """
     if "transformers_version" in raw or "architectures" in raw:
-        return {name: one for name, one in raw.items() if name in _OF_A_MODEL}
+        return {name: value for name, value in raw.items() if name in _MODEL_FIELDS}
     if "model_type" in raw:
-        return {key: one for key, one in raw.items() if key not in ("torch_dtype", "dtype")}
+        return {key: value for key, value in raw.items() if key not in ("torch_dtype", "dtype")}
     return raw
 
 
-# What lies in a folder, and whether it is a file; nothing where that cannot be told.
+# The names in a folder, and whether each is a file; empty if the folder cannot be listed.
 Listing = dict[str, bool]
 
-# A folder with more names is not one run's: thousands of logs may share it, and each lists it.
-_MOST: Final = 1000
+# A folder with more names is shared by many logs; listing it for each would be slow.
+_MAX_NAMES: Final = 1000
 
-# Where a run keeps them, in its own folder.
-_BELOW: Final = r"(?i)(checkpoint|ckpt|weight|model)s?"
+# Names of subfolders for checkpoints.
+_SUBFOLDER: Final = r"(?i)(checkpoint|ckpt|weight|model)s?"
 
-# A file has to be one of weights: there are pictures of step 100, too.
+# Suffixes of weight files: images may have a step in their name, too.
 _WEIGHTS: Final = re.compile(
     r"\.(pt|pth|pth\.tar|ckpt|safetensors|bin|pkl|npz|h5|hdf5|keras|msgpack|tar)$", re.IGNORECASE
 )
@@ -258,50 +258,50 @@ _COUNTED: Final = (
     r"|ep(?:och)?s?[-_=]?(?P<epoch>\d{1,12}))(?![\d.]*\d)"
 )
 
-# ``checkpoint-120``, which counts either, and fairseq's ``checkpoint_3_120``, which counts both.
-_BARE: Final = (
+# ``checkpoint-120`` (a step or an epoch), and fairseq's ``checkpoint_3_120`` (epoch and step).
+_UNLABELED: Final = (
     r"(?i)(?:checkpoint|ckpt|model|weights)[-_=]?"
     r"(?:(?P<either>\d{1,12})|(?P<epoch>\d{1,12})_(?P<step>\d{1,12}))"
 )
 
-# What else the name of a folder that is one may hold.
+# Other words in the name of a folder that is a checkpoint.
 _WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
 def checkpoints_in(
-    folders: Iterable[PurePath], listed: Callable[[PurePath], Listing]
+    folders: Iterable[PurePath], list_folder: Callable[[PurePath], Listing]
 ) -> Checkpoints:
-    """Return the checkpoints in the first of some folders that has any, or in folders below it.
+    """Return the checkpoints in the first folder that has any, including its subfolders.
 
-    They are told by ``step`` and by ``epoch``, as their names tell, and rise. ``listed`` lists a
-    folder as ``listing`` does.
+    The result has the sorted counts by unit, ``step`` and ``epoch``. ``list_folder`` lists a folder
+    as ``list_names`` does.
     """
     for folder in folders:
-        names = [*listed(folder).items()]
-        below = [name for name, is_file in names if not is_file and re.fullmatch(_BELOW, name)]
+        names = [*list_folder(folder).items()]
+        below = [name for name, is_file in names if not is_file and re.fullmatch(_SUBFOLDER, name)]
         for name in below:
-            names += listed(folder / name).items()
-        found = _counts(_stems(names))
-        if found:
-            return found
+            names += list_folder(folder / name).items()
+        counts = _counts(_stems(names))
+        if counts:
+            return counts
     return {}
 
 
-def listing(folder: PurePath) -> Listing:
-    """Return the names in a folder, and whether each is a file's; none if there are too many."""
+def list_names(folder: PurePath) -> Listing:
+    """Return the names in a folder, and whether each is a file; empty if there are too many."""
     try:
         with os.scandir(folder) as listed:
-            names = {one.name: one.is_file() for one in islice(listed, _MOST + 1)}
-    except OSError:  # it is not there, or locked
+            names = {item.name: item.is_file() for item in islice(listed, _MAX_NAMES + 1)}
+    except OSError:  # missing or not readable
         return {}
-    return names if len(names) <= _MOST else {}
+    return names if len(names) <= _MAX_NAMES else {}
 
 
 def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
-    """Yield the names that may be those of checkpoints, without the suffixes of files."""
+    """Yield the names of possible checkpoints, without file suffixes."""
     for name, is_file in names:
         if not is_file:
-            if re.fullmatch(_BARE, name) or not re.sub(_WORDS, "", re.sub(_COUNTED, "", name)):
+            if re.fullmatch(_UNLABELED, name) or not re.sub(_WORDS, "", re.sub(_COUNTED, "", name)):
                 yield name
         elif (suffix := _WEIGHTS.search(name)) is not None:
             yield name[: suffix.start()]
@@ -310,13 +310,13 @@ def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
 def _counts(stems: Iterable[str]) -> Checkpoints:
     counts: dict[str, set[int]] = {"step": set(), "epoch": set(), "either": set()}
     for stem in stems:
-        bare = re.fullmatch(_BARE, stem)
-        for one in re.finditer(_COUNTED, stem) if bare is None else [bare]:
-            for unit, count in one.groupdict().items():
+        match = re.fullmatch(_UNLABELED, stem)
+        for part in re.finditer(_COUNTED, stem) if match is None else [match]:
+            for unit, count in part.groupdict().items():
                 counts[unit] |= {int(count)} if count else set()
     either = counts.pop("either")
-    # Nobody saves at one step after the other: such numbers count epochs.
+    # No run saves at consecutive steps: consecutive numbers are epochs.
     are_epochs = any(right - left == 1 for left, right in pairwise(sorted(either)))
     for unit in ["epoch"] if are_epochs else counts:
         counts[unit] |= either
-    return {unit: tuple(sorted(some)) for unit, some in counts.items() if some}
+    return {unit: tuple(sorted(values)) for unit, values in counts.items() if values}

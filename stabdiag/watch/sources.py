@@ -122,7 +122,7 @@ class File:
         beside = self._surroundings()
         saved = sidecar_checkpoints(self._path, self._path.parent)  # more come all the time
         events = [*self._events, *beside.events]
-        return replace(beside, events=events, checkpoints=saved).of(columns)
+        return replace(beside, events=events, checkpoints=saved).attach(columns)
 
     def _surroundings(self) -> Sidecars:
         """Return what lies beside the log, looked for again when a file has come or gone there."""

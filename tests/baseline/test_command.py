@@ -168,7 +168,7 @@ def test_the_settings_file_wants_paths(folder, monkeypatch, capsys):
     (folder / "stabdiag.toml").write_text("baseline = 5\n")
     code, _, err = called(monkeypatch, capsys, "diagnose", "new")
     assert code == 2
-    assert "baseline wants a path or a list of paths, not 5" in err
+    assert "baseline must be a path or a list of paths, not 5" in err
 
 
 def test_where_without_a_baseline_is_refused(folder, monkeypatch, capsys):
@@ -235,7 +235,7 @@ def test_python_keeps_a_baseline(folder):
 def test_python_raises_if_there_is_no_run(folder):
     with pytest.raises(stabdiag.StabdiagError, match="nowhere"):
         stabdiag.baseline("nowhere")
-    with pytest.raises(stabdiag.StabdiagError, match="no run is given"):
+    with pytest.raises(stabdiag.StabdiagError, match="no run given"):
         stabdiag.baseline([])
 
 

@@ -13,12 +13,12 @@ from stabdiag.sources.group import SkippedEntries
 def found(tmp_path):
     """Return what makes files of these names, and tells the runs: each with its logs."""
 
-    def found(*names, passed=None):
+    def found(*names, skipped=None):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("x")
-        jobs = list(find([str(tmp_path)], passed or SkippedEntries()))
+        jobs = list(find([str(tmp_path)], skipped or SkippedEntries()))
         keys = {job.key for job in jobs}
         assert len(keys) == len(jobs)
         return {job.run: sorted(file.path for file in job.logs) for job in jobs}
@@ -108,19 +108,19 @@ def test_no_folder_is_gone_through_twice(found, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "a" / "latest.jsonl").symlink_to(tmp_path / "a" / "metrics.jsonl")
-    passed = SkippedEntries()
-    assert found("a/metrics.jsonl", passed=passed) == {"a": ["metrics.jsonl"]}
-    assert passed.told() == [
-        f"skipped, a link to a folder: name it to have it scanned: {tmp_path}/a/loop"
+    skipped = SkippedEntries()
+    assert found("a/metrics.jsonl", skipped=skipped) == {"a": ["metrics.jsonl"]}
+    assert skipped.messages() == [
+        f"skipped, a link to a folder; to scan it, name it: {tmp_path}/a/loop"
     ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
 def test_a_folder_that_cannot_be_listed_is_told(found, tmp_path):
     (tmp_path / "locked").mkdir(mode=0)
-    passed = SkippedEntries()
-    assert found("a.jsonl", passed=passed)
-    assert "cannot be listed" in passed.told()[0]
+    skipped = SkippedEntries()
+    assert found("a.jsonl", skipped=skipped)
+    assert "cannot be listed" in skipped.messages()[0]
 
 
 def test_a_path_that_is_not_there_is_told_before_anything_is_read(tmp_path):
@@ -148,7 +148,7 @@ def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
     for name in ("a.jsonl.gz", "b.jsonl", "a.manifest.json", "b.manifest.json", "config.yaml"):
         (tmp_path / name).write_text("x")
     jobs = find([str(tmp_path)], SkippedEntries())
-    beside = {job.run: [file.path for file in job.beside] for job in jobs}
+    beside = {job.run: [file.path for file in job.sidecars] for job in jobs}
     assert beside == {
         "a.jsonl.gz": ["a.manifest.json", "config.yaml"],
         "b.jsonl": ["b.manifest.json", "config.yaml"],

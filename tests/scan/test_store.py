@@ -208,7 +208,10 @@ def test_stopped_it_can_be_gone_on_with(sweep, tmp_path, started, number, code):
     with (tmp_path / "waits.jsonl").open("wb"):
         process.send_signal(number)
         _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (code, "stabdiag: stopped; the same command continues\n")
+    assert (process.returncode, told) == (
+        code,
+        "stabdiag: stopped; run the same command to continue\n",
+    )
     overview = scan(sweep, store=store, executor=THREADS, jobs=1)
     assert overview.runs == 10
     assert overview.changes is None

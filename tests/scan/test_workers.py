@@ -32,7 +32,7 @@ def test_a_log_that_hangs_is_a_row(sweep):
     os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
     told, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
     assert rows_of(told) == (11, [(str(sweep / "waits.jsonl"), "given up after 3 s")])
-    assert "neither a file nor a folder" in err
+    assert "not a file or folder" in err
 
 
 # The abandoned thread leaves the pipe to the garbage collector.

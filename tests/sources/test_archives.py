@@ -87,7 +87,7 @@ def test_the_best_log_of_an_archive_and_what_lies_beside_it(put, run, kind):
     names = ("version_1/hparams.yaml", "config.yaml")
     assert found.manifest.path == ", ".join(f"{path}/out/{name}" for name in names)
     assert told(path) == [
-        "took out/version_1/metrics.csv of 2 logs; not read: out/version_0/metrics.csv"
+        "chose out/version_1/metrics.csv of 2 logs; not read: out/version_0/metrics.csv"
     ]
 
 
@@ -129,7 +129,7 @@ def test_a_tar_that_breaks_off_is_read_up_to_there(put, lines):
         path = put("run.tar.gz", data)
         columns = read_source([path]).columns
         assert 50 < columns.rows < 500
-        assert any("breaks off" in event.message for event in columns.events)
+        assert any("is truncated" in event.message for event in columns.events)
         assert len(set(told(path))) == len(told(path))
 
 
@@ -176,7 +176,7 @@ def test_members_that_lead_out_are_left_out(put, lines, tmp_path):
         path = put("run", data)
         assert read_source([path]).columns.rows == 50
         assert told(path) == [
-            f"{count} members of the archive left out: links, devices, or paths that lead out of it"
+            f"{count} members of the archive left out: links, devices, or paths outside the archive"
         ]
         path.unlink()
     assert sorted(tmp_path.rglob("*")) == before
@@ -189,7 +189,7 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
         member.external_attr = 0o120777 << 16
         archive.writestr(member, "/etc/passwd")
     assert told(put("run.zip", made.getvalue())) == [
-        "1 member of the archive left out: links, devices, or paths that lead out of it"
+        "1 member of the archive left out: links, devices, or paths outside the archive"
     ]
 
 
@@ -199,7 +199,7 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
         (tarfile.REGTYPE, 1 << 50, "unexpected end of data"),
         (tarfile.XHDTYPE, 1 << 50, "a header of 1125899906842624 bytes"),
         (tarfile.GNUTYPE_LONGNAME, 1 << 50, "a header of 1125899906842624 bytes"),
-        (tarfile.XHDTYPE, 1 << 17, "a header with a number that no computer holds"),
+        (tarfile.XHDTYPE, 1 << 17, "a header with a number too large to be valid"),
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -211,7 +211,7 @@ def test_a_member_that_claims_what_is_not_there_breaks_a_tar_off(put, lines, pac
     data = tarred({"run.jsonl": text})[:end] + header.tobuf(tarfile.GNU_FORMAT) + b"9" * (1 << 17)
     path = put("run.tar", pack(data))
     assert read_source([path]).columns.rows == 50
-    assert told(path) == [f"the archive breaks off or is damaged ({why})"]
+    assert told(path) == [f"the archive is truncated or damaged ({why})"]
 
 
 def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
@@ -219,7 +219,7 @@ def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
     data[data.index(b"b.jsonl")] ^= 1
     path = put("run.tar", bytes(data))
     assert read_source([path]).columns.rows == 50
-    assert told(path) == ["the archive breaks off or is damaged (no header where one is expected)"]
+    assert told(path) == ["the archive is truncated or damaged (no header where one is expected)"]
 
 
 def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
@@ -230,7 +230,7 @@ def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
     size = int.from_bytes(nameless[end + 12 : end + 16], "little") - 1
     nameless = nameless[: end + 12] + size.to_bytes(4, "little") + nameless[end + 16 :]
     assert told(put("run.zip", nameless)) == [
-        "1 member of the archive left out: links, devices, or paths that lead out of it"
+        "1 member of the archive left out: links, devices, or paths outside the archive"
     ]
 
 
@@ -288,7 +288,7 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
     with zipfile.ZipFile(made, "a", zipfile.ZIP_LZMA) as archive:
         archive.writestr("other.csv", cells(0, 99))
     path = put("run.zip", made.getvalue())
-    assert told(path) == ["1 file left out (rare compression); unpack it to read them"]
+    assert told(path) == ["1 file left out (unsupported compression); unpack it to read them"]
 
 
 def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
@@ -333,8 +333,8 @@ def test_a_configuration_that_is_too_large(put, lines):
 
 
 def test_many_members(put, lines, monkeypatch):
-    monkeypatch.setattr("stabdiag.sources.archives.MOST_FILES", 5)
-    monkeypatch.setattr("stabdiag.sources.archives.MOST_FILES", 5)
+    monkeypatch.setattr("stabdiag.sources.archives.MAX_FILES", 5)
+    monkeypatch.setattr("stabdiag.sources.archives.MAX_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
         assert "looked at the first 5 files only" in told(put("run", data))

@@ -89,7 +89,7 @@ def test_which_log_is_taken(put, lines, cells, tmp_path, files):
     first, *others = files
     assert taken(tmp_path / "logs") == first
     (event,) = told(tmp_path / "logs")
-    assert event.startswith(f"took {first} of {len(files)} logs; not read: ")
+    assert event.startswith(f"chose {first} of {len(files)} logs; not read: ")
     assert all(other in event for other in others)
 
 
@@ -142,7 +142,7 @@ def test_links(put, cells, tmp_path):
     assert taken(tmp_path / "runs") == "a/run.csv"
     assert told(tmp_path / "runs") == []
     (left_out,) = read_source([tmp_path / "runs"]).columns.left_out
-    assert left_out.message.endswith("runs/gone.csv (a link to nowhere)")
+    assert left_out.message.endswith("runs/gone.csv (a broken link)")
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
 
 
@@ -158,7 +158,7 @@ def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
     (tmp_path / "run").symlink_to("snapshot")
     where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
     for folder in ("snapshot", "run"):
-        assert told(tmp_path / folder) == [f"followed links that lead out of the folder: {where}"]
+        assert told(tmp_path / folder) == [f"followed links out of the folder: {where}"]
     assert told(tmp_path) == []
 
 
@@ -170,21 +170,21 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
     assert taken(tmp_path / "run") == "metrics.csv"
     assert told(tmp_path / "run") == []
     (left_out,) = read_source([tmp_path / "run"]).columns.left_out
-    assert left_out.message.endswith("run/log.csv (a link to nowhere)")
+    assert left_out.message.endswith("run/log.csv (a broken link)")
     with pytest.raises(LogError, match=r"cannot be opened \(Too many levels of symbolic links\)"):
         read_source([tmp_path / "run" / "loop"])
 
 
 def test_many_files(put, lines, tmp_path, monkeypatch):
-    monkeypatch.setattr("stabdiag.sources.folder.MOST_FILES", 31)
-    monkeypatch.setattr("stabdiag.sources.logs._MOST_LOOKS", 5)
+    monkeypatch.setattr("stabdiag.sources.folder.MAX_FILES", 31)
+    monkeypatch.setattr("stabdiag.sources.logs._MAX_FILES", 5)
     for number in range(30):
         put(f"sample_{number:02}.txt", "nothing")
     put("sample_00.jsonl", lines(0, 50))
     assert taken(tmp_path) == "sample_00.jsonl"
     assert told(tmp_path) == [
         "looked at the first 31 files and folders only",
-        "looked into 5 of 31 files",
+        "inspected 5 of 31 files",
     ]
 
 
@@ -194,11 +194,11 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
     with pytest.raises(NoUsableRecord) as caught:
         read_source([tmp_path])
     assert str(caught.value) == (
-        f"{tmp_path}: no file in it is a log (looked at 2 files); did not look into archives:"
+        f"{tmp_path}: no file in it is a log (looked at 2 files); did not search archives:"
         " a.tar.gz and 1 more; `stabdiag formats` lists what can be read"
     )
     put("run.csv", cells(0, 50))
-    assert told(tmp_path) == ["did not look into archives: a.tar.gz and 1 more"]
+    assert told(tmp_path) == ["did not search archives: a.tar.gz and 1 more"]
 
 
 def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):

@@ -116,18 +116,18 @@ def test_a_folder(memory, cells, lines):
 
 
 def test_a_folder_that_is_too_large(memory, cells, monkeypatch):
-    monkeypatch.setattr("stabdiag.sources.remote._MOST_LISTINGS", 3)
+    monkeypatch.setattr("stabdiag.sources.remote._MAX_LISTINGS", 3)
     for number in range(9):
         memory(f"run/{number}/metrics.csv", cells(0, 50))
     events = read_source(["memory://run"]).columns.events
-    assert "the folder is too large to be looked at as a whole" in [e.message for e in events]
+    assert "the folder is too large to be listed in full" in [e.message for e in events]
 
 
 @pytest.mark.parametrize(
     ("method", "event"),
     [
         ("open", "memory://run/below/metrics.csv: permission denied; check your credentials"),
-        ("ls", "a folder in it could not be listed"),
+        ("ls", "a subfolder could not be listed"),
     ],
 )
 def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
@@ -173,7 +173,7 @@ def test_a_web_server(web, put, lines, cells):
         ("/none.jsonl", "no such file; check the URL"),
         ("/gone", "no such file; check the URL"),
         ("/secret", "permission denied; check your credentials"),
-        ("/broken", "the server answers with 500; check the URL"),
+        ("/broken", "the server returned status 500; check the URL"),
         ("/none/", "no such file; check the URL"),
     ],
 )
@@ -188,8 +188,10 @@ def test_a_web_server_that_refuses(web, path, message):
 
 
 def test_a_web_server_that_keeps_silent(web, monkeypatch):
-    monkeypatch.setattr("stabdiag.sources.remote._SILENCE", 0.1)
-    with pytest.raises(LogError, match="no answer in time; try again, or download the file"):
+    monkeypatch.setattr("stabdiag.sources.remote._READ_TIMEOUT", 0.1)
+    with pytest.raises(
+        LogError, match="the server did not respond in time; try again, or download the file"
+    ):
         read_source([f"{web}/slow.jsonl"])
 
 

@@ -102,7 +102,10 @@ def test_an_evaluation_stands_beside_the_training(put):
         eval_loss = report.history.series["eval_loss"]
         assert eval_loss.steps.tolist() == list(range(0, 650, 50))
         assert report.history.source.records == 601
-        assert report.history.events[0].message == "read as one run: train.csv; beside it val.csv"
+        assert (
+            report.history.events[0].message
+            == "read as one run: train.csv; joined by step: val.csv"
+        )
 
 
 def test_evaluations_alone_are_read_as_they_are(put):

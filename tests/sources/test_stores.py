@@ -63,7 +63,7 @@ def test_the_newest_of_several_runs_of_tensorboard(tmp_path):
     columns = read_source([tmp_path]).columns
     assert (columns.source, columns.rows) == (f"{tmp_path}/a", 50)
     (event,) = columns.events
-    assert event.message == "took a of 2 logs; not read: b"
+    assert event.message == "chose a of 2 logs; not read: b"
 
 
 def test_a_folder_of_tensorboard_in_an_archive(tmp_path):
@@ -134,7 +134,7 @@ def test_the_file_store_of_mlflow(mlruns):
         assert report.history.source.records == 40
         assert report.manifest.dtype == "bf16"
     (event,) = read_source([mlruns]).columns.events
-    assert event.message == "took 1/bbb of 2 logs; not read: 1/aaa"
+    assert event.message == "chose 1/bbb of 2 logs; not read: 1/aaa"
 
 
 def test_the_metrics_of_mlflow_by_their_folder(mlruns):

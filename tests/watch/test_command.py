@@ -87,7 +87,7 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tm
         (["run.jsonl", "--interval", "0"], "--interval"),
         (["run.jsonl", "--pid", "2147483648"], "--pid"),
         (["run.jsonl", "--pid", str(10**30)], "--pid"),
-        (["run.jsonl", "--kill"], "--kill wants --pid"),
+        (["run.jsonl", "--kill"], "--kill needs --pid"),
         (["run.jsonl", "--pid", "1", "--kill", "--fail-on", "never"], "a --fail-on"),
         (["run.jsonl", "--pid", str(os.getpid()), "--kill"], "is the watch itself"),
         (["weights.bin"], "weights.bin"),
