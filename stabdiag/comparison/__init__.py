@@ -65,11 +65,13 @@ def compare_runs(
         differences=differences(runs, chosen),
         limits=limits,
     )
-    has_enough = _has_enough(comparison)
-    levels = seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and has_enough else ()
+    is_comparable = _is_comparable(comparison)
+    levels = (
+        seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and is_comparable else ()
+    )
     return replace(
         comparison,
-        findings=_findings(comparison, has_enough=has_enough),
+        findings=_findings(comparison, is_comparable=is_comparable),
         levels=levels,
         notes=_notes(comparison),
     )
@@ -106,7 +108,7 @@ def _common_prefix(run: Run, other: Run) -> int:
     return int(differs.argmax()) if differs.any() else len(shared)
 
 
-def _has_enough(comparison: Comparison) -> bool:
+def _is_comparable(comparison: Comparison) -> bool:
     """Return True if the runs have enough common losses; a resume needs no common step."""
     min_points = comparison.limits.compare.min_points
     if comparison.kind is Kind.RESUME:
@@ -114,16 +116,18 @@ def _has_enough(comparison: Comparison) -> bool:
     return comparison.common >= min_points
 
 
-def _findings(comparison: Comparison, *, has_enough: bool) -> tuple[Finding, ...]:
+def _findings(comparison: Comparison, *, is_comparable: bool) -> tuple[Finding, ...]:
     findings = [] if comparison.kind is Kind.BASELINE else [*run_fails(comparison)]
     if findings:  # the finding already covers different settings and ends
         findings += nondeterminism(comparison) if comparison.kind is Kind.RERUNS else ()
         return tuple(findings)
     checks = [
-        check for check in _CHECKS[comparison.kind] if has_enough or check in _NEEDS_NO_COMMON_LOSS
+        check
+        for check in _CHECKS[comparison.kind]
+        if is_comparable or check in _NEEDS_NO_COMMON_LOSS
     ]
     findings = [finding for check in checks for finding in check(comparison)]
-    if not has_enough:
+    if not is_comparable:
         findings.append(_not_comparable(comparison))
     if not findings:
         summary, evidence = _agreement(comparison)

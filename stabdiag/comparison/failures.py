@@ -169,7 +169,7 @@ def _in_words(difference: Difference) -> str:
     return f"{difference.key} ({', '.join(parts)})"
 
 
-_POINTS_TO: Final[Mapping[Family, str]] = {
+_CONCLUSIONS: Final[Mapping[Family, str]] = {
     Family.PRECISION: "precision: the run itself trains, and the number format breaks it",
     Family.DISTRIBUTION: (
         "distribution: model, loss and data work on fewer devices, and what changes with the "
@@ -200,7 +200,7 @@ def _conclusion(suspects: Sequence[Difference]) -> str:
         )
     others = [suspect.key for suspect in suspects if find_family(suspect.key) is not family]
     ending = f"; {join_words(others)} may follow from it or matter as well" if others else ""
-    return f"This points to {_POINTS_TO[family]}{ending}."
+    return f"This points to {_CONCLUSIONS[family]}{ending}."
 
 
 def _first_action(

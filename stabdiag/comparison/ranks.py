@@ -295,7 +295,7 @@ def _distant_losses(reference: str, other: str, shared: Common, index: int, widt
 
 
 def _find_separation(shared: Common, limits: CompareLimits) -> int | None:
-    """Return the index from which the smoothed losses differ by more than their noise.
+    """Return the index where the smoothed losses start to differ by more than their noise.
 
     They have to stay separated: noise that was smoothed before logging returns.
     """

@@ -90,7 +90,7 @@ def farthest_from_others(values: Sequence[float]) -> tuple[int, float]:
 
 
 def tolerance(values: Sequence[float], descent: float, fraction: float) -> float:
-    """Return the distance up to which final levels count as equal.
+    """Return the largest distance of final levels that count as equal.
 
     A fraction of the descent alone would allow any difference after a high start. Levels close to 0
     vary by a factor even in healthy runs, so they may double.

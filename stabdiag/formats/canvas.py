@@ -24,7 +24,7 @@ from stabdiag.model.text import clipped
 DOTS_X, DOTS_Y = 2, 4
 BLANK = "\u2800"
 _BITS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_LOG_FROM = 100.0
+_MIN_LOG_RATIO = 100.0
 # A smaller range counts as a single value.
 _SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
@@ -72,7 +72,7 @@ class Scale:
         if not finite.size:
             return cls(low=0.0, high=1.0, log=False)
         low, high = float(finite.min()), float(finite.max())
-        return cls(low=low, high=high, log=low > 0 and high > low * _LOG_FROM)
+        return cls(low=low, high=high, log=low > 0 and high > low * _MIN_LOG_RATIO)
 
     def share(self, values: Floats) -> Floats:
         """Return the position of each finite value, from 0 for the lowest to 1 for the highest."""
@@ -248,7 +248,7 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     scale = Scale.of(series.values)
     yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_INSIDE}" height="{high}"/>'
     yield _text(_LEFT, top - 6, clipped(titled(series, scale), 75), "name")
-    for value in _values(scale, few=high < _MAIN):
+    for value in _values(scale, ends_only=high < _MAIN):
         y = round(top + high * (1 - float(scale.share(np.array([value]))[0])), 1)
         yield f'<path class="grid" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>'
         yield _text(_LEFT - 6, y + 4, number(value, 3), "value")
@@ -265,11 +265,11 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
             yield f'<polyline class="line" points="{line}"/>'
 
 
-def _values(scale: Scale, *, few: bool) -> list[float]:
+def _values(scale: Scale, *, ends_only: bool) -> list[float]:
     ends = [scale.low, scale.high]
     if scale.high <= scale.low:
         return ends[:1]
-    return ends if few else scale.ticks(_TICKS) or ends
+    return ends if ends_only else scale.ticks(_TICKS) or ends
 
 
 def _steps(view: View, bottom: int) -> Iterator[str]:

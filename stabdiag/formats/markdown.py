@@ -103,11 +103,14 @@ def also_found(report: Report | Comparison) -> Iterator[str]:
     if not report.also_found:
         return
     yield "**Also found**"
-    yield "\n".join(
-        f"- {SIGNS[found.severity]} **{_named(found)}** `{found.slug}` ({found.confidence.words}): "
-        f"{escape(found.summary)}"
-        + (f" *Do:* {escape(found.first_action)}" if found.first_action else "")
-        for found in report.also_found
+    yield "\n".join(map(_listed, report.also_found))
+
+
+def _listed(finding: Finding) -> str:
+    action = f" *Do:* {escape(finding.first_action)}" if finding.first_action else ""
+    return (
+        f"- {SIGNS[finding.severity]} **{_named(finding)}** `{finding.slug}` "
+        f"({finding.confidence.words}): {escape(finding.summary)}{action}"
     )
 
 

@@ -175,10 +175,10 @@ def choose(report: Report) -> Plot | None:
 
 
 def _band(role: str, report: Report) -> SeriesComparison | None:
-    """Return the series against its baseline, if the diagnosis is about that."""
+    """Return the comparison of a series with its baseline, if the diagnosis is about it."""
     if report.baseline is None or report.diagnosis.section != _BASELINE:
         return None
-    return next((one for one in report.baseline.series if one.role == role), None)
+    return next((series for series in report.baseline.series if series.role == role), None)
 
 
 def _level(series: Series, report: Report) -> tuple[str, float] | None:

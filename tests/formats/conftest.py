@@ -144,7 +144,8 @@ def renamed(report, name):
         for a in report.tree.answers
     )
     others = (
-        replace(one, title=name, summary=name, actions=first.actions) for one in report.also_found
+        replace(finding, title=name, summary=name, actions=first.actions)
+        for finding in report.also_found
     )
     return replace(
         report,

@@ -51,7 +51,7 @@ def test_a_surge_of_the_gradients_begins_before_the_nan():
 # Detection.
 
 
-def worst_up_to(report, step):
+def severity_before(report, step):
     """Return the severity of the diagnosis of the log up to a step."""
     cut = replace(report.history.before(step + 1), events=())
     early = stabdiag.diagnose(cut, manifest=report.manifest, limits=report.limits)
@@ -73,11 +73,11 @@ def test_detection_is_the_first_step_with_a_finding(run):
     report = diagnosed(run)
     onset, detected = build_incident(report).onset, first_detected(report)
     assert detected.step >= onset
-    assert worst_up_to(report, detected.step).rank <= report.diagnosis.severity.rank
+    assert severity_before(report, detected.step).rank <= report.diagnosis.severity.rank
     if detected.step > onset:
         steps = report.history.series["loss"].steps
         before = int(steps[steps < detected.step][-1])
-        assert worst_up_to(report, before).rank > report.diagnosis.severity.rank
+        assert severity_before(report, before).rank > report.diagnosis.severity.rank
 
 
 def test_a_spike_that_led_to_a_nan_is_detected_before_the_nan():

@@ -116,9 +116,11 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
             yield from page.wrap(
                 view.setting(difference), page.text(f"  {difference.bearing:<14}  ", "dim")
             )
-    for bearing, name in () if page.verbose else view.IDLE.items():
+    for relevance, name in () if page.verbose else view.IDLE.items():
         keys = [
-            difference.key for difference in comparison.differences if difference.bearing is bearing
+            difference.key
+            for difference in comparison.differences
+            if difference.bearing is relevance
         ]
         if keys:
             yield from page.wrap(page.text(f"{name}: {', '.join(keys)}", "dim"), "  ", "    ")

@@ -275,7 +275,7 @@ def _bad(report: Report) -> Iterator[Mark]:
 
 
 def _recovery(report: Report) -> Iterator[Mark]:
-    """Yield the window in which the loss had to recover, and the level to reach."""
+    """Yield the window for the recovery of the loss, and the level to reach."""
     for answer in report.tree.answers:
         # In a sparse log the window in the answer is longer than the limit.
         limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")

@@ -77,10 +77,10 @@ def _group(failure: Group) -> Json:
     steps: Json = None
     if failure.steps is not None:
         steps = dict(zip(("first", "median", "last"), failure.steps, strict=True))
-    near: Json = None
+    cluster: Json = None
     if failure.near is not None:
-        near = dict(zip(("first_step", "last_step", "runs"), failure.near, strict=True))
-    content = keys("outcome severity runs lost_steps", failure) | {"steps": steps, "near": near}
+        cluster = dict(zip(("first_step", "last_step", "runs"), failure.near, strict=True))
+    content = keys("outcome severity runs lost_steps", failure) | {"steps": steps, "near": cluster}
     return content | keys("action_kind worst=path", failure.worst)
 
 

@@ -75,7 +75,7 @@ class Page:
         return set_cell_size(self.clip(content, width), width)
 
     def clip(self, content: str, width: int) -> str:
-        """Return escaped text that is no wider than this, cut with an ellipsis."""
+        """Return escaped text, cut with an ellipsis if it is wider than this."""
         shown = escape(content, ascii=self.ascii)
         if cell_len(shown) <= width:
             return shown

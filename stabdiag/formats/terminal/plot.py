@@ -56,22 +56,24 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
 
 
 def _edges(plot: Plot, view: View) -> tuple[Floats, ...]:
-    """Return the edges of the band of earlier good runs by column: NaN beyond a plot's scale.
+    """Return the edges of the band of earlier good runs by column; NaN far outside of the values.
 
-    An edge that lies far outside the values would leave no room for the curve.
+    Such an edge would flatten the curve.
     """
     values = plot.series.finite().values
     if plot.band is None or not len(values) or not len(plot.band.band_steps):
         return ()
     steps = np.linspace(plot.first, plot.last, view.columns)
-    known = np.log(np.maximum(plot.band.band_steps, 1))
-    at = np.log(np.maximum(steps, 1))
-    room = float(np.ptp(values)) or abs(float(values[0]))
+    band_steps = np.log(np.maximum(plot.band.band_steps, 1))
+    column_steps = np.log(np.maximum(steps, 1))
+    margin = float(np.ptp(values)) or abs(float(values[0]))
     edges = []
     for edge in (plot.band.band_high, plot.band.band_low):
-        drawn = np.interp(at, known, edge, left=np.nan, right=np.nan)
-        near = (drawn > values.min() - room) & (drawn < values.max() + room)
-        edges.append(np.where(near, drawn, np.nan))
+        values_by_column = np.interp(column_steps, band_steps, edge, left=np.nan, right=np.nan)
+        is_visible = (values_by_column > values.min() - margin) & (
+            values_by_column < values.max() + margin
+        )
+        edges.append(np.where(is_visible, values_by_column, np.nan))
     return tuple(edges)
 
 
@@ -82,14 +84,14 @@ def _body(
     event = None if plot.event is None else view.column(plot.event)
     labels, level = _labels(plot, scale)
     for i, drawn in enumerate(curve(plot.series, view, scale, ROWS, ascii=page.ascii)):
-        behind = dict.fromkeys(range(view.columns), ("┈", "dim")) if i == level else {}
+        background = dict.fromkeys(range(view.columns), ("┈", "dim")) if i == level else {}
         for edge in edges:
             inside = np.isfinite(edge) & (edge >= scale.low) & (edge <= scale.high)
             columns = np.flatnonzero(inside & (_rows(edge, scale) == i)).tolist()
-            behind |= dict.fromkeys(columns, ("·", "green"))
-        behind |= _background(bad, event, "NaN" if i == ROWS // 2 else "")
+            background |= dict.fromkeys(columns, ("·", "green"))
+        background |= _background(bad, event, "NaN" if i == ROWS // 2 else "")
         yield row(
-            labels.get(i, ""), "┤" if i in labels else "│", _marked(drawn, behind, page), page
+            labels.get(i, ""), "┤" if i in labels else "│", _marked(drawn, background, page), page
         )
 
 
