@@ -28,7 +28,7 @@ _WIDE: Final = {
 }
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
-# How Julia shows numbers of 32 bits: 2.31f0, 1.5f-5, NaN32.
+# Julia's 32-bit numbers: 2.31f0, 1.5f-5, NaN32.
 _FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 _NAN32: Final = re.compile(rb"(?<![\w.])NaN32(?!\w)")
 
@@ -53,11 +53,11 @@ _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 class Text:
     """A stretch of whole lines, cleaned.
 
-    ``data`` begins with a newline, so that a pattern can ask for the start of any line. A lone
-    carriage return in it has become a newline, which ``lines_at`` does not count, and a dict of
-    numbers that is printed over several lines is one line, as is a name over its value. The ``>``
-    of a log that is quoted in a mail is gone, full-width punctuation and quotation marks are plain,
-    and losses are called so.
+    ``data`` begins with a newline, so that a pattern can ask for the start of any line. A single
+    carriage return has become a newline, which ``lines_at`` does not count. A dict of numbers that
+    is printed on several lines is one line, as is a name above its value. The ``>`` of a quoted
+    mail is removed, full-width punctuation and quotation marks are ASCII, and names of losses are
+    in English.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -81,16 +81,16 @@ class Text:
         self._joined = _NO_BREAKS
         if any(end in block for end in _SPREAD_ENDS):
             joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
-            arrays = (np.frombuffer(one, dtype=np.uint8) for one in (block, joined))
+            arrays = (np.frombuffer(version, dtype=np.uint8) for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
         self.data = b"\n" + block
-        # The search for a single byte is much faster, and most logs do not have it.
+        # The search for a single byte is much faster, and most logs lack it.
         if b">" in self.data and b"\n> " in self.data:
             self.data = self.data.replace(b"\n> ", b"\n")
 
     def lines_at(self, places: Sequence[int]) -> Ints:
-        """Return the numbers of the lines, from 1, that places in ``data`` lie on."""
+        """Return the line numbers, from 1, of positions in ``data``."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8)[1:] == ord("\n"))
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
@@ -99,12 +99,12 @@ class Text:
 
 @lru_cache(maxsize=1)
 def cleaned(head: bytes) -> bytes:
-    """Return a head, cleaned: once for all formats that are held against it one after the other."""
+    """Return a cleaned head. Cached, as several formats are tried on it."""
     return Text(head).data
 
 
 def places_of(data: bytes, text: bytes) -> Iterator[int]:
-    """Yield where a text stands in others."""
+    """Yield the positions of a text in the data."""
     # Most logs lack the first byte of most texts, and the search for a single byte is much faster.
     place = data.find(text) if text[:1] in data else -1
     while place >= 0:
@@ -113,13 +113,13 @@ def places_of(data: bytes, text: bytes) -> Iterator[int]:
 
 
 def line_end(data: bytes, place: int, longest: int) -> int:
-    """Return where the line of a place ends, at most so many bytes behind the place."""
+    """Return the end of the line at ``place``, or ``longest`` bytes after it if it is longer."""
     end = data.find(b"\n", place, place + longest)
     return end if end >= 0 else min(place + longest, len(data))
 
 
 def inert(line: bytes, longest: int) -> str:
-    """Return a line as text that does nothing on any terminal, cut to ``longest`` characters."""
+    """Return a line as text without control characters, cut to ``longest`` characters."""
     text = _ANSI.sub(b"", line[: 8 * longest]).decode("utf-8", "replace")
     text = "".join(c if c.isprintable() else " " for c in text)
     return clipped(" ".join(text.split()), longest)

@@ -1,4 +1,4 @@
-"""What counts on a line: a word with a whole number, or a position such as 10/600."""
+"""Find the counters on a line: a word with an integer, or a position such as 10/600."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FIRST: Final = b"N at the start"
 _WITHIN_EPOCH: Final = b"[epoch, N]"
 _ALONE: Final = b"[N]"
 
-# Within each of these, other counters may start again; the coarsest last.
+# Within each of these, other counters may restart; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
 
-# Counters of what an agent plays: beside them a score is a reward.
+# Counters of games: next to them, a score is a reward.
 GAMES: Final = (b"episode", b"game", b"trial", b"generation")
 
 # 3000, 3,000, or 3K
@@ -41,9 +41,9 @@ POSITION: Final = re.compile(
     rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])" % (_COUNT, _COUNT)
 )
 
-# What is told to be a counter by the signs around it, and what each group of the pattern counts; of
-# several that count the same the last one holds.
-_BY_SIGNS: Final = tuple(
+# Counters that are identified by their punctuation, and the name of each group. If several patterns
+# have the same name, the last counts.
+_BY_PUNCTUATION: Final = tuple(
     (re.compile(pattern), names)
     for pattern, names in (
         # Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
@@ -58,8 +58,8 @@ _BY_SIGNS: Final = tuple(
             rb"^[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",
             (EPOCH, _WITHIN_EPOCH),
         ),
-        # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same place may
-        # hold a rank, the number of a process, or a time.
+        # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same position
+        # may have a rank, a process number, or a time.
         (
             rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?"
             rb"(?=[A-Za-z\"'])",
@@ -78,41 +78,41 @@ _BY_SIGNS: Final = tuple(
 
 @lru_cache(maxsize=1 << 10)
 def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
-    """Return where the counters of a line stand, by what each counts.
+    """Return the spans of the counters of a line by name.
 
-    That is a word or, for a position such as 10/600, what it counts up to: ``N/600``.
+    The name is a word or, for a position such as 10/600, its total: ``N/600``.
     """
-    found = {NTH + one[2]: one.span(1) for one in POSITION.finditer(line)}
-    for pattern, names in _BY_SIGNS:
+    counters = {NTH + match[2]: match.span(1) for match in POSITION.finditer(line)}
+    for pattern, names in _BY_PUNCTUATION:
         match = pattern.search(line)
         if match is not None:
             groups = enumerate(names, start=1)
-            found |= {name: match.span(n) for n, name in groups if match[n] is not None}
-    return found | {word_of(one): one.span(2) for one in counted_in(line)}
+            counters |= {name: match.span(n) for n, name in groups if match[n] is not None}
+    return counters | {word_of(match): match.span(2) for match in counted_in(line)}
 
 
 def counted_in(data: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the counters that have a word, in all lines: the word, and how far it has come."""
+    """Yield the matches of counters with a word, in all lines: the word and the count."""
     return _COUNTER.finditer(data.lower())
 
 
 def word_of(match: re.Match[bytes]) -> bytes:
-    """Return the word of a counter that has one, in one spelling."""
+    """Return the normalized word of a counter."""
     word: bytes = match[1]
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
 def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Yield the place, the word and the number of each counter that has a word, in all lines."""
-    return ((one.start(), word_of(one), count_of(one[2])) for one in counted_in(data))
+    """Yield the position, the word and the count of each counter with a word, in all lines."""
+    return ((match.start(), word_of(match), count_of(match[2])) for match in counted_in(data))
 
 
 def count_of(digits: bytes) -> int:
-    """Return the number that a counter has come to."""
+    """Return the value of a counter."""
     unit = b" KMB".find(digits[-1:].upper())
     return int(digits.replace(b",", b"")) if unit < 0 else int(digits[:-1]) * 1000**unit
 
 
 def is_word(counter: bytes) -> bool:
-    """Tell whether a counter is a word, and not a position."""
+    """Return True if a counter is a word, rather than a position."""
     return counter[:1].islower()

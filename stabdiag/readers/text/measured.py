@@ -85,7 +85,7 @@ def spans_of(
     """
     counters = counters_of(line)
     taken = set(counters.values())
-    fields = [one for one in fields_of(line) if one.value not in taken]
+    fields = [item for item in fields_of(line) if item.value not in taken]
     epoch_prefix = "train_" if _MEAN_OF_EPOCH.search(line) else ""
     pairs: Spans = {}
     for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):

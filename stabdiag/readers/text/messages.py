@@ -1,4 +1,4 @@
-"""Lines that say in words what no scalar tells: out of memory, a timeout, a traceback."""
+"""Find messages that no scalar shows: out of memory, a timeout, a traceback."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
 @frozen
 class Sort:
-    """A sort of message: its lines match ``line``, and hold one of the texts ``anchors``.
+    """A kind of message: its lines match ``line``, and contain one of the texts ``anchors``.
 
-    The whole log is searched for each anchor, so there are few of them, and sorts share them.
+    The whole log is searched for each anchor, so that kinds share a few anchors.
     """
 
     code: EventCode
@@ -98,7 +98,7 @@ _EXCEPTION: Final = Sort(
     ),
 )
 
-# The anchors of messages that may stand on the line of a record.
+# The anchors of messages that may be on the line of a record.
 _APPENDED: Final = (b"rror", b"ut of memory", b"atchdog", b"NCCL t", b"SIG", b"Killed", b"NaN in ")
 
 _ANCHORS: Final = tuple(
@@ -108,23 +108,23 @@ _ANCHORS: Final = tuple(
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _TITLES: Final = {sort.code: sort.title for sort in SORTS} | {EventCode.TRACEBACK: "traceback"}
 
-# How many lines a traceback may have before the one that names the exception.
+# The most lines of a traceback before the line with the exception.
 _FRAMES: Final = 400
 
 _LONGEST: Final = 200
 _BEFORE: Final = 200
 _AFTER: Final = 2000
 
-# How many messages of one sort are kept; the others are only counted.
-_TOLD: Final = 5
+# This many messages of one kind are kept; the others are only counted.
+_MAX_MESSAGES: Final = 5
 
-# How many tracebacks of a block are followed to their end: each rank of a crash writes one.
+# At most this many tracebacks of a block are read to their end: each rank of a crash writes one.
 _FOLLOWED: Final = 1000
 
 
 @frozen
-class _Told:
-    """A message: its text, its line, and its place in the log, which gives the step."""
+class _Message:
+    """A message: its text, its line, and its position in the log, which gives the step."""
 
     text: str
     line: int
@@ -132,19 +132,18 @@ class _Told:
 
 
 class Messages:
-    """Gathers messages block by block."""
+    """Collects messages block by block."""
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._told: dict[EventCode, list[_Told]] = {}
+        """Create an empty collection."""
+        self._messages: dict[EventCode, list[_Message]] = {}
         self._counts: dict[EventCode, int] = {}
 
     def look(self, text: Text, offset: int, *, quick: bool = False) -> list[tuple[int, int]]:
-        """Find the messages of a text that lies ``offset`` bytes into the log; return their spans.
+        """Find the messages of a text, ``offset`` bytes into the log, and return their spans.
 
-        ``quick`` says that all lines are records, to which only some messages are appended.
-
-        A traceback is one message, from its first line to its last.
+        With ``quick``, all lines are records, to which only some messages are appended. A traceback
+        is one message, from its first line to its last.
         """
         spans = []
         followed = [
@@ -152,65 +151,67 @@ class Messages:
             for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
         ]
         ends = {end for _, _, end in followed}
-        found = [*_found(text.data, _APPENDED if quick else _ANCHORS)]
-        # An exception that another sort describes, or that ends a traceback, is one message.
-        ends |= {place for place, code, _ in found if code is not EventCode.TRACEBACK}
-        for place, code, line in found:
+        messages = [*_find_messages(text.data, _APPENDED if quick else _ANCHORS)]
+        # An exception that another kind describes, or that ends a traceback, is one message.
+        ends |= {place for place, code, _ in messages if code is not EventCode.TRACEBACK}
+        for place, code, line in messages:
             if code is EventCode.TRACEBACK and not ends.isdisjoint(range(place, place + len(line))):
                 continue
             self._add(text, offset, place, code, line)
             spans.append((place, place))
-        for place, said, end in followed:
-            self._add(text, offset, place, EventCode.TRACEBACK, said)
+        for place, last_line, end in followed:
+            self._add(text, offset, place, EventCode.TRACEBACK, last_line)
             spans.append((place, end))
         return spans
 
     def add_report(self, text: Text, offset: int, place: int) -> None:
-        """Add the line at a place, which reports a value that is not finite in words of its own."""
+        """Add the line at a position, which reports a value that is not finite."""
         line = text.data[place : line_end(text.data, place, _AFTER)]
         self._add(text, offset, place, EventCode.NOT_FINITE, line)
 
     def copy(self) -> Messages:
-        """Return the same messages, to which others can be added."""
+        """Return a copy to which messages can be added."""
         other = Messages()
-        other._told = {code: [*told] for code, told in self._told.items()}
+        other._messages = {code: [*messages] for code, messages in self._messages.items()}
         other._counts = dict(self._counts)
         return other
 
     def _add(self, text: Text, offset: int, place: int, code: EventCode, line: bytes) -> None:
         self._counts[code] = self._counts.get(code, 0) + 1
-        told = self._told.setdefault(code, [])
-        if len(told) >= _TOLD:
+        messages = self._messages.setdefault(code, [])
+        if len(messages) >= _MAX_MESSAGES:
             return
-        said = inert(line, _LONGEST)
-        if all(one.text != said for one in told):
-            told.append(_Told(text=said, line=int(text.lines_at([place])[0]), place=offset + place))
+        message = inert(line, _LONGEST)
+        if all(other.text != message for other in messages):
+            messages.append(
+                _Message(text=message, line=int(text.lines_at([place])[0]), place=offset + place)
+            )
 
     def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
         events = []
-        for code, told in self._told.items():
-            made = [
+        for code, messages in self._messages.items():
+            shown = [
                 Event(
                     kind=EventKind.MESSAGE,
                     code=code,
-                    message=f"{_TITLES[code]}: {one.text}",
-                    said=one.text,
-                    step=step_at(one.place),
-                    line=one.line,
+                    message=f"{_TITLES[code]}: {message.text}",
+                    said=message.text,
+                    step=step_at(message.place),
+                    line=message.line,
                 )
-                for one in told
+                for message in messages
             ]
-            more = self._counts[code] - len(told)
-            if more:
-                also = f"(and {plural(more, 'more such line')})"
-                made[-1] = replace(made[-1], message=f"{made[-1].message} {also}")
-            events += made
+            remaining = self._counts[code] - len(messages)
+            if remaining:
+                count = f"(and {plural(remaining, 'more such line')})"
+                shown[-1] = replace(shown[-1], message=f"{shown[-1].message} {count}")
+            events += shown
         return tuple(sorted(events, key=lambda event: event.line or 0))
 
 
-def _found(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCode, bytes]]:
-    """Yield place, code and line of each message."""
+def _find_messages(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCode, bytes]]:
+    """Yield the position, the code and the line of each message."""
     for anchor in anchors:
         sorts = [sort for sort in (*SORTS, _EXCEPTION) if anchor in sort.anchors]
         seen = 0
@@ -227,10 +228,10 @@ def _found(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCo
 
 
 def _exception(data: bytes, place: int) -> tuple[bytes, int]:
-    """Return the last line of the traceback that begins at a place, and where that is.
+    """Return the last line of the traceback at a position, and its position.
 
-    It is the first line that is not indented, among those with the same prefix as the first line of
-    the traceback: each rank may name itself there.
+    It is the first line that is not indented, among the lines with the same prefix as the first
+    line of the traceback: the prefix may name the rank.
     """
     prefix = data[_begin(data, place) : place]
     for _ in range(_FRAMES):
@@ -245,11 +246,11 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
 
 
 def _begin(data: bytes, place: int) -> int:
-    """Return where the line of a place begins, or a place shortly before it in a long line."""
-    near = max(place - _BEFORE, 0)
-    return max(data.rfind(b"\n", near, place) + 1, near)
+    """Return the start of a line, or a position shortly before ``place`` in a long line."""
+    earliest = max(place - _BEFORE, 0)
+    return max(data.rfind(b"\n", earliest, place) + 1, earliest)
 
 
 def _first_anchor(sort: Sort, line: bytes) -> bytes | None:
-    """Return the anchor that finds a line, so that one with several anchors counts once."""
+    """Return the first anchor in a line, so that a line with several anchors counts once."""
     return next((anchor for anchor in sort.anchors if anchor in line), None)

@@ -1,4 +1,4 @@
-"""What stands before the values on a line: the rank that wrote it, and when."""
+"""Read the rank and the time before the values on a line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from stabdiag.readers.text.clean import line_end
 # The rank of a line that names none.
 NO_RANK: Final = -1
 
-# torchrun, srun -l, mpirun --tag-output, as SageMaker has it, too, pdsh-like launchers and loggers
-# with a rank field; a time may stand before them. Rank 0, [GPU0], cuda:0, as people print it, and
+# torchrun, srun -l, mpirun --tag-output, SageMaker, pdsh-like launchers and loggers
+# with a rank field, optionally after a time. Rank 0, [GPU0], cuda:0, as people print it, and
 # (RayTrainWorker pid=4811, ip=10.1.2.3).
 _TIMED: Final = rb"(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
 _LABEL: Final = re.compile(
@@ -28,22 +28,22 @@ _LABEL: Final = re.compile(
 )
 
 # [100/2000] rank=0 loss …, INFO [Rank 1] step …
-_FURTHER_ON: Final = re.compile(
+_INSIDE_LINE: Final = re.compile(
     rb"(?<![\w.-])(?:global_|local_)?(?:[Rr]ank|RANK)(?:[ _#]|[:=] ?)?(\d{1,4})(?![\w.%])"
 )
 
-# How far into a line the label that names its rank may go.
+# The rank label is in this many characters at the start of a line.
 LONGEST_LABEL: Final = 80
 
-# How far a value may be from the start of its line: after labels, times and loggers' names.
+# The most characters before a value: labels, times and names of loggers.
 _LONGEST_PREFIX: Final = 400
 
-# If none of the first lines, up to this many, names its rank, none does.
+# If none of this many first lines names a rank, none does.
 _SAMPLE: Final = 32
 
 
 def ranks_of(data: bytes, starts: Sequence[int]) -> Ints | None:
-    """Return the rank that each line names before the place given, or None if none does."""
+    """Return the rank that each line names before its position, or None if none does."""
     if not any(_rank(data, start) >= 0 for start in starts[:_SAMPLE]):
         return None
     return np.array([_rank(data, start) for start in starts], dtype=np.int64)
@@ -53,43 +53,43 @@ def _rank(data: bytes, start: int) -> int:
     begin = data.rfind(b"\n", max(start - _LONGEST_PREFIX, 0), start + 1) + 1
     if begin == 0 or begin >= start:
         return NO_RANK
-    label = _LABEL.match(data, begin, start) or _FURTHER_ON.search(data, begin, start)
+    label = _LABEL.match(data, begin, start) or _INSIDE_LINE.search(data, begin, start)
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
 def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> Mask:
-    """Return which lines count, all of shape (lines,), in the order of the log.
+    """Return a mask of the lines that count. All arrays are of shape (lines,), in log order.
 
-    Of each kind of line those of one rank count: the rank with the most steps, the first one of
-    several. For a step that it lacks, the first line of another rank counts.
+    For each kind of line, one rank counts: the first with the most steps. If it lacks a step, the
+    first line of another rank with that step counts.
     """
     kept = np.ones(len(ranks), dtype=bool)
     if not (ranks != NO_RANK).any():
         return kept
     for kind in np.unique(kinds):
-        mine = np.flatnonzero((kinds == kind) & (ranks != NO_RANK))
-        found, first = np.unique(ranks[mine], return_index=True)
-        if len(found) < 2:
+        labeled = np.flatnonzero((kinds == kind) & (ranks != NO_RANK))
+        candidates, first = np.unique(ranks[labeled], return_index=True)
+        if len(candidates) < 2:
             continue
-        known = mine[~np.isnan(steps[mine])]
+        stepped = labeled[~np.isnan(steps[labeled])]
         # Each rank's number of different steps: all pairs in order, each counted once.
-        order = known[np.lexsort((steps[known], ranks[known]))]
+        order = stepped[np.lexsort((steps[stepped], ranks[stepped]))]
         is_new = np.ones(len(order), dtype=bool)
         is_new[1:] = (np.diff(ranks[order]) != 0) | (np.diff(steps[order]) != 0)
-        at = np.searchsorted(found, ranks[order][is_new])
-        told_of = np.bincount(at, minlength=len(found))
-        home = found[np.lexsort((first, -told_of))[0]]
-        others = mine[ranks[mine] != home]
+        at = np.searchsorted(candidates, ranks[order][is_new])
+        step_counts = np.bincount(at, minlength=len(candidates))
+        chosen = candidates[np.lexsort((first, -step_counts))[0]]
+        others = labeled[ranks[labeled] != chosen]
         kept[others] = False
-        told = np.unique(steps[mine[ranks[mine] == home]])
-        lost = others[~np.isin(steps[others], told) & ~np.isnan(steps[others])]
-        kept[lost[np.unique(steps[lost], return_index=True)[1]]] = True
+        chosen_steps = np.unique(steps[labeled[ranks[labeled] == chosen]])
+        missing = others[~np.isin(steps[others], chosen_steps) & ~np.isnan(steps[others])]
+        kept[missing[np.unique(steps[missing], return_index=True)[1]]] = True
     return kept
 
 
 CLOCK: Final = "timestamp"
 
-# 2026-01-02 03:04:05; what stands further inside a line is not its time stamp.
+# 2026-01-02 03:04:05. A time further inside a line is not its time stamp.
 _STAMP: Final = re.compile(rb"\d{4}([-/])\d\d\1\d\d[ T,]\d\d:\d\d:\d\d")
 _WIDTH: Final = 19
 _STAMP_WITHIN: Final = 100
@@ -100,7 +100,7 @@ _MARKS: Final = np.array([13, 16])
 
 
 def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
-    """Return the seconds since 1970 of lines in which something starts, NaN where none is told.
+    """Return the seconds since 1970 of the lines at these positions, NaN without a time stamp.
 
     None if the first lines have no time stamp. Zones are ignored: only differences matter.
     """
@@ -109,7 +109,7 @@ def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
     )
     if first is None:
         return None
-    # Most lines have theirs at the same distance; the others are looked at one by one.
+    # Most lines have it at the same distance. The others are searched one by one.
     begins = np.array(starts, dtype=np.int64) + (first[0] - first[1])
     seconds = _seconds(data, begins)
     odd = np.flatnonzero(np.isnan(seconds))
@@ -119,23 +119,23 @@ def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
 
 
 def _stamp(data: bytes, start: int) -> int:
-    """Return where the stamp of a line begins, -1 if it has none."""
+    """Return the position of the time stamp of a line, -1 without one."""
     begin = data.rfind(b"\n", 0, start + 1) + 1
     stamp = _STAMP.search(data, begin, line_end(data, begin, _STAMP_WITHIN))
     return -1 if stamp is None else stamp.start()
 
 
 def _seconds(data: bytes, begins: Ints) -> Floats:
-    """Return the seconds that the stamps at these places spell, NaN where there is none."""
+    """Return the seconds of the stamps at these positions, NaN without one."""
     inside = (begins >= 0) & (begins + _WIDTH <= len(data))
     block = np.frombuffer(data, dtype=np.uint8)
     text = block[np.where(inside, begins, 0)[:, np.newaxis] + np.arange(_WIDTH)]
     digits = text[:, _DIGITS].astype(np.int64) - ord("0")
-    told = inside & ((digits >= 0) & (digits <= 9)).all(axis=1)
-    told &= (text[:, _MARKS] == ord(":")).all(axis=1)
-    tens = np.where(told[:, np.newaxis], digits[:, 0::2] * 10 + digits[:, 1::2], 1)
+    is_stamp = inside & ((digits >= 0) & (digits <= 9)).all(axis=1)
+    is_stamp &= (text[:, _MARKS] == ord(":")).all(axis=1)
+    tens = np.where(is_stamp[:, np.newaxis], digits[:, 0::2] * 10 + digits[:, 1::2], 1)
     century, year, month, day, hour, minute, second = tens.T
     months = (century * 100 + year - 1970) * 12 + month - 1
     first = months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
     seconds = (((first + day - 1) * 24 + hour) * 60 + minute) * 60.0 + second
-    return np.where(told, seconds, np.nan)
+    return np.where(is_stamp, seconds, np.nan)

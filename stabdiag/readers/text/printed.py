@@ -1,4 +1,4 @@
-"""Tables printed for people: in a page of Markdown, or row by row. The largest with a loss counts.
+"""Read printed tables, in Markdown or row by row. The largest table with a loss is read.
 
 ::
 
@@ -7,9 +7,9 @@
     | 1     | 6.4731     |           1        0.6931  0.0151        ┡━━━━━━━╇━━━━━━━━━━━━┩
     | 2     | 5.9321     |           2        0.6702  0.0178        │ 1     │ 3.31       │
 
-Cells are separated by bars, or else by two blanks or more, as skorch, fastai or scikit-learn print
-them. There the first cell of a row is a count: a table of results, whose rows begin with the name
-of a model, is not read.
+Cells are separated by bars, or by two or more blanks, as in skorch, fastai or scikit-learn. Without
+bars, the first cell of a row has to be a count. This excludes tables of results, whose rows begin
+with the name of a model.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import piece_of
 
-# How many bytes are looked at, how long a line may be, and how few rows make no table.
+# Limits: the bytes that are searched, the length of a line, and the fewest rows of a table.
 _LONGEST: Final = 1 << 24
 _LONGEST_LINE: Final = 2000
-_FEWEST: Final = 3
+_MIN_ROWS: Final = 3
 
-# What every name of a loss contains: loss, Loss or LOSS.
+# Every name of a loss contains one of these: loss, Loss or LOSS.
 _LOSSES: Final = (b"oss", b"LOSS")
 
 _BAR: Final = re.compile(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
@@ -42,18 +42,18 @@ _BETWEEN_BARS: Final = re.compile(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
 _RULE: Final = re.compile(rb"[ \t|:]{0,8}-[ \t|:-]{2,2000}")
 
-# A name or a cell may have several words; a number that is wider than its column is only one blank
-# away from the next.
+# A name or a cell may have several words. A number that is wider than its column is only one blank
+# away from the next number.
 _WORD: Final = re.compile(r"\S+")
 _WORDS: Final = re.compile(r"\S+(?: \S+)*")
 
 _NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
 _COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
-# How a row begins, which most other lines of a log do not.
+# The start of a row, which most other lines of a log lack.
 _COUNTED: Final = re.compile(rb"[ \t]{0,200}\d")
 _NUMBER: Final = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE)
 
-# How a table of spaCy begins, and the losses in it that are none.
+# The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
 _SHARED: Final = re.compile(r"LOSS (?:TOK2VEC|TRANS)")
 
@@ -63,9 +63,9 @@ _Cells: TypeAlias = list[re.Match[str]]
 
 @frozen
 class _Table:
-    """The heading of a table, the cells of its rows, and the lines behind it that are no rows.
+    """The heading of a table, the cells of its rows, and other lines after the heading.
 
-    A cell that a row does not have is None. What is wrong with lines is told of those within.
+    A cell that a row lacks is None. Other lines inside the table have a reason.
     """
 
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ class _Table:
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether there is a table with a loss."""
+    """Return True if there is a table with a loss."""
     return _largest(head) is not None
 
 
@@ -86,9 +86,9 @@ def read(stream: Stream) -> Columns:
     if table is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
-            " over rows of as many cells, two blanks or bars between them"
+            " and rows with as many cells, separated by bars or two blanks"
         )
-    names, rows = _told(table)
+    names, rows = _names_and_rows(table)
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
         pieces.setdefault(name, piece_of(column))  # of equal names the first one counts
@@ -102,33 +102,33 @@ def read(stream: Stream) -> Columns:
 
 
 def _largest(data: bytes) -> _Table | None:
-    found = [one for one in _tables(cleaned(data)) if len(one.rows) >= _FEWEST]
-    return max(found, key=lambda one: len(one.rows), default=None)
+    tables = [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_ROWS]
+    return max(tables, key=lambda table: len(table.rows), default=None)
 
 
 def _tables(data: bytes) -> list[_Table]:
-    """Return the tables that have a loss; after the same heading a table continues."""
-    found: list[_Table] = []
+    """Return the tables with a loss. A table continues after a repeated heading."""
+    tables: list[_Table] = []
     table, inside = None, False
     lines = data.split(b"\n") if any(word in data for word in _LOSSES) else []
     for number, line in enumerate(lines):
         named = any(word in line for word in _LOSSES)
         barred = (named or table is not None) and _BAR.search(line) is not None
-        wanted = table is not None and (barred if table.barred else _COUNTED.match(line))
-        wanted = len(line) <= _LONGEST_LINE and (named or wanted)
-        text = line.decode("utf-8", "replace") if wanted else ""
+        is_read = table is not None and (barred if table.barred else _COUNTED.match(line))
+        is_read = len(line) <= _LONGEST_LINE and (named or is_read)
+        text = line.decode("utf-8", "replace") if is_read else ""
         text, reason = text.strip() if barred else text, ""
         cells = [*(_BETWEEN_BARS if barred else _WORDS).finditer(text)]
         names = tuple(map(_plain, cells)) if named else ()
-        if not wanted:
+        if not is_read:
             inside = False
         elif _is_heading(names, barred=barred):
-            if not found or found[-1].names != names:
-                found.append(_Table(names=names, heading=cells, barred=barred))
-            table, inside = found[-1], True
+            if not tables or tables[-1].names != names:
+                tables.append(_Table(names=names, heading=cells, barred=barred))
+            table, inside = tables[-1], True
             continue
         elif barred and not inside and _RULE.fullmatch(line):
-            # Without a loss in the heading above it another table begins.
+            # A rule below a heading without a loss: another table begins.
             table = None
         elif table is not None and (row := _row(table, cells, text)) is not None:
             table.rows.append(row)
@@ -136,15 +136,15 @@ def _tables(data: bytes) -> list[_Table]:
             continue
         elif table is not None and inside and barred and len(cells) != len(table.heading):
             reason = f"{len(cells)} cells instead of {len(table.heading)}"
-        if found:
-            others, above = found[-1].others, len(found[-1].rows)
-            spelt = line.decode("utf-8", "replace")
-            others.append(BadLine(line=number, reason=reason, above=above, text=spelt))
-    return found
+        if tables:
+            others, above = tables[-1].others, len(tables[-1].rows)
+            full_text = line.decode("utf-8", "replace")
+            others.append(BadLine(line=number, reason=reason, above=above, text=full_text))
+    return tables
 
 
 def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
-    """Tell whether cells are different names, one of them that of a loss."""
+    """Return True if cells are different names, including the name of a loss."""
     return (
         len(set(names)) == len(names) > 1
         and all(map(_NAME.fullmatch, names))
@@ -153,7 +153,7 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
 
 
 def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
-    """Return the cells of a row in the order of the names, or None if it is no row."""
+    """Return the cells of a row in the order of the names, or None if it is not a row."""
     row: list[str | None] = [*map(_plain, cells)]
     if not table.barred:
         words = [*_WORD.finditer(line)]
@@ -165,28 +165,28 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
             row = [_below(name, words) for name in table.heading]
     if len(row) != len(table.heading):
         return None
-    told = [cell for name, cell in zip(table.names, row, strict=True) if is_a_loss(name)]
-    if not any(cell is not None and _NUMBER.fullmatch(cell) for cell in told):
+    losses = [cell for name, cell in zip(table.names, row, strict=True) if is_a_loss(name)]
+    if not any(cell is not None and _NUMBER.fullmatch(cell) for cell in losses):
         return None
     return [None if cell is None else cell.encode() for cell in row]
 
 
 def _plain(cell: re.Match[str]) -> str:
-    """Return what a cell says, without the signs of bold text and code."""
+    """Return the text of a cell, without Markdown for bold text and code."""
     return cell[0].strip().strip("*`").strip()
 
 
 def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
-    """Return the cell below a name, which overlaps with its width."""
-    below = (one for one in cells if one.start() < name.end() and name.start() < one.end())
+    """Return the cell below a name, which overlaps with it."""
+    below = (cell for cell in cells if cell.start() < name.end() and name.start() < cell.end())
     return next((cell[0] for cell in below), None)
 
 
-def _told(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
-    """Return names and rows; those of spaCy are the epoch, the step, and what the parts lost.
+def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
+    """Return the names and rows of a table, with standard names for a table of spaCy.
 
-    A row of it tells the sum of all losses since the row before it, but the first one that of a
-    single batch. What it calls the loss of a tok2vec or a transformer is a size of gradients.
+    spaCy prints the sum of the losses since the previous row; the first row has a single batch. Its
+    loss of a tok2vec or a transformer is a size of gradients.
     """
     if table.names[:2] != _SPACY:
         return table.names, table.rows

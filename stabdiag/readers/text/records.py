@@ -1,6 +1,6 @@
-"""The records that no pattern for a line finds: tables, what stands below a heading, marked JSON.
+"""Records on several lines: tables, values below a heading, marked JSON.
 
-A record has many lines, so that one which lies on two blocks would lose some: blocks are large.
+Blocks are large, as a record on the border of two blocks would lose lines.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _BLOCK: Final = 1 << 24
 
 @frozen
 class _Records(Kind):
-    """Records that a function finds, each with its place and its cells; ``signature`` some line."""
+    """Records that a function finds, with their positions and cells."""
 
-    found: Callable[[bytes], Iterable[_Record]]
+    find_records: Callable[[bytes], Iterable[_Record]]
     signature: Callable[[bytes], object]
 
     def search(self, data: bytes) -> bool:
-        """Return whether there is such a record."""
+        """Return True if the data has a record of this kind."""
         return bool(self.signature(data))
 
     def find(self, data: bytes) -> list[Part]:
-        """Return all records; those with the same names make one part."""
-        return parts_of(self.found(data))
+        """Return all records. Records with the same names make one part."""
+        return parts_of(self.find_records(data))
 
 
 # Stable-Baselines, OpenAI's baselines, Spinning Up: tables of two columns between dashes. Names
-# below a section are joined with it: rollout/ep_rew_mean.
+# below a section get its prefix: rollout/ep_rew_mean.
 #
 # ---------------------------------
 # | rollout/           |          |
@@ -46,13 +46,13 @@ _DASHES: Final = b"-" * 8
 _RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
 _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
-# Names in a table of a training, as opposed to one of settings.
+# Names in a table of training values, as opposed to settings.
 _TRAINING: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 
 def _tables(data: bytes) -> Iterator[_Record]:
-    """Yield place and cells of each table that has a rule above or below it."""
-    # Most logs have no such line, and a fixed text is searched for much faster.
+    """Yield the position and cells of each table with a rule above or below it."""
+    # Most logs have no rule, and the search for a fixed text is much faster.
     rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
     if not rules:
         return
@@ -63,7 +63,7 @@ def _tables(data: bytes) -> Iterator[_Record]:
         section, place = "", begin
         rows = [*_ROW.finditer(data, begin, end)]
         names = [row[1].decode("utf-8", "replace") for row in rows]
-        # Spinning Up has its names at the right: these are not indented.
+        # Spinning Up aligns names on the right: they are not indented.
         at_right = len({*map(len, names)}) == 1 and not any(name.endswith("  ") for name in names)
         for row, name in zip(rows, names, strict=True):
             value = row[2].strip()
@@ -77,33 +77,33 @@ def _tables(data: bytes) -> Iterator[_Record]:
             yield place, table
 
 
-def _has_a_table_of_a_training(data: bytes) -> bool:
+def _has_training_table(data: bytes) -> bool:
     tables = (table for _, table in _tables(data))
     return any(len(table) > 1 and any(map(_TRAINING.search, table)) for table in tables)
 
 
-# Coqui: --> STEP: 25/377 -- GLOBAL_STEP: 25 over lines such as | > loss: 2.5 (2.6). Of the two
-# numbers the first is that of the step; the second is the mean of the epoch so far. The steps of an
-# evaluation have the same lines, but no global step: only their means are taken.
+# Coqui: --> STEP: 25/377 -- GLOBAL_STEP: 25 over lines such as | > loss: 2.5 (2.6). The
+# first number belongs to the step, the second is the mean of the epoch so far. The steps of an
+# evaluation have the same lines, but no global step: only their means are read.
 _GLOBAL_STEP: Final = "global_step"
 _ABOVE: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)|--> EVAL PERFORMANCE")
 
-# How much of a line is looked at, and how many lines a record may have.
+# The most characters of a line that are searched, and the most lines of a record.
 _LONGEST: Final = 400
 _LINES: Final = 400
 
-# grad_norm: tensor(10.7261, device='cuda:0'); what collected the log may have set a time before it.
+# grad_norm: tensor(10.7261, device='cuda:0'); a collector of logs may have added a time before it.
 _VALUE: Final = re.compile(
     rb"[^\n|]{0,80}\| > (?:([\w./ -]{1,80}): {0,4}(?:tensor\()?(%b)(?=[\s,()]|$))?" % NUMBER
 )
 
 
 def _steps(data: bytes) -> Iterator[_Record]:
-    """Yield what stands below each global step, and the means below each evaluation."""
+    """Yield the values below each global step, and the means below each evaluation."""
     for match in _ABOVE.finditer(data):
         values = _below(data, match.end())
         if match[1] is None:
-            values = {f"eval_{name.removeprefix('avg_')}": one for name, one in values.items()}
+            values = {f"eval_{name.removeprefix('avg_')}": value for name, value in values.items()}
         elif values:
             values[_GLOBAL_STEP] = match[1]
         if values:
@@ -111,7 +111,7 @@ def _steps(data: bytes) -> Iterator[_Record]:
 
 
 def _below(data: bytes, place: int) -> dict[str, bytes]:
-    """Return the names and values on the lines below a place, as long as there are some."""
+    """Return the names and values on the consecutive lines below a position."""
     values: dict[str, bytes] = {}
     for _ in range(_LINES):
         place = data.find(b"\n", place) + 1
@@ -127,14 +127,14 @@ def _below(data: bytes, place: int) -> dict[str, bytes]:
 _MARK: Final = b":::MLLOG {"
 _LONGEST_EVENT: Final = 20_000
 
-# The names under which benchmarks log the place in the training, the best first.
+# The names of the step or epoch in benchmarks, in the order of preference.
 _CLOCKS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
 
 _MEASURED: Final = re.compile("loss|eval|throughput|accuracy|error|tracked_stats|learning_rate")
 
 
 def _events(data: bytes) -> Iterator[_Record]:
-    """Yield the marked lines with a measurement and the step or epoch at which it was taken."""
+    """Yield the marked lines with a measurement and its step or epoch."""
     for place in places_of(data, _MARK):
         event = _event(data[place + len(_MARK) - 1 : line_end(data, place, _LONGEST_EVENT)])
         if event:
@@ -149,16 +149,19 @@ def _event(line: bytes) -> dict[str, bytes] | None:
         return None
     if not (isinstance(metadata, dict) and isinstance(key, str) and _MEASURED.search(key)):
         return None
-    clock = next((one for one in map(metadata.get, _CLOCKS) if type(one) in (int, float)), None)
+    clocks = map(metadata.get, _CLOCKS)
+    clock = next((value for value in clocks if type(value) in (int, float)), None)
     if clock is None:
         return None
     values = value if isinstance(value, dict) else {key: value}
-    found = {name: one for name, one in values.items() if type(one) in (int, float)}
-    return {name: b"%a" % one for name, one in {"step": clock, **found}.items()} if found else None
+    numbers = {name: value for name, value in values.items() if type(value) in (int, float)}
+    if not numbers:
+        return None
+    return {name: b"%a" % value for name, value in {"step": clock, **numbers}.items()}
 
 
-# YOLOv5, YOLOv7 and Ultralytics: a heading over a bar that is drawn again and again. It shows the
-# means of the epoch so far: its last state has those of the whole epoch.
+# YOLOv5, YOLOv7 and Ultralytics: a heading over a bar that is redrawn repeatedly. It shows the
+# means of the epoch so far: its last state has the means of the whole epoch.
 #
 #     Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size
 #     22/55      9.02G     0.1157      5.355      2.998         17        640: 100%|██████████| …
@@ -169,15 +172,15 @@ _BAR_HEADING: Final = re.compile(
 _BAR: Final = re.compile(
     rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}((?:%b {1,20}){1,20})"
     rb"\d{1,9} {1,20}\d{1,6}:"
-    # What is said of a loss that is NaN while the bar still shows the means before it.
+    # The message about a NaN loss. The bar still shows the means before it.
     rb"|WARNING: non-finite loss, ending training" % NUMBER
 )
 
 
 def _bars(data: bytes) -> Iterator[_Record]:
-    """Yield the states of the bars below headings, of as many losses; and that one is NaN."""
+    """Yield the states of the bars with the losses of their heading, and reported NaN losses."""
     headings = [*_BAR_HEADING.finditer(data)]
-    ends = [one.start() for one in headings[1:]] + [len(data)] * bool(headings)
+    ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
     begin = 0
     for heading, end in zip(headings, ends, strict=True):
         words = heading[1].decode("ascii", "replace").split()
@@ -194,22 +197,22 @@ def _bars(data: bytes) -> Iterator[_Record]:
 BASELINES: Final = Grammar(
     step="step",
     block=_BLOCK,
-    kinds=(_Records(found=_tables, signature=_has_a_table_of_a_training, begins=True),),
+    kinds=(_Records(find_records=_tables, signature=_has_training_table, begins=True),),
     joined=True,
 )
 COQUI: Final = Grammar(
     step=_GLOBAL_STEP,
     block=_BLOCK,
-    kinds=(_Records(found=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
+    kinds=(_Records(find_records=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
 )
 MLLOG: Final = Grammar(
     step="step",
-    kinds=(_Records(found=_events, signature=lambda data: _MARK in data),),
+    kinds=(_Records(find_records=_events, signature=lambda data: _MARK in data),),
     joined=True,
 )
 YOLO: Final = Grammar(
     step="epoch",
     block=_BLOCK,
-    kinds=(_Records(found=_bars, signature=_BAR_HEADING.search),),
+    kinds=(_Records(find_records=_bars, signature=_BAR_HEADING.search),),
     joined=True,
 )

@@ -1,7 +1,7 @@
-"""The shapes that most lines of a log have: the same names and punctuation, other numbers.
+"""The shapes of the lines of a log: the same names and punctuation with other numbers.
 
-A pattern made of one line finds the values of all lines like it at once, which is several times
-faster than to find names and values line by line. What no pattern matches is read the slow way.
+A pattern made from one line finds the values of all similar lines in one pass, several times faster
+than line by line. Lines that match no pattern are read one by one.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ Cells: TypeAlias = Sequence[bytes | None]
 Columns: TypeAlias = list[Cells]
 Rows: TypeAlias = Sequence[int]
 
-# For fewer lines it does not pay to make a pattern; and more patterns find hardly any more lines.
-_FEWEST: Final = 32
+# A pattern does not pay for fewer lines, and more patterns find hardly any more lines.
+_MIN_LINES: Final = 32
 _PATTERNS: Final = 6
 
 _LONGEST: Final = 1000
@@ -28,15 +28,15 @@ _LONGEST: Final = 1000
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
 _LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
-# A value: any characters of which numbers are made, nan and inf included, which takes half the time
-# of a pattern for numbers. Whether it is one is seen when it is read.
+# A value: any characters of numbers, including nan and inf, in half the time of a pattern for
+# numbers. It is validated when it is read.
 _VALUE: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
 
 
 class Look(NamedTuple):
-    """What a line tells: the names of its values, none if nothing is wanted of it.
+    """The names of the values on a line, none if the line is not used.
 
-    ``values`` is where these stand; ``fixed`` is what else makes a line one of this shape.
+    ``values`` are the spans of the values; ``fixed`` are the other spans that define the shape.
     """
 
     names: tuple[str, ...]
@@ -50,9 +50,9 @@ def whole(pattern: bytes) -> re.Pattern[bytes]:
 
 
 def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Columns]:
-    """Return where a pattern (see ``whole``) matches, and its other groups as columns.
+    """Return the positions of the matches of a pattern (see ``whole``), and its groups as columns.
 
-    Splitting makes no object for a match, and so takes half the time that ``finditer`` does.
+    Splitting creates no match objects, and takes half the time of ``finditer``.
     """
     pieces = pattern.split(data)
     every = pattern.groups + 1
@@ -64,34 +64,34 @@ def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Column
 def by_names(
     lines: Sequence[bytes], look: Callable[[bytes], Look]
 ) -> list[tuple[tuple[str, ...], Rows, Columns]]:
-    """Group lines by the names on them; return the names, which lines, and the values by column."""
-    found: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
-    rest: Rows = range(len(lines))
+    """Group lines by their names; return the names, the line numbers, and the values by column."""
+    parts_by_names: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
+    remaining: Rows = range(len(lines))
     for _ in range(_PATTERNS):
-        # The line in the middle is a guess at a usual one.
-        line = lines[rest[len(rest) // 2]] if len(rest) >= _FEWEST else None
+        # The line in the middle is probably a usual line.
+        line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
         if line is None or len(line) > _LONGEST:
             break
-        told = look(line)
-        pattern = pattern_of(line, told)
+        shape = look(line)
+        pattern = pattern_of(line, shape)
         if pattern is None:
             break
-        alike, columns, rest = _alike(lines, rest, pattern)
-        found[told.names].append((alike, columns))
-    for row in rest:
-        told = look(lines[row])
-        if told.names:
-            cells: Columns = [[lines[row][begin:end]] for begin, end in told.values]
-            found[told.names].append(([row], cells))
-    return [(names, *_in_order(parts)) for names, parts in found.items() if names]
+        alike, columns, remaining = _alike(lines, remaining, pattern)
+        parts_by_names[shape.names].append((alike, columns))
+    for row in remaining:
+        shape = look(lines[row])
+        if shape.names:
+            cells: Columns = [[lines[row][begin:end]] for begin, end in shape.values]
+            parts_by_names[shape.names].append(([row], cells))
+    return [(names, *_in_order(parts)) for names, parts in parts_by_names.items() if names]
 
 
 def _in_order(parts: Sequence[tuple[Rows, Columns]]) -> tuple[Rows, Columns]:
-    """Merge lines with the same names in their order: in a record the later one counts."""
+    """Merge lines with the same names in order: the later line counts in a record."""
     if len(parts) == 1:
         return parts[0]
     rows = [row for alike, _ in parts for row in alike]
-    cells = [one for _, columns in parts for one in zip(*columns, strict=True)]
+    cells = [line for _, columns in parts for line in zip(*columns, strict=True)]
     order = sorted(range(len(rows)), key=rows.__getitem__)
     return [rows[at] for at in order], list(zip(*(cells[at] for at in order), strict=True))
 
@@ -99,7 +99,7 @@ def _in_order(parts: Sequence[tuple[Rows, Columns]]) -> tuple[Rows, Columns]:
 def _alike(
     lines: Sequence[bytes], rows: Rows, pattern: re.Pattern[bytes]
 ) -> tuple[Rows, Columns, Rows]:
-    """Return which lines a pattern matches wholly, its groups as columns, and the other lines."""
+    """Return the lines that a pattern matches fully, its groups as columns, and the other lines."""
     alone = re.compile(rb"^(%b)$" % pattern.pattern, re.MULTILINE)
     starts, columns = found_by(alone, b"\n".join(lines[row] for row in rows))
     if len(starts) == len(rows):
@@ -109,7 +109,7 @@ def _alike(
     return alike, columns, sorted({*rows}.difference(alike))
 
 
-def pattern_of(line: bytes, told: Look) -> re.Pattern[bytes] | None:
+def pattern_of(line: bytes, shape: Look) -> re.Pattern[bytes] | None:
     """Return a pattern for all lines like this one, with the same names and other values.
 
     The values become groups, in order. Returns None if spans overlap so that the pattern would not
@@ -117,19 +117,19 @@ def pattern_of(line: bytes, told: Look) -> re.Pattern[bytes] | None:
     """
     source = []
     end = 0
-    spans = [*((span, True) for span in told.values), *((span, False) for span in told.fixed)]
+    spans = [*((span, True) for span in shape.values), *((span, False) for span in shape.fixed)]
     for (begin, after), is_value in sorted(spans):
-        source.append(_loosely(line[end:begin]))
+        source.append(_loose_pattern(line[end:begin]))
         source.append(_VALUE if is_value else re.escape(line[max(begin, end) : after]))
         end = max(end, after)
-    pattern = re.compile(b"".join([*source, _loosely(line[end:])]))
+    pattern = re.compile(b"".join([*source, _loose_pattern(line[end:])]))
     match = pattern.fullmatch(line)
-    wanted = tuple(line[begin:after] for begin, after in sorted(told.values))
-    return pattern if match is not None and match.groups() == wanted else None
+    expected = tuple(line[begin:after] for begin, after in sorted(shape.values))
+    return pattern if match is not None and match.groups() == expected else None
 
 
-def _loosely(between: bytes) -> bytes:
-    """Return a pattern for what stands between values: other numbers, other blanks."""
+def _loose_pattern(between: bytes) -> bytes:
+    """Return a pattern for the text between values, with other numbers and blanks."""
     made = []
     end = 0
     for match in _LOOSE.finditer(between):

@@ -1,6 +1,6 @@
-"""What stands on a line that somebody printed: names with values, and counters.
+"""Find names with values on the lines of any program.
 
-A line of any program may hold pairs in any order, whatever parts them: ``loss: 2.31``,
+A line may have pairs in any order, with any separators: ``loss: 2.31``,
 ``"lr"=1e-4``, ``[loss 2.31]``, ``loss tensor(2.31)``, ``foo 7, bar 8ms``. Each name with a value is
 a field. A counter is a word with a whole number, or a position such as ``10/600``.
 """
@@ -19,17 +19,17 @@ from stabdiag.readers.text.counters import counters_of
 from stabdiag.readers.text.grammar import NUMBER, is_a_loss
 
 Span: TypeAlias = tuple[int, int]
-# Where the value of each name stands in a line.
+# The span of the value of each name on a line.
 Spans: TypeAlias = dict[str, Span]
 
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
 LOSS: Final = b"oss"
 
-# How long a line may be that is read as a whole.
+# Longer lines are read in pieces.
 LONGEST: Final = 2000
 
-# What a log may call its loss if it calls nothing a loss, in the order of preference: an error,
-# such as mse, is as often a metric as it is a loss.
+# Other names of a loss, used if no name contains "loss", in the order of preference. An error such
+# as mse is a metric as often as a loss.
 OTHER_LOSSES: Final = (
     b"LOSS",
     *(b"cross_entropy", b"cross-entropy", b"cross entropy", b"crossentropy", b"CrossEntropy"),
@@ -39,22 +39,22 @@ OTHER_LOSSES: Final = (
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
 )
-# What stands in the names of all else that a run is judged by, where there is no loss.
+# Parts of the names of other measures of a run, used without a loss.
 OTHER_MEASURES: Final = (
     *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow", b"eward", b"eturn", b"core"),
 )
-# Of these, the one that a game is judged by, where episodes are counted, and all that are rewards.
+# The score of a game, if episodes are counted, and all names of rewards.
 SCORE: Final = b"core"
 REWARDS: Final = (b"eward", b"eturn", SCORE)
-# Of the losses, those that may rise as a network learns, in lower case.
+# Objectives that may rise as a network learns, in lower case.
 OBJECTIVES: Final = (
     *(b"elbo", b"objective", b"objf", b"log-likelihood", b"log_likelihood", b"log likelihood"),
     *(b"loglik", b"log-prob", b"log_prob"),
 )
-# policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero trains: the total beside the parts.
+# policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero prints the parts and the total.
 SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
-# epoch 3 train 2.31 val 2.40: the loss of each split by the name of that alone; CatBoost has
-# learn: 0.69 and, where there is an evaluation, test: 0.70, before the total of its times.
+# epoch 3 train 2.31 val 2.40: the loss of each split is named after the split; CatBoost prints
+# learn: 0.69 and, with an evaluation, test: 0.70, before the total of its times.
 BY_SPLIT: Final = re.compile(
     rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,4}"
     rb"(?:total: |(?:%b)[ :=]{1,3}%b(?![\w%%/]))"
@@ -79,7 +79,7 @@ TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
 # Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
-# Loss D, Gen Loss Total. The level of a logger is no part of them.
+# Loss D, Gen Loss Total. The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
     rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
@@ -90,26 +90,25 @@ _TITLE: Final = (
 # and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
 _AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
-# A number, without the full stop of a sentence that it ends.
-# The thousands of one may be set apart: tps: 7,012.
+# A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.
 _NUMBER: Final = NUMBER.replace(
     rb"\d[\d.]{0,40}",
     rb"[1-9]\d{0,2}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,40}(?:\.\d{0,40})?",
 )
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
-# sentence, as in Loss: 2.31.. Accuracy: 0.5.. That a loss is NaN or inf is no number.
+# sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value.
 _UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B)?"
 _AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT
 
-# No name begins with what replaces a number, or with its unit: grad_norm: N/A loss: 2.31,
+# A name does not begin with a placeholder of a number or with a unit: grad_norm: N/A loss: 2.31,
 # loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5
 _NO_VALUE: Final = (
     rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec))[ \t]"
 )
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
-# loss 2.31, for names that are known to be those of measurements.
+# loss 2.31, for known names of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
@@ -122,20 +121,20 @@ PAIR: Final = re.compile(
     % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
 )
 
-# What parts a line into stretches, and what a word and a number look like that stand in turn in
-# one: | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
-_PARTED: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
+# Separators of the sections of a line, and the words and numbers that alternate in a section:
+# | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
+_SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
 _WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
 _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_NUMBER, _UNIT))
 _TOKEN: Final = re.compile(rb"\S{1,80}")
-_FEWEST_IN_TURN: Final = 3
+_MIN_ALTERNATING: Final = 3
 
-# How files of programs are named: train.py:102, nnet-training.cc:121
+# Suffixes of source files: train.py:102, nnet-training.cc:121
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
 
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, and loss(epoch 0): 2.31.
-TOLD_AT: Final = re.compile(
+REPORTED_AT_STEP: Final = re.compile(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
@@ -143,9 +142,9 @@ TOLD_AT: Final = re.compile(
     rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b"
     % (_AROUND, _NUMBER, _AFTER),
 )
-# What is no loss without what stands behind it; and words that tell of one out of many.
+# A score is a loss only in this form. A best value is one of many.
 _SCORE: Final = b"Score"
-_OF_MANY: Final = re.compile(
+_BEST: Final = re.compile(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
@@ -155,13 +154,13 @@ _EVALUATION_WORD: Final = (
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
 _EVALUATION: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
-# A line of nothing else, above those of its losses: Val:, --- Test results ---
+# A heading above the lines of its losses: Val:, --- Test results ---
 _HEADING: Final = re.compile(
     rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$"
     % _EVALUATION_WORD,
     re.IGNORECASE,
 )
-# A word that opens what a line tells of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
+# A word before the values of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = re.compile(
     rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
     rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
@@ -170,9 +169,9 @@ _OPENS: Final = re.compile(
 
 
 def makes_a_record(name: str, word: bytes) -> bool:
-    """Tell whether a line with a value of this name is a record of a log with such a ``word``.
+    """Return True if a line with this name is a record of a log whose loss is found by ``word``.
 
-    The value is a loss; or what else a run is judged by, if the word is of that.
+    The name is that of a loss, or of another measure if ``word`` is part of one.
     """
     if word not in OTHER_MEASURES:
         return is_a_loss(name)
@@ -180,7 +179,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
 
 
 def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that may name a loss, and where it begins; long lines in pieces."""
+    """Yield the start and the text of each line that may name a loss; long lines in pieces."""
     place = data.find(word)
     while place >= 0:
         begin = data.rfind(b"\n", 0, place) + 1
@@ -194,13 +193,13 @@ def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, by
 
 
 def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
-    """Return a line without a counter, begun by the evaluation that the line above it names."""
+    """Prefix a line without a counter with the evaluation that the line above it names."""
     above = _HEADING.match(data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0))
     return line if above is None or counters_of(line) else b"%b %b" % (above[1], line)
 
 
 def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of each piece of a long line that may name a loss."""
+    """Yield the start and end of each piece of a long line that may name a loss."""
     end = 0
     place = line.find(word)
     while place >= 0:
@@ -211,7 +210,7 @@ def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
 
 
 class Field(NamedTuple):
-    """A name on a line, where it stands, and where its value does."""
+    """A name on a line, its span, and the span of its value."""
 
     name: str
     at: Span
@@ -227,8 +226,8 @@ _BOTH: Final = re.compile(
 )
 
 
-def _of_both(line: bytes) -> Iterator[Field]:
-    """Yield a field for each split where a line tells two values by one name."""
+def _fields_of_two_splits(line: bytes) -> Iterator[Field]:
+    """Yield a field for each split if a line has one name with two values."""
     for match in _BOTH.finditer(line) if b"/" in line else ():
         name = (match[3] or match[4]).decode()
         for split, value in ((match[1] or match[5], 7), (match[2] or match[6], 8)):
@@ -237,38 +236,43 @@ def _of_both(line: bytes) -> Iterator[Field]:
 
 @lru_cache(maxsize=1 << 10)
 def fields_of(line: bytes) -> Sequence[Field]:
-    """Return the fields of a line, the most certain of each name first; kept for the next word."""
-    both = [*_of_both(line)]
-    found = [*both]
+    """Return the fields of a line, the most certain of each name first. Cached."""
+    both = [*_fields_of_two_splits(line)]
+    fields = [*both]
     for match in PAIR.finditer(line):
         group = 1 if match[2] is not None else 3
-        if all(match.start(group) >= one.at[1] or match.end() <= one.at[0] for one in both):
-            found.append(_field(line, match.span(group), match.span(group + 1)))
-    taken = [one.value for one in found] + [one.at for one in found]
+        if all(match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both):
+            fields.append(_field(line, match.span(group), match.span(group + 1)))
+    taken = [item.value for item in fields] + [item.at for item in fields]
     # A name may have a number: optim/LR (group 0)=3e-4
-    found += [one for one in _in_turn(line) if not any(a <= one.value[0] < b for a, b in taken)]
-    # What stands behind the name of a file is the line of the program that logs: train.py: 171
-    every = [one for one in (*found, *_told_at(line)) if not one.name.endswith(_SOURCE_FILES)]
-    # A loss of 2,345 has a decimal comma; a throughput of 7,012 has none.
-    return [one for one in every if not (b"," in line[slice(*one.value)] and is_a_loss(one.name))]
+    fields += [
+        item for item in _alternating(line) if not any(a <= item.value[0] < b for a, b in taken)
+    ]
+    fields += _reported_at_step(line)
+    # The number after a file name is the line number of the logging call: train.py: 171
+    fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
+    # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
+    return [
+        item for item in fields if not (b"," in line[slice(*item.value)] and is_a_loss(item.name))
+    ]
 
 
-def _field(line: bytes, at: Span, value: Span, more: str = "") -> Field:
-    """Return a field; a time that is not in seconds has its unit in its name: ``dt (ms)``."""
+def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
+    """Return a field. The name of a time that is not in seconds includes its unit: ``dt (ms)``."""
     unit = line[value[1] : value[1] + 2]
-    more += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
-    return Field(line[slice(*at)].decode("utf-8", "replace") + more, at, value)
+    suffix += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
+    return Field(line[slice(*at)].decode("utf-8", "replace") + suffix, at, value)
 
 
-def _in_turn(line: bytes) -> Iterator[Field]:
-    """Yield the fields of stretches that hold nothing but words and numbers in turn.
+def _alternating(line: bytes) -> Iterator[Field]:
+    """Yield the fields of sections with alternating words and numbers.
 
-    There each word names the number behind it, whether the word is known or not. Other words may
-    stand before several of them, as the time and the name of a logger do.
+    Each word names the number after it, known or not. Several pairs may follow other words, such as
+    the time and the name of a logger.
     """
-    parts = [match.start() for match in _PARTED.finditer(line)]
+    parts = [match.start() for match in _SEPARATOR.finditer(line)]
     for begin, end in pairwise([-1, *parts, len(line)]):
-        tokens = [one.span() for one in _TOKEN.finditer(line, begin + 1, end)]
+        tokens = [token.span() for token in _TOKEN.finditer(line, begin + 1, end)]
         pairs: list[Field] = []
         while len(tokens) > 1:
             number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
@@ -276,20 +280,20 @@ def _in_turn(line: bytes) -> Iterator[Field]:
                 break
             pairs.append(_field(line, tokens[-2], number.span(1)))
             del tokens[-2:]
-        if not tokens or len(pairs) >= _FEWEST_IN_TURN:
+        if not tokens or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)
 
 
-def _told_at(line: bytes) -> Iterator[Field]:
-    """Yield what a line tells of a step that stands before the value."""
-    for match in TOLD_AT.finditer(line):
-        if not _OF_MANY.search(line[: match.end(1)]):
-            more = " at" if match[1].endswith(_SCORE) else ""
-            yield _field(line, match.span(1), match.span(2), more)
+def _reported_at_step(line: bytes) -> Iterator[Field]:
+    """Yield the values with a step between name and value."""
+    for match in REPORTED_AT_STEP.finditer(line):
+        if not _BEST.search(line[: match.end(1)]):
+            suffix = " at" if match[1].endswith(_SCORE) else ""
+            yield _field(line, match.span(1), match.span(2), suffix)
 
 
 def evaluation_prefix(line: bytes, first: int) -> str:
-    """Return the prefix for names below a word for an evaluation, which tells a test; or none."""
+    """Return the prefix for names after a word for an evaluation or a test, or ""."""
     match = _EVALUATION.search(line, 0, first)
     if match is None:
         return ""
@@ -297,26 +301,27 @@ def evaluation_prefix(line: bytes, first: int) -> str:
 
 
 def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
-    """Return of each field the prefix for the evaluation that what stands before it names."""
-    first = min((one.at[0] for one in fields), default=0)
+    """Return the prefix of each field for the evaluation that is named before it, or ""."""
+    first = min((item.at[0] for item in fields), default=0)
     opened = [(0, evaluation_prefix(line, first))]
     opened += [
-        (one.end(), evaluation_prefix(one[0], len(one[0]))) for one in _OPENS.finditer(line, first)
+        (match.end(), evaluation_prefix(match[0], len(match[0])))
+        for match in _OPENS.finditer(line, first)
     ]
-    return [next(of for at, of in reversed(opened) if at <= one.at[0]) for one in fields]
+    return [next(prefix for at, prefix in reversed(opened) if at <= item.at[0]) for item in fields]
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:
-    """Name a loss what the log calls by a word of ``OTHER_LOSSES``: avg_cost is avg_loss."""
-    made: Spans = {}
+    """Rename values with a word of ``OTHER_LOSSES`` to losses: avg_cost becomes avg_loss."""
+    result: Spans = {}
     for name, span in pairs.items():
         match = _OTHER_LOSS.fullmatch(name)
         if word == SCORE and is_a_reward(name, of_episodes=True):
-            made.setdefault(name.lower().replace("score", "reward"), span)
+            result.setdefault(name.lower().replace("score", "reward"), span)
         elif word.lower() in TRAINED and _SPLIT.fullmatch(name):
-            made.setdefault(f"{name} loss", span)
+            result.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
-            made.setdefault(f"{match[1]}loss{match[3]}", span)
+            result.setdefault(f"{match[1]}loss{match[3]}", span)
         else:
-            made.setdefault(name, span)
-    return made
+            result.setdefault(name, span)
+    return result

@@ -1,8 +1,8 @@
 """The HF Trainer on standard output: ``{'loss': 2.05, 'grad_norm': 0.5, …, 'epoch': 0.28}``.
 
-The line has no step, but the progress bar that is drawn right after it has. Without bars, the step
-follows from the epoch and the number of steps that the Trainer announced. Without either the
-records of training are counted.
+The line has no step, but the progress bar right after it does. Without bars, the step follows from
+the epoch and the number of steps that the Trainer announced. Without either, the training records
+are counted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from stabdiag.readers.text.steps import TOTAL, announced_number, are_rounded, ar
 _LOSS = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
 )
-# train: {'epoch': 0, 'loss': 2.05} is one of several lines on which others tell of each split.
-_OF_NO_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
-# … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} over the line of the Trainer itself.
+# train: {'epoch': 0, 'loss': 2.05} is one of several lines in other programs, one per split.
+_WITHOUT_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
+# … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} above the line of the Trainer itself.
 _NO_ECHO = rb"(?!(?<= - \{|>> \{)[^\n{}]{1,4000}\}[ \t\r]{0,400}\n\{'loss': )"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
 _CLOCK = rb"'(?:epoch|step|global_steps?|learning_rate)': "
@@ -36,16 +36,16 @@ _EPOCHS = "Num Epochs"
 _AN_EPOCH = "Num update steps per epoch"
 _EXAMPLES = "Num examples"
 _BATCH = "Total train batch size"
-_TOLD = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
+_ANNOUNCED = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
 
-# The bars are trusted if no more losses than this share a step: some bar may be cut in two.
-_FEW = 0.1
-_RECKONED = "no record tells its step: the steps are reckoned from the epochs, which records share"
-# Fewer records than this show no rhythm to count by.
+# Bars are used if at most this fraction of losses share a step: a bar may be cut in two.
+_MAX_SHARED = 0.1
+_ESTIMATED = "no record has a step: steps are estimated from epochs, which records share"
+# Steps are not counted for fewer records than this.
 _COUNTABLE = 3
 # Epochs are printed with two decimals.
 _ROUNDED = 0.01
-_TOO_FEW_BARS = "the progress bar is drawn too seldom to tell the steps of all records"
+_TOO_FEW_BARS = "the progress bar is not drawn often enough to give all records a step"
 
 GRAMMAR = Grammar(
     step="global_step",
@@ -56,7 +56,7 @@ GRAMMAR = Grammar(
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
             signature=(
                 rb"\{%b(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
-                % (_OF_NO_SPLIT, _LOSS, _CLOCK)
+                % (_WITHOUT_SPLIT, _LOSS, _CLOCK)
             ),
             step=Step.COMING,
         ),
@@ -71,35 +71,37 @@ GRAMMAR = Grammar(
     ),
     total=_STEPS,
     ended=rb"\{'train_runtime': '?\d",
-    config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _TOLD,
+    config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _ANNOUNCED,
 )
 
 
 def read(stream: Stream) -> Columns:
-    """Read what the HF Trainer printed."""
+    """Read the output of the HF Trainer."""
     columns = read_log(stream, "hf-trainer-stdout", GRAMMAR)
     without = replace(columns, names=tuple(name for name in columns.names if name != GRAMMAR.step))
-    seldom = False
+    is_sparse = False
     if {GRAMMAR.step, "loss"} <= set(columns.names):
         loss, step = columns.load("loss").present, columns.load(GRAMMAR.step)
         steps = step.values[loss & step.present]
         if loss.any() and not len(steps):
-            # DeepSpeed's overflows, several between two losses, are counted on from wherever.
+            # Only overflows of DeepSpeed have steps, counted from an arbitrary start.
             return without
-        # The bar may be that of the model that is loaded, and not of training.
-        stands = len(steps) > 1 and not np.ptp(steps)
-        seldom = not stands and _shared(columns, loss & step.present)
-        columns = without if stands or seldom else columns
+        # The bar may belong to the loading of the model rather than to training.
+        is_constant = len(steps) > 1 and not np.ptp(steps)
+        is_sparse = not is_constant and _share_steps(columns, loss & step.present)
+        columns = without if is_constant or is_sparse else columns
     if GRAMMAR.step in columns.names or "epoch" not in columns.names:
         return columns
     an_epoch = _steps_of_an_epoch(columns.config)
     if an_epoch:
         return _with_steps(columns, an_epoch)
-    return _counted(replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if seldom else columns)
+    return _counted(
+        replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if is_sparse else columns
+    )
 
 
 def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
-    """Return how many steps an epoch has, from what the Trainer announced.
+    """Return the number of steps in an epoch, from the announcement of the Trainer.
 
     The number of epochs is rounded up for a run that ends within one. Recent versions announce the
     steps of an epoch; for others they follow from the examples and the size of a batch.
@@ -115,19 +117,21 @@ def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
     return float(np.ceil(examples / batch))
 
 
-def _shared(columns: Columns, losses: Mask) -> bool:
-    """Tell whether losses of several epochs share a step: the bar was drawn too seldom to tell."""
+def _share_steps(columns: Columns, losses: Mask) -> bool:
+    """Return True if losses of different epochs share a step, as the bar was rarely drawn."""
     if "epoch" not in columns.names:
         return False
     step, epoch = columns.load(GRAMMAR.step).values, columns.load("epoch").values
     rows = np.flatnonzero(losses & np.isfinite(epoch))
-    return int(((np.diff(step[rows]) == 0) & (np.diff(epoch[rows]) > 0)).sum()) > _FEW * len(rows)
+    return int(((np.diff(step[rows]) == 0) & (np.diff(epoch[rows]) > 0)).sum()) > _MAX_SHARED * len(
+        rows
+    )
 
 
 def _counted(columns: Columns) -> Columns:
-    """Return the columns with the records of training counted from 0, evaluations between them.
+    """Return the columns with training records counted from 0, and evaluations between them.
 
-    Where the epochs go back the count does: to a checkpoint, or to the beginning of another run.
+    If the epochs go back, the count does as well: to a checkpoint, or to the start of another run.
     """
     if not {"loss", "epoch"} <= set(columns.names):
         return columns
@@ -135,10 +139,10 @@ def _counted(columns: Columns) -> Columns:
     rows = np.flatnonzero(loss.present & np.isfinite(epoch.values))
     epochs = epoch.values[rows]
     gaps = np.diff(epochs)
-    # A record as far from epoch 0 as the next one is from it begins a run, if others came before.
+    # A record begins a run if its epoch is one stride from 0, and other records came before.
     first = (gaps > 3 * _ROUNDED) & (np.abs(gaps - epochs[:-1]) < 1.6 * _ROUNDED)
-    anew = [place for place in np.flatnonzero(first).tolist() if place >= _COUNTABLE]
-    begins = sorted({*anew, *(np.flatnonzero(gaps < 0) + 1).tolist()})
+    run_starts = [place for place in np.flatnonzero(first).tolist() if place >= _COUNTABLE]
+    begins = sorted({*run_starts, *(np.flatnonzero(gaps < 0) + 1).tolist()})
     last = epochs[begins[-1] :] if len(begins) else epochs
     if len(last) < _COUNTABLE or last[-1] <= last[0]:
         return columns
@@ -151,9 +155,10 @@ def _counted(columns: Columns) -> Columns:
         "logging_steps gives the real ones)"
     )
     event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
-    # Its epochs do not go on with those of the run before.
-    ends, known = rows[anew].tolist(), np.arange(len(epoch.values)) >= max(rows[anew], default=0)
-    epoch = replace(epoch, values=np.where(known, epoch.values, np.nan))
+    # The epochs of the last run do not continue those of the run before.
+    ends = rows[run_starts].tolist()
+    is_last_run = np.arange(len(epoch.values)) >= max(ends, default=0)
+    epoch = replace(epoch, values=np.where(is_last_run, epoch.values, np.nan))
     return replace(
         counted,
         notes=columns.notes,
@@ -164,10 +169,10 @@ def _counted(columns: Columns) -> Columns:
 
 
 def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -> Columns:
-    """Add the steps that follow from the epochs; ``an_epoch`` is how many steps one has.
+    """Add the steps that follow from the epochs; ``an_epoch`` is the number of steps in one.
 
-    Steps begin with 1, unless they are only counted. Other records are at the step of the last
-    record of training, or beyond it by their epoch.
+    Steps begin with 1, unless they are only counted. Other records get the step of the last
+    training record, or a later one by their epoch.
     """
     epoch = columns.load("epoch")
     good = epoch.present & np.isfinite(epoch.values)
@@ -182,9 +187,9 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
         trained = values[rows[last[after]]]
         values[after] = trained if shared else np.maximum(values[after], trained)
     if shared:
-        notes = (*notes, _RECKONED)
+        notes = (*notes, _ESTIMATED)
     if "loss" in columns.names:
-        # A loss without an epoch is reported in words: it belongs to the step after the last one.
+        # A loss without an epoch comes from a message: it belongs to the step after the last.
         reported = columns.load("loss").present & ~good
         last = np.maximum.accumulate(np.where(good, values, -np.inf))
         reported &= np.isfinite(last)
@@ -207,8 +212,8 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
 
 
 def _at_its_step(event: Event, steps: Column) -> Event:
-    """Return an event at the step of its record, where its step is the number of a record."""
+    """Return an event with the step of its record if its step is a record number."""
     if event.kind is not EventKind.MESSAGE or event.step is None or event.step >= len(steps.values):
         return event
-    known = np.flatnonzero(steps.present[: event.step + 1])
-    return replace(event, step=int(steps.values[known[-1]])) if len(known) else event
+    stepped_rows = np.flatnonzero(steps.present[: event.step + 1])
+    return replace(event, step=int(steps.values[stepped_rows[-1]])) if len(stepped_rows) else event

@@ -17,16 +17,16 @@ from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import Part, is_a_loss
 
-# What stands before the value of a loss: all up to its name, and what parts the two.
+# The text before the value of a loss: up to its name, and the separator.
 _BEFORE_VALUE: Final = re.compile(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
 _NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-# A number before a delimiter, as in a row of a table that goes on: 201,2.31,0.001
+# A number before a delimiter, as in a row of a table: 201,2.31,0.001
 _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
 _SPACE: Final = re.compile(rb"\s+")
 
-# So many record lines of a block show the forms that its lines have: a logger has few.
+# This many record lines of a block show the forms of its lines: a logger has few.
 _SAMPLE: Final = 20
 _MAX_SAMPLES: Final = 200
 
@@ -40,7 +40,7 @@ class UnreadLines:
     """Counts the lines after the last loss that look like records, block by block."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Create an empty count."""
         self._shapes: frozenset[bytes] = frozenset()
         # Record lines whose shapes are found once a line is compared with them.
         self._samples: tuple[bytes, ...] = ()
@@ -49,11 +49,11 @@ class UnreadLines:
         self._line: int | None = None
 
     def copy(self) -> Self:
-        """Return the same, to which more can be added on trial."""
+        """Return a copy to which more can be added on trial."""
         return copy(self)
 
     def look(self, data: bytes, parts: Iterable[Part], first_line: int) -> None:
-        """Take the next block of the log, and the lines that were found in it."""
+        """Add the next block of the log, and the parts that were found in it."""
         losses: list[int] = []
         others: list[int] = []
         for part in parts:
@@ -65,7 +65,7 @@ class UnreadLines:
         begin = 0
         if losses:
             losses.sort()
-            lines = (_line_at(data, start) for start in losses[-_SAMPLE:])
+            lines = (_line_around(data, start) for start in losses[-_SAMPLE:])
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
@@ -99,7 +99,7 @@ class UnreadLines:
         return [unreadable(count, above=None, line=self._line)] if count else []
 
 
-def _line_at(data: bytes, place: int) -> bytes:
+def _line_around(data: bytes, place: int) -> bytes:
     begin = data.rfind(b"\n", 0, place + 1) + 1
     return data[begin : line_end(data, begin, _LONGEST)]
 

@@ -45,7 +45,7 @@ _ENCLOSED: Final = re.compile(
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
 
-# What stands behind the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
+# Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
 _WORDS: Final = (
     rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
@@ -73,16 +73,16 @@ def plain_values(data: bytes) -> bytes:
         if b"nan.0" in data or b"inf.0" in data:
             data = _WITH_DECIMALS.sub(rb"\1", data)
         if any(mark.search(data) for mark in _MARKED):
-            data = _ENCLOSED.sub(lambda found: found[1] or found[2], data)
+            data = _ENCLOSED.sub(lambda match: match[1] or match[2], data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data)
 
 
-def _value_of_a_loss(found: re.Match[bytes]) -> bytes:
-    return b"oss%b%b" % (found[1], _spelled_word(found[3]))
+def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
+    return b"oss%b%b" % (match[1], _spelled_word(match[3]))
 
 
-def _spelled(found: re.Match[bytes]) -> bytes:
-    return _spelled_word(found[0])
+def _spelled(match: re.Match[bytes]) -> bytes:
+    return _spelled_word(match[0])
 
 
 def _spelled_word(word: bytes) -> bytes:

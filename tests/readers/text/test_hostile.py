@@ -89,7 +89,7 @@ def patterns():
         if grammar.config is not None:
             found[f"{one.name} config"] = re.compile(grammar.config)
     found |= {f"message {sort.title}": sort.line for sort in SORTS}
-    found |= {f"by signs {n}": one for n, (one, _) in enumerate(counters._BY_SIGNS)}
+    found |= {f"by signs {n}": one for n, (one, _) in enumerate(counters._BY_PUNCTUATION)}
     rows = enumerate(normalization._NORMALIZATIONS)
     found |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
